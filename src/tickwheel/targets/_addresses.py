@@ -29,13 +29,9 @@ _SPECIAL: tuple[Network, ...] = (
 
 
 class AddressRefusedError(OSError):
-    """
-    A webhook's host has an address that it may not reach.
-    """
-
     def __init__(self, address: str) -> None:
         """
-        Keep the *address*; the text is the same for all, as only then do several of one host come out as one error.
+        Keep the *address* out of the text: errors of one host must have equal texts to be grouped.
         """
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")
@@ -74,7 +70,7 @@ def _is_public(address: Address) -> bool:
 
 def _wrapped(address: Address) -> list[Address]:
     """
-    Return the addresses that *address* leads to: itself, or what it wraps.
+    Return *address* and the IPv4 address that it embeds, if any.
     """
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

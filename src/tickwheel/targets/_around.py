@@ -52,7 +52,7 @@ def within(call: Call, middleware: Sequence[Middleware]) -> Call:
 
 def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) -> Callable[..., Any]:
     """
-    Return *function* with a `FinalError` from each of its errors that is final.
+    Wrap *function* so that a final error becomes a `FinalError`.
     """
     if is_async:
 
@@ -79,6 +79,6 @@ def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) 
 
 def is_end(error: Exception, is_final: IsFinal) -> bool:
     """
-    Return whether *error* ends its job; those that say how an attempt was ended from outside do not.
+    Return True if *error* ends its job; errors that interrupt an attempt from outside do not.
     """
     return not isinstance(error, Abandoned | FinalError | JobStoppedError) and is_final(error)

@@ -37,21 +37,21 @@ _TURNS_PER_S: Final = 500.0
 
 def back_off(elapsed_s: float, most_s: float) -> float:
     """
-    Return how many seconds to leave a receiver alone that has been down for *elapsed_s*, with a jitter.
+    Return the seconds before the next call to a receiver that has been down for *elapsed_s*, with jitter.
     """
     return min(max(_WAIT_MIN_S, elapsed_s * _SHARE), most_s) * jitter()
 
 
 def jitter() -> float:
     """
-    Return the factor by which those that wait are spread, so that they do not come back at once.
+    Return a random factor that spreads waiting jobs, so that they do not return together.
     """
     return 1 + _SPREAD * random.random()  # noqa: S311  it is not a secret
 
 
 class Wait(NamedTuple):
     """
-    An answer to a call that may not begin: in how many *seconds* to ask again, and why.
+    The answer to a call that may not begin: *seconds* until the next try, and the reason.
     """
 
     seconds: float
@@ -61,7 +61,7 @@ class Wait(NamedTuple):
 @dataclass(slots=True)
 class _Breaker:
     """
-    The breaker of a destination that has failed since it last succeeded.
+    The breaker of a destination that has failed since its last success.
     """
 
     failures: int = 0
@@ -76,11 +76,11 @@ class _Breaker:
 
 class Breakers:
     """
-    The breakers of one target, by the destination's name. Used on one thread; `figures` from any.
+    The circuit breakers of one target, by destination. Used on one thread; `figures` from any.
 
     Args:
-        failures_max: How many failures in a row open one.
-        open_s: The longest wait until a destination is asked again.
+        failures_max: Number of consecutive failures that opens a breaker.
+        open_s: Longest wait before the next probe of a destination.
         clock: Monotonic seconds.
     """
 
@@ -92,11 +92,11 @@ class Breakers:
         self.clock = clock
         self._breakers: dict[str, _Breaker] = {}
         self.emit: Callable[[Event], object] = lambda _event: None
-        """Gets the events."""
+        """Receives the events."""
 
     def enter(self, name: str) -> Wait | None:
         """
-        Return None if a call to *name* may begin, which is to `leave` then; or else how long to wait.
+        Return None if a call to *name* may begin (`leave` must follow), else the wait.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
@@ -109,9 +109,9 @@ class Breakers:
 
     def turn(self, name: str) -> Wait | None:
         """
-        Return how long a call to *name* that has failed waits for its turn, or None if it may begin at any time.
+        Return the wait of a failed call to *name*, or None if it may begin at any time.
 
-        The wait ends after the one until *name* is asked again, so a job that waits alone asks each time it is called.
+        The wait ends after the next probe of *name*, so that a job that waits alone probes each time it is called.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
@@ -127,14 +127,14 @@ class Breakers:
         self, name: str, *, is_up: bool | None, reason: str = "", is_full: bool = False, after_s: float | None = None
     ) -> None:
         """
-        Note what a call to *name* has shown: that it works, that it does not, or, with None, neither.
+        Record the result of a call to *name*: True for success, False for failure, None for neither.
 
         Args:
             name: The destination.
-            is_up: What was shown.
-            reason: Why it does not work.
-            is_full: Whether it only has no room; then one failure opens the breaker.
-            after_s: In how many seconds it wants to be asked again, if it says so.
+            is_up: The result.
+            reason: The reason of a failure.
+            is_full: True if the destination only lacks room; then one failure opens the breaker.
+            after_s: Seconds until the next try, if the destination named them.
         """
         breaker = self._breakers.get(name)
         if is_up:
@@ -169,7 +169,7 @@ class Breakers:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return state, failures, seconds left and reason of each destination that has failed since it last succeeded.
+        Return state, failures, seconds left and reason of each destination that has failed since its last success.
         """
         now = self.clock()
         return {

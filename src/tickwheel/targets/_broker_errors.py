@@ -61,7 +61,7 @@ _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exception:
     """
-    Return the verdict on *error*: the end of the job, or what to raise.
+    Return the verdict on *error*: the end of the job, or the exception to raise.
     """
     names, text = set(), ""
     for each in _chain(error):
@@ -82,7 +82,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """
-    Yield *error* and what it was raised for: libraries wrap the errors of their drivers.
+    Yield *error* and its causes: libraries wrap the errors of their drivers.
     """
     seen: set[int] = set()
     current: BaseException | None = error

@@ -30,7 +30,7 @@ _JSON: Final = "json"
 
 def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:
     """
-    Return *options*, and beside them those that *task* declares.
+    Return *options*, with those that *task* declares added.
     """
     if hasattr(task, "apply_async"):
         return {**_of_celery(task, options), **options}
@@ -44,7 +44,7 @@ def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 def _of_celery(task: Any, options: dict[str, Any]) -> dict[str, Any]:
     """
-    Return the options of *task*, and where its application routes it.
+    Return the options of *task*, with the route of its application.
     """
     found = {name: _named(getattr(task, name, None)) for name in _CELERY}
     found = {name: value for name, value in found.items() if value not in (None, False, _JSON)}
@@ -63,6 +63,6 @@ def _of_celery(task: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 def _named(value: Any) -> Any:
     """
-    Return the name of a queue or an exchange, and anything else as it is.
+    Return the name of a queue or an exchange, and any other value unchanged.
     """
     return getattr(value, "name", value)

@@ -19,8 +19,8 @@ class Destination:
     The address that a target sends to.
 
     Attributes:
-        url: With everything, to connect by.
-        shown: Without user and password, to print.
+        url: The whole URL, for connecting.
+        shown: The URL without user and password, for messages.
     """
 
     __slots__ = ("_secrets", "shown", "url")
@@ -34,7 +34,7 @@ class Destination:
     @classmethod
     def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Destination:
         """
-        Return the destination that *url* names.
+        Return the destination of *url*.
 
         Raises:
             InvalidJobError: If it has none of *schemes*; the message shows the *example* and no secret.
@@ -56,7 +56,7 @@ class Destination:
     @classmethod
     def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination whose address only its library knows, and which hides *secrets*: passwords, or URLs.
+        Return a destination whose address only its library knows; *secrets* (passwords or URLs) are masked.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", shown, found)
@@ -66,14 +66,11 @@ class Destination:
 
     def failed(self, error: object) -> DeliveryError:
         """
-        Return the error to raise because of *error*, whose text may hold a secret.
+        Return the error to raise for *error*, whose text may contain a secret.
         """
         return DeliveryError(self.shown, self.masked(error))
 
     def masked(self, error: object) -> str:
-        """
-        Return the text of *error* without secrets.
-        """
         text = str(error) or type(error).__name__
         for secret in self._secrets:
             text = text.replace(secret, _MASK)

@@ -18,7 +18,7 @@ _ENDED_MAX: Final = 10_000
 
 class Endings:
     """
-    The ends of leases, by their fire ids. Not thread-safe.
+    The ends of leases, by fire id. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Endings:
 
     def settle(self, fire_id: str, what: str) -> Future[None]:
         """
-        Return the future of an end that is on its way to the store; *what* its worker did.
+        Return the future of an end that is being written to the store; *what* is the worker's action.
         """
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
@@ -48,7 +48,7 @@ class Endings:
 
     def repeated(self, fire_id: str, what: str) -> Future[None]:
         """
-        Return the answer for a worker that does *what* with a lease that has ended: the first one, if it did so before.
+        Return the answer to *what* on an ended lease: the first answer, if the worker repeats the same action.
         """
         settling = self._settling.get(fire_id)
         if settling is not None and settling[0] == what:

@@ -14,10 +14,10 @@ __all__ = ["library", "missing"]
 
 def library(name: str, extra: str) -> Any:
     """
-    Return the module called *name*.
+    Import the module *name*.
 
     Raises:
-        MissingExtraError: Naming the pip *extra* that brings it, and what is missing: that may be a library of its own.
+        MissingExtraError: Names the pip *extra* and the missing module, which may be a dependency of *name*.
     """
     try:
         return importlib.import_module(name)
@@ -27,7 +27,7 @@ def library(name: str, extra: str) -> Any:
 
 def missing(error: ImportError, name: str, extra: str) -> MissingExtraError:
     """
-    Return the error to raise because *name*, or what it imports itself, could not be imported.
+    Return the error for *name* if it, or a module that it imports, is missing.
     """
     library, lacked = (each.partition(".")[0].replace("_", "-") for each in (name, error.name or ""))
     shown = library if lacked in ("", library) else f"{lacked}, which {library} needs,"

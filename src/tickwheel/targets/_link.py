@@ -40,10 +40,6 @@ _KEPT_MAX: Final = 100_000
 
 
 class _Sending:
-    """
-    A message under way.
-    """
-
     __slots__ = ("begun", "held", "task")
 
     def __init__(self, begun: float) -> None:
@@ -54,14 +50,14 @@ class _Sending:
 
 class Link(Generic[_T]):
     """
-    Delivers messages over one connection on one event loop, and on another once it was closed.
+    Delivers messages over one connection on one event loop, and on another one after a close.
 
     Args:
         name: The receiver, without secrets.
-        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
-        connect: Makes a connection; what it raises but a `DeliveryError` means that the receiver cannot be reached.
-        disconnect: Ends one, broken or not.
-        is_open: Whether one can be used.
+        timeout_s: Maximum time to connect, and maximum wait of an attempt for the answer.
+        connect: Opens a connection; any exception except `DeliveryError` means that the receiver is unreachable.
+        disconnect: Closes a connection, broken or not.
+        is_open: Returns True if a connection is usable.
     """
 
     def __init__(
@@ -93,12 +89,12 @@ class Link(Generic[_T]):
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
     ) -> DeadLetter | Snooze | None:
         """
-        Send the message of *firing* by *publish*, or ask for the answer to what was sent before.
+        Send the message of *firing* with *publish*, or wait again for the answer to the message sent before.
 
         Args:
             firing: The attempt.
-            publish: Sends the message on the connection that it gets, and returns when the receiver has it. It raises
-                NotTakenError where the message is not to blame, and DeliveryError where the receiver refuses it.
+            publish: Sends the message on the given connection, and returns once the receiver has it. It raises
+                NotTakenError if the message is not the cause, and DeliveryError if the receiver refuses the message.
 
         Raises:
             DeliveryError: If the receiver refused the message, or did not take it for a day.
@@ -152,7 +148,7 @@ class Link(Generic[_T]):
 
     def _wait_s(self, firing: Firing) -> float:
         """
-        Return in how many seconds the job of a message that was not taken is called again.
+        Return the seconds before the next call for a message that was not taken.
         """
         turn = self.breakers.turn(self._name) or self.breakers.turn(self._lane(firing))
         return back_off(waited_s(firing), _OPEN_S) if turn is None else turn.seconds
@@ -179,7 +175,7 @@ class Link(Generic[_T]):
 
     def _is_gone(self, sending: _Sending) -> bool:
         """
-        Return whether no answer to *sending* can come any more, as its connection is gone.
+        Return True if no answer to *sending* can come any more because its connection is gone.
         """
         if sending.task.done():
             return isinstance(_error_of(sending.task), NotTakenError | asyncio.CancelledError)
@@ -190,7 +186,7 @@ class Link(Generic[_T]):
 
     def _note_end(self, task: asyncio.Task[DeadLetter | None], lane: str, now: float) -> None:
         """
-        Note what the end of a message, whether or not its job waits for it, has shown of the receiver.
+        Record the receiver's state from the end of a message, even if its job no longer waits for it.
         """
         error = _error_of(task)
         leave = self.breakers.leave
@@ -209,7 +205,7 @@ class Link(Generic[_T]):
 
     def _note_silence(self, firing: Firing, sending: _Sending) -> None:
         """
-        Note that there is no answer yet: the receiver is silent only if it has answered no other message since.
+        Record that an answer is missing: the receiver is silent only if it has answered no other message since.
         """
         is_silent = self._answered_at < sending.begun
         self.breakers.leave(self._name, is_up=False if is_silent else None, reason=self._silence())
@@ -220,7 +216,7 @@ class Link(Generic[_T]):
 
     async def _connected(self) -> _T:
         """
-        Return an open connection; all that wait for one share the attempt to make it, and its failure.
+        Return an open connection; concurrent callers share one attempt to open it, and its failure.
         """
         held = self._held
         if held is not None and self._is_open(held):
@@ -238,7 +234,7 @@ class Link(Generic[_T]):
 
     def _refused(self) -> Exception:
         """
-        Return the error of a message that comes while no new connection is made yet.
+        Return the error of a message while reconnects are suspended.
         """
         if isinstance(self._refusal, DeliveryError):
             return copy(self._refusal)
@@ -281,29 +277,19 @@ class Link(Generic[_T]):
 
 def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
     """
-    Return what the ended *task* raised, which asyncio would report otherwise if nobody waits for it.
+    Return the exception of the ended *task*; asyncio would log an exception that is never retrieved.
     """
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 class Linked:
-    """
-    The members that all targets with one `Link` share.
-    """
-
     _link: Link[Any]
     _rate: float | None
 
     def limits(self, _handler: str) -> Limits | None:
-        """
-        Return the rate of the receiver, if it was given one.
-        """
         return None if self._rate is None else Limits(rate=self._rate)
 
     async def close(self) -> None:
-        """
-        Close the connection.
-        """
         await self._link.close()
 
     def report_to(self, emit: Callable[[Event], object]) -> None:

@@ -23,12 +23,12 @@ _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 class NotTakenError(Exception):
     """
-    A message was not taken, for a *reason* that is not its own.
+    A message was not taken, for a *reason* that is not the message.
 
     Attributes:
-        is_up: Whether the receiver works; None if that is not known, as of a connection that broke.
-        is_full: Whether it works and has no room for the messages of this handler.
-        after_s: In how many seconds it wants to be asked again, if it says so.
+        is_up: True if the receiver works; None if that is unknown, as after a broken connection.
+        is_full: True if the receiver works but has no room for the messages of this handler.
+        after_s: Seconds until the next try, if the receiver named them.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class NotTakenError(Exception):
 
 def waited_s(firing: Firing) -> float:
     """
-    Return for how many seconds the job of *firing* has waited for its receiver.
+    Return the seconds for which the job of *firing* has waited for its receiver.
     """
     since = _since(firing)
     return 0.0 if since is None else max(0.0, firing.fired_at / 1000 - since.timestamp())

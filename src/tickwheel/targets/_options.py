@@ -39,13 +39,13 @@ def check_options(
     library: str, options: Mapping[str, Any], kinds: Mapping[str, Kind], refused: Mapping[str, str]
 ) -> None:
     """
-    Refuse an option that *library* does not have, or a value that it does not take.
+    Refuse an option that *library* does not have, or an invalid value.
 
     Args:
-        library: As its users call it.
-        options: Of a job.
-        kinds: The options there are.
-        refused: Those that contradict what the job says, each with the remedy.
+        library: Its usual name.
+        options: The options of a job.
+        kinds: The options that exist.
+        refused: Options that contradict the job, each with the remedy.
 
     Raises:
         InvalidJobError: Naming the option and the remedy.
@@ -63,7 +63,7 @@ def check_options(
 
 def check_headers(name: str, headers: Mapping[str, Any] | None) -> None:
     """
-    Refuse *headers* that would replace those by which a firing is known.
+    Refuse *headers* that would replace those that identify a firing.
 
     Raises:
         InvalidJobError: Naming the header.

@@ -52,20 +52,20 @@ _TURNS_MAX: Final = 100_000
 
 class Pace:
     """
-    The turns of the messages for one receiver. Not thread-safe.
+    Paces the messages for one receiver. Not thread-safe.
     """
 
     def __init__(self) -> None:
         self._limit: float | None = None
-        """The pace at the last refusal, which is grown from; None while there is none."""
+        """Messages a second at the last refusal, from which the pace grows; None without a refusal."""
         self._is_known = False
-        """True once a second refusal has shown that there is a limit."""
+        """True after a second refusal, which shows that there is a limit."""
         self._refused_at = 0.0
         self._open_at = 0.0
         self._refusals = 0
-        """How many in a row, with nothing taken in between."""
+        """Number of consecutive refusals."""
         self._since = 0.0
-        """When the first of these came."""
+        """Time of the first consecutive refusal."""
         self._is_probed = False
         self._taken: deque[float] = deque(maxlen=_TAKEN_MAX)
         self._turns: OrderedDict[str, float] = OrderedDict()
@@ -74,7 +74,7 @@ class Pace:
 
     def enter(self, name: str, now: float) -> float | None:
         """
-        Return None if the message *name* may be sent now, or in how many seconds its turn comes.
+        Return None if the message *name* may be sent now, else the seconds until its turn.
         """
         if self._limit is None:
             return None
@@ -112,7 +112,7 @@ class Pace:
 
     def note_refused(self, now: float, after_s: float | None) -> float:
         """
-        Note that it refused one, and asks for a wait of *after_s*; return for how long all wait.
+        Record a refusal that asks for a wait of *after_s*; return the seconds for which all messages wait.
         """
         self._is_probed = False
         if now >= self._open_at:  # the first of those that were under way
@@ -150,7 +150,7 @@ class Pace:
 
     def figures(self, now: float) -> dict[str, float | str] | None:
         """
-        Return the pace that a refusal has shown, and for how long all wait; None where there was none.
+        Return the pace found by refusals, and the seconds for which all messages wait; None without a refusal.
         """
         if self._limit is None:
             return None

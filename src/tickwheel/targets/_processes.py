@@ -55,7 +55,7 @@ _REMEDY: Final = (
 
 class ProcessPool:
     """
-    Processes by need: as many as there are calls at once.
+    A pool with a process for each concurrent call.
     """
 
     def __init__(self) -> None:
@@ -68,18 +68,18 @@ class ProcessPool:
         self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...], firing: Firing
     ) -> object:
         """
-        Call *function* in a process, and return what it returns, if that is one of the three values.
+        Call *function* in a process, and return its result if that is one of the three verdicts.
 
         Args:
-            function: Found by its name.
-            timeout_s: After which the process is killed; a heartbeat lets it begin again.
+            function: Importable by name.
+            timeout_s: Seconds before the process is killed; a heartbeat restarts them.
             arguments: The payload, the `Firing`, or both.
-            firing: The attempt; once its job is cancelled, the process is killed.
+            firing: The attempt; when its job is cancelled, the process is killed.
 
         Raises:
-            HandlerFailedError: With what it raised, or how its process ended.
-            TimeoutError: If it was killed for taking too long.
-            Abandoned: If the pool was closed meanwhile.
+            HandlerFailedError: With the exception, or the exit status of the process.
+            TimeoutError: If it was killed because of *timeout_s*.
+            Abandoned: If the pool was closed in the meantime.
         """
         request = _request(function, arguments)
         while True:
@@ -109,7 +109,7 @@ class ProcessPool:
 
     def close(self) -> None:
         """
-        Let idle processes end, and kill those that are busy.
+        Let idle processes end, and kill busy ones.
         """
         with self._lock:
             self._is_closed = True
@@ -146,10 +146,10 @@ class ProcessPool:
 
 class _Process:
     """
-    One process, seen from here: the head of a session of its own, so that what it starts can be ended with it.
+    The parent's end of one process, which leads its own session, so that its child processes can be killed with it.
 
     Attributes:
-        was_idle: Whether it had run calls before, and has not begun with the one that it was asked for.
+        was_idle: True if it had run calls before, and has not started the current one.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Process:
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
         """
-        Kill it unless this is over within *seconds*; by a thread, which takes longer to start than most calls take.
+        Kill it unless the block ends within *seconds*; on a thread, which takes longer to start than most calls run.
         """
         limit = threading.Timer(seconds, self.kill)
         limit.start()
@@ -204,7 +204,7 @@ class _Process:
 
     def _hear(self, wait_s: float | None, too_late: Exception) -> tuple[str, Any]:
         """
-        Return what it says next, or raise *too_late* after *wait_s*.
+        Return the next message of the process; raise *too_late* after *wait_s*.
         """
         try:
             while not self._pipe.poll(None if wait_s is None else min(wait_s, SOCKET_S_MAX)):
@@ -219,7 +219,7 @@ class _Process:
 
     def leave(self) -> None:
         """
-        Let it end, which it does when nobody is there any more; what its calls have left running on purpose may go on.
+        Let it end, which it does once the pipe is closed; processes started by its calls may go on.
         """
         self._pipe.close()
         self._process.join(_LEAVE_S)
@@ -228,9 +228,9 @@ class _Process:
 
     def kill(self) -> None:
         """
-        End it, whatever it does, and what it has started; a program that made a session of its own is left alone.
+        Kill it with the processes that it started; a program that made its own session is not killed.
 
-        Windows has no sessions of this kind: what it has started goes on there.
+        Windows has no such sessions: the started processes go on there.
         """
         leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
         with suppress(ValueError):  # it is closed already, by another thread
@@ -250,7 +250,7 @@ class _Process:
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
     """
-    Kill *process* if the job of *firing* is cancelled within this, and not later: it may run another call then.
+    Kill *process* if the job of *firing* is cancelled within the block; later it may run another call.
     """
     stopping = firing.stopping
     if stopping is None:
@@ -327,7 +327,7 @@ def _pack(firing: Firing) -> tuple[Any, ...]:
 
 def _serve(pipe: Connection) -> None:
     """
-    Run calls until the other end of *pipe* is closed; in the process.
+    Run calls until the other end of *pipe* is closed; this is the main loop of the process.
     """
     if hasattr(os, "setsid"):
         os.setsid()
@@ -368,7 +368,7 @@ def _unpack(each: Any, pipe: Connection) -> Any:
 
 def _packed(result: object) -> tuple[str, object]:
     """
-    Return what is sent back of *result*: one of the three values, or nothing.
+    Return the message for *result*: a verdict, or nothing.
     """
     if not issubclass(type(result), DeadLetter | Snooze | Retry):
         return _DONE, None

@@ -68,7 +68,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 @dataclass(slots=True, eq=False)
 class Held:
     """
-    One firing that was handed over: ready, started for a worker, and then leased.
+    A firing that was dispatched to the queue: ready, started for a worker, and then leased.
     """
 
     queue: str
@@ -80,10 +80,6 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """
-    One worker that waits.
-    """
-
     limit: int
     seconds: float
     found: Future[list[JobLease]]

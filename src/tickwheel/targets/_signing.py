@@ -25,7 +25,7 @@ def read_secret(secret: str) -> bytes:
     Return the key that *secret* ("whsec_" and base64) encodes.
 
     Raises:
-        InvalidJobError: If it is none; the message does not repeat it.
+        InvalidJobError: If it is invalid; the message does not repeat it.
     """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
@@ -40,7 +40,7 @@ def read_secret(secret: str) -> bytes:
 
 def signature(keys: tuple[bytes, ...], message: str, timestamp: int, body: bytes) -> str:
     """
-    Return the header's value: one signature for each key, so that keys can be changed without a gap.
+    Return the header's value: one signature for each key, for a rotation of keys without a gap.
     """
     signed = f"{message}.{timestamp}.".encode() + body
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode() for key in keys)

@@ -60,12 +60,12 @@ class TaskTarget(Linked, Target, Generic[_T]):
         shown: The broker, without secrets.
         timeout_s: Maximum wait of an attempt for the broker.
         rate: Maximum number of tasks a second, or None.
-        connect: As `Link` has it, and so the next.
-        disconnect: See there.
+        connect: As for `Link`.
+        disconnect: As for `Link`.
     """
 
     _library: ClassVar[str]
-    """The library, and the pip extra that brings it."""
+    """The library, and the pip extra that installs it."""
     _example: ClassVar[str] = "tasks.send_mail"
 
     def __init__(
@@ -82,28 +82,19 @@ class TaskTarget(Linked, Target, Generic[_T]):
         self._link: Link[_T] = Link(shown, self._timeout_s, connect, disconnect)
 
     def check(self, handler: str) -> None:
-        """
-        Refuse what is not the name of a task.
-        """
         _check_name(handler, self._example)
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that sends the task *handler*.
-        """
         self.check(handler)
         self.require()
         return self._call(self._send)
 
     def require(self) -> None:
-        """
-        Import the library.
-        """
         library(self._library, self._library)
 
     def check_payload(self, payload: bytes) -> None:
         """
-        Refuse what is not a call, and options that the library does not have.
+        Refuse a payload that is not a call, and options that the library does not have.
         """
         self._check_options(task_of(payload).options)
 
@@ -120,7 +111,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
     @abstractmethod
     async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None:
         """
-        Put the *task* of a *firing* into its queue. After a wait for others it checks the link first.
+        Put the *task* of a *firing* into its queue; check the link again after a wait.
         """
 
     def _check_link(self, begun: float) -> None:
@@ -150,7 +141,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
 class BlockingTaskTarget(TaskTarget[Threads]):
     """
-    The common part of targets whose libraries block while they send, on threads of the target's own.
+    The common part of targets whose libraries block, on threads of the target's own.
     """
 
     _close: Callable[[], object] | None = None
@@ -160,7 +151,7 @@ class BlockingTaskTarget(TaskTarget[Threads]):
 
     async def close(self) -> None:
         """
-        End the threads, and close the connection, if it was made here; otherwise it belongs to its maker.
+        End the threads, and close the connection if the target opened it.
         """
         await super().close()
         if self._close is not None:
@@ -186,7 +177,7 @@ class BlockingTaskTarget(TaskTarget[Threads]):
     @abstractmethod
     def _enqueue(self, firing: Firing, task: Task) -> None:
         """
-        Put the *task* of a *firing* into its queue; on a thread that may block.
+        Put the *task* of a *firing* into its queue; runs on a thread that may block.
         """
 
 
@@ -262,7 +253,7 @@ def apply_at(
 
 def _check_name(handler: str, example: str) -> None:
     """
-    Refuse what is not the name of a task.
+    Refuse a *handler* that is not the name of a task.
 
     Raises:
         InvalidJobError: Showing the *example*.
@@ -276,7 +267,7 @@ def task_of(payload: bytes) -> Task:
     Return the call that *payload* describes.
 
     Raises:
-        InvalidJobError: If it is none.
+        InvalidJobError: If it is not a call.
     """
     found = json.loads(payload)
     parts = {} if found is None else found
@@ -295,7 +286,7 @@ def task_of(payload: bytes) -> Task:
 
 def _known(task: Any) -> tuple[str | None, str]:
     """
-    Return the usual name of a task's target, and the task's own.
+    Return the default name of a task's target, and the task's own name.
     """
     if isinstance(task, str):
         return None, task

@@ -29,13 +29,13 @@ _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": Fal
 
 class TargetUrl:
     """
-    A URL, part by part.
+    A URL, split into parts.
 
     Attributes:
-        scheme: Of the kind, in lower case.
-        base: What precedes the options, scheme and all.
-        shown: The same without user and password, to print.
-        options: Names and values as they are there, %-escapes and all; a plus is a plus.
+        scheme: The scheme, in lower case.
+        base: The URL without its options.
+        shown: The base without user and password, for messages.
+        options: Names and values as written, %-escapes included; a plus is a plus.
     """
 
     __slots__ = ("base", "options", "scheme", "shown")
@@ -52,7 +52,7 @@ class TargetUrl:
 
     def check_port(self, example: str) -> None:
         """
-        Refuse a host or port that cannot be read.
+        Refuse an invalid host or port.
 
         Raises:
             InvalidJobError: Showing the *example*, and no part of the URL, as a password may be anywhere in it.
@@ -67,10 +67,10 @@ class TargetUrl:
 
     def take(self, readers: Mapping[str, Callable[[str, str], Any]]) -> dict[str, Any]:
         """
-        Take those options out that *readers* knows, and return what they read of them.
+        Remove the options in *readers*, and return their parsed values.
 
         Raises:
-            InvalidJobError: If one is there twice, or cannot be read.
+            InvalidJobError: If an option is repeated, or invalid.
         """
         found: dict[str, Any] = {}
         for name, value in self.options:
@@ -83,7 +83,7 @@ class TargetUrl:
 
     def take_all(self, name: str) -> list[str]:
         """
-        Take the option *name* out, however often it is there, and return its values.
+        Remove the option *name*, which may be repeated, and return its values.
         """
         found = [unquote(value) for each, value in self.options if each == name]
         self.options = [(each, value) for each, value in self.options if each != name]
@@ -91,7 +91,7 @@ class TargetUrl:
 
     def refuse_others(self, taken: Iterable[str], known: Iterable[str] = ()) -> None:
         """
-        Refuse whatever is left and not *known*; the message lists those that were *taken*, too.
+        Refuse any remaining option that is not *known*; the message also lists the *taken* ones.
         """
         known = tuple(known)
         for name, _ in self.options:
@@ -102,7 +102,7 @@ class TargetUrl:
 
     def inner(self, schemes: Iterable[str], example: str) -> str:
         """
-        Return the URL of a queue's broker, which follows the queue's name and a plus, with the options that are left.
+        Return the URL of a queue's broker, which follows the queue's name and a plus, with the remaining options.
 
         Raises:
             InvalidJobError: If it has none of *schemes*.
@@ -160,12 +160,12 @@ def text(_name: str, value: str) -> str:
 
 class UrlForm(NamedTuple):
     """
-    The form in which a target is written as a URL.
+    The URL form of a target.
 
     Attributes:
-        make: Reads one, and makes the target.
-        example: One that is whole.
-        handler: A handler's name that any target of the kind can have.
+        make: Parses a URL, and makes the target.
+        example: A complete URL.
+        handler: A handler's name that is valid for any target of the kind.
     """
 
     make: Callable[[TargetUrl], Target]

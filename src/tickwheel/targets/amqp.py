@@ -53,10 +53,10 @@ _SENDS_MAX: Final = 2
 
 class _Open:
     """
-    A connection, its shared channel, and what the broker has taken on it.
+    A connection, its shared channel, and the messages that the broker has accepted on it.
 
     Attributes:
-        lone: Held by whatever has a channel of its own.
+        lone: Lock for a caller with a channel of its own.
     """
 
     def __init__(self, connection: Any, channel: Any) -> None:
@@ -70,14 +70,14 @@ class _Open:
     @property
     def is_open(self) -> bool:
         """
-        True until the connection is gone, whichever side has ended it.
+        True until either side has closed the connection.
         """
         transport = self.connection.transport
         return not (self.connection.is_closed or transport is None or transport.connection.is_closed)
 
     async def shared(self) -> Any:
         """
-        Return the shared channel, which is opened again where a refused message has closed it.
+        Return the shared channel; reopen it if a refused message has closed it.
         """
         async with self._opening:
             if self._channel.is_closed:
@@ -86,7 +86,7 @@ class _Open:
 
     async def is_blocked(self) -> bool:
         """
-        Return whether the broker lets nobody publish, as long as it lacks memory or disk.
+        Return True if the broker blocks publishers because it lacks memory or disk.
         """
         try:
             async with asyncio.timeout(0):
@@ -97,13 +97,13 @@ class _Open:
 
     def has_taken(self, exchange: str, size: int) -> bool:
         """
-        Return whether such a message was taken before, so that it closes no channel.
+        Return True if a similar message was accepted before, so that this one closes no channel.
         """
         return exchange in self._exchanges and size <= self._size
 
     def forget_taken(self) -> None:
         """
-        Note that a message has closed the shared channel whose like was taken before.
+        Record that a message has closed the shared channel although a similar one was accepted before.
         """
         self._exchanges, self._size = {""}, _SMALL_BYTES
 
@@ -188,7 +188,7 @@ class AmqpTarget(Linked):
 
     def _judge(self, pika: Any, held: _Open, handler: str, error: Exception) -> DeadLetter:
         """
-        Return the end of a job whose message can never be taken, or raise the verdict on any other *error*.
+        Return the end of a job whose message can never be accepted, or raise the verdict on another *error*.
         """
         try:
             raise error
@@ -211,10 +211,10 @@ class AmqpTarget(Linked):
 
     async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
-        Publish, and raise what the broker has against this very message.
+        Publish, and raise the broker's error about this message.
 
         Returns:
-            Whether it was taken; otherwise some message has closed the shared channel.
+            True if it was accepted; False if another message has closed the shared channel.
         """
         exchange, _ = _split(firing.job.handler)
         size = len(firing.job.payload)
@@ -266,7 +266,7 @@ class AmqpTarget(Linked):
 
     def _url(self) -> str:
         """
-        Return the URL, with a heartbeat that finds a broker which has vanished in half a minute.
+        Return the URL with a heartbeat that detects a lost broker within half a minute.
         """
         url = self._destination.url
         if any(name == "heartbeat" for name, _ in parse_qsl(urlsplit(url).query)):
@@ -286,7 +286,7 @@ async def _put(pika: Any, channel: Any, firing: Firing) -> None:
 
 def _split(handler: str) -> tuple[str, str]:
     """
-    Return the exchange, "" for the default one, and the routing key that *handler* names.
+    Return the exchange ("" for the default) and the routing key in *handler*.
     """
     exchange, slash, key = handler.partition("/")
     return (exchange, key) if slash else ("", exchange)

@@ -99,12 +99,12 @@ class Retry:
 
 class Stopping(Protocol):
     """
-    The means to learn that an attempt is to stop; internal.
+    The means to learn that an attempt must stop; internal.
 
     Attributes:
-        is_stopped: Whether it is.
-        is_overtaken: Whether that is for the next run of its job, and not because the job was cancelled.
-        expire: Called once it is; what is set later than that is not called.
+        is_stopped: True if the attempt must stop.
+        is_overtaken: True if the reason is the next run of its job, and not a cancel.
+        expire: Called when the attempt must stop; a function that is set later is not called.
     """
 
     is_stopped: bool

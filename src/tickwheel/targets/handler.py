@@ -264,7 +264,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def _arguments(name: str, function: Callable[..., Any]) -> int:
     """
-    Return with how many arguments *function* is to be called: what it must have, and a second one called `firing`.
+    Return the number of arguments of *function*: its required ones, and a second one called `firing`.
     """
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         message = f"handler {name!r} is a generator, which nobody iterates: let it return"

@@ -161,7 +161,7 @@ class KafkaTarget(Linked):
 
 class _Producer:
     """
-    A producer, and the thread that asks it what became of its records; idle while there are none.
+    A producer, and the thread that polls it for delivery reports; idle without records.
     """
 
     def __init__(self, kafka: Any, config: Mapping[str, Any]) -> None:
@@ -176,7 +176,7 @@ class _Producer:
 
     async def send(self, firing: Firing) -> Any:
         """
-        Produce one record, and return what went wrong, or None.
+        Produce one record, and return the error, or None.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

@@ -179,7 +179,7 @@ class NatsTarget(Linked):
 
 class _Connection:
     """
-    A client, and what its server refuses: that comes as an error which names the subject, and not as an answer.
+    A client, and its server's refusals: they come as errors that name the subject, not as answers.
     """
 
     def __init__(self, client: Any) -> None:
@@ -189,7 +189,7 @@ class _Connection:
 
     async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
         """
-        Await what sends a message on *subject*, and raise what the server has against that meanwhile.
+        Await *sending*, which sends a message on *subject*, and raise a refusal by the server.
         """
         name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client hands it on
         refusal = self._refusals.get(name)
@@ -212,9 +212,9 @@ class _Connection:
 
     async def note(self, error: Exception) -> None:
         """
-        Hand a refusal to the messages that it is about, and leave the rest to the call that meets it.
+        Route a refusal to the messages that it concerns; the failing call raises other errors.
 
-        Without this the client would log it with whatever it holds.
+        Without this the client would log the error with its contents.
         """
         found = _REFUSED.search(str(error))
         refusal = self._refusals.get(found[1]) if found else None
@@ -224,9 +224,9 @@ class _Connection:
 
 def _require_tls(client: Any) -> None:
     """
-    Let *client* refuse a server that offers no TLS, before anything is sent to it.
+    Make *client* reject a server without TLS, before anything is sent to it.
 
-    The client looks at what the server announces only: without this, password and payloads would go in the clear.
+    The client obeys the server's announcement only: otherwise password and payloads would be sent in the clear.
     """
     process = client._process_info  # noqa: SLF001  it is what sees the announcement before the answer to it
 
@@ -243,7 +243,7 @@ def _require_tls(client: Any) -> None:
 
 def _size(fields: dict[str, str]) -> int:
     """
-    Return how many bytes the headers take on the wire, which count as payload there.
+    Return the size of the headers on the wire in bytes, which count as payload there.
     """
     return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
 

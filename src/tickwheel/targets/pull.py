@@ -130,7 +130,7 @@ class PullTarget:
 
     def _hold(self, name: str, batch: Sequence[tuple[Firing, End]]) -> None:
         """
-        Take a *batch* of firings, and serve the workers that wait for them.
+        Take a *batch* of firings, and serve the waiting workers.
         """
         with self._lock:
             is_open = self._open
@@ -154,7 +154,7 @@ class PullTarget:
 
     def _stop(self, held: Held) -> None:
         """
-        Let go of a firing whose job was cancelled, or whose next run is due, or whose shard was lost.
+        Release a firing whose job was cancelled, whose next run is due, or whose shard was lost.
         """
         with self._lock:
             if self._leases.get(held.firing.fire_id) is held:
@@ -260,7 +260,7 @@ class PullTarget:
 
     def _stop_waiting(self, name: str, worker: Worker) -> None:
         """
-        Answer a worker with nothing; or forget it, if it has gone.
+        Answer a waiting worker with an empty list; forget a worker that has gone.
         """
         with self._lock:
             queue = self._queues.get(name)
@@ -286,7 +286,7 @@ class PullTarget:
 
     def _serve(self, queue: Queue) -> Served:
         """
-        Lease what is ready to those that wait; return who gets what, to be reported without the lock.
+        Lease ready firings to waiting workers; return the pairs, which are reported without the lock.
         """
         served: Served = []
         while queue.workers and self._start_first(queue):
@@ -304,7 +304,7 @@ class PullTarget:
 
     def _start_first(self, queue: Queue) -> bool:
         """
-        Start the first of what is ready, and forget what may not start; return whether there is one.
+        Start the first ready firing that may start, and drop those that may not; return False if there is none.
         """
         while queue.ready:
             held = queue.ready[0]
@@ -339,7 +339,7 @@ class PullTarget:
 
     def _take_out(self, held: Held) -> bool:
         """
-        Take *held* out of what is ready; return whether it was there.
+        Remove *held* from the ready firings; return False if it was not ready.
         """
         queue = self._queues.get(held.queue)
         if queue is None or held not in queue.ready:
@@ -357,7 +357,7 @@ class PullTarget:
 
 def _stopped(held: Held) -> str | None:
     """
-    Return why *held* was asked to stop, if it was; otherwise the scheduler stops.
+    Return the reason why *held* was asked to stop; by default, that the scheduler stops.
     """
     stopping = held.firing.stopping
     if stopping is None or not stopping.is_stopped:

@@ -134,7 +134,7 @@ class RedisStreamTarget(Linked):
 
     async def _run(self, pipe: _Pipe, *arguments: str | bytes | int) -> None:
         """
-        Run the script by its digest, or, on a server that does not know it yet, by its text.
+        Run the script by its digest, or by its text on a server that does not know it yet.
         """
         errors = library("redis.exceptions", "redis")
         try:
@@ -169,7 +169,7 @@ class RedisStreamTarget(Linked):
 
 class _Pipe:
     """
-    A connection on which each command is written at once; the answers come in the same order.
+    A connection that writes each command at once; the answers come in the same order.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -230,7 +230,7 @@ class _Pipe:
 
 def _mark(stream: str, message_id: str) -> str:
     """
-    Return the key that says that a message is in *stream*: one that a cluster keeps on the stream's own node.
+    Return the key that marks a message as being in *stream*; a cluster keeps it on the stream's node.
     """
     _, has_begin, rest = stream.partition("{")
     tag = rest.partition("}")

@@ -82,7 +82,7 @@ class TaskiqTarget(TaskTarget["_Started"]):
 
 class _Started(NamedTuple):
     """
-    A broker that was started, and how many messages may be on their way to it at once.
+    A started broker, and the maximum number of messages on their way to it at once.
     """
 
     broker: Any

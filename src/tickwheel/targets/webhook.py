@@ -232,7 +232,7 @@ class WebhookTarget:
 
     def _turn(self, firing: Firing, receiver: str) -> float | None:
         """
-        Return in how many seconds it is the turn of *firing*; None if it is now.
+        Return the seconds until the turn of *firing*; None if it may be sent now.
         """
         now, message = self._breakers.clock(), firing.message_id
         whole = self._pace(receiver)
@@ -251,7 +251,7 @@ class WebhookTarget:
 
     def _refused(self, firing: Firing, receiver: str, after_s: float | None) -> float:
         """
-        Note that an address is full, and return in how many seconds its message has its turn.
+        Record that an address is full, and return the seconds until the message's turn.
         """
         now, address, whole = self._breakers.clock(), _address(firing.job.handler), self._pace(receiver)
         full = self._full.setdefault(whole, set())
@@ -279,7 +279,7 @@ class WebhookTarget:
 
     async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | None]:
         """
-        Post, and return whether the receiver works, and what it wants.
+        Post; return True if the receiver works, and the verdict.
         """
         client = library("aiohttp", "webhook")
         url = firing.job.handler
@@ -309,7 +309,7 @@ class WebhookTarget:
 
     def _opened(self) -> aiohttp.ClientSession:
         """
-        Return the session; it is made on the event loop that uses it.
+        Return the session; created on the event loop that uses it.
         """
         if self._session is None:
             client = library("aiohttp", "webhook")
@@ -324,7 +324,7 @@ class WebhookTarget:
 
     def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         """
-        Make the socket for one address, just before it connects there: names and literal addresses alike come by here.
+        Make the socket for one address, just before it connects; used for names and literal addresses alike.
         """
         family, kind, protocol, _, address = info
         self._guard.check(address[0])
@@ -357,7 +357,7 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
 
 async def _body(answer: aiohttp.ClientResponse) -> str:
     """
-    Return the beginning of the body of *answer*; nothing where it does not come, or breaks off.
+    Return the beginning of the body of *answer*; "" if it does not come, or breaks off.
     """
     import asyncio  # noqa: PLC0415  it runs on a loop by now
 
@@ -372,14 +372,14 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
 
 def _is_host(name: str) -> bool:
     """
-    Return whether *name* can be looked up: none of its labels is empty, or longer than the DNS allows.
+    Return True if *name* can be looked up: none of its labels is empty, or longer than the DNS allows.
     """
     return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
 
 
 def _receiver(url: str) -> str:
     """
-    Return what fails and comes back as one: scheme, host and port.
+    Return the scheme, host and port of *url*: the unit that fails and recovers together.
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}"
@@ -387,7 +387,7 @@ def _receiver(url: str) -> str:
 
 def _address(url: str) -> str:
     """
-    Return what has a pace of its own: *url* without its query, which may hold a secret.
+    Return *url* without its query, which may contain a secret: the unit that has one pace.
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
@@ -395,9 +395,9 @@ def _address(url: str) -> str:
 
 def _retry_after(value: str | None) -> float | None:
     """
-    Return the seconds that a Retry-After header asks for, at most a day, or None where it cannot be read.
+    Return the seconds of a Retry-After header, at most a day, or None if it is invalid.
 
-    None as well for at once: a clock may be behind.
+    Also None for a time that is not in the future: a clock may be behind.
     """
     if value is None:
         return None
