@@ -15,7 +15,7 @@ _LEAST_S: Final = 0.5
 """For leases of a second or two, so that a busy machine is not taken for a silent server."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
-"""How many calls' time a read of many rows or a prune may take: nothing that keeps a lease waits for them, and they end
+"""Time limit of a read of many rows or a prune, in calls: nothing that keeps a lease waits for them, and they end
 within the lease nevertheless."""
 _PAGE: Final = 1_000
 """The writer's batches are no larger."""

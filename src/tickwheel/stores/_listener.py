@@ -16,7 +16,7 @@ __all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
 _CHECK_S: Final = 5.0
-"""How often the server is asked whether it is still there: a line that went silent announces nothing."""
+"""Interval of checks that the server answers: a dead connection announces nothing."""
 
 
 class Subscription(Protocol):

@@ -50,7 +50,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
     Args:
         url: Its scheme says which store.
-        clock: What to read the time of day from, where the store has no clock of its own.
+        clock: Wall clock of a store that has no clock of its own.
 
     Raises:
         StoreError: If there is no such store.

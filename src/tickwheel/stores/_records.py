@@ -1,5 +1,5 @@
 """
-The records that the history keeps of what a store does, once, for every store.
+The history records of a store's writes, shared by all stores.
 """
 
 from __future__ import annotations

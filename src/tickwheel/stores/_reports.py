@@ -14,7 +14,7 @@ from tickwheel.jobs.rows import in_int64
 __all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Scan", "Shard", "Sight", "ahead_of", "owners_of"]
 
 KEPT_MS: Final = 600_000
-"""How long a node is reported after its leases have ended: until somebody has looked."""
+"""Time for which a node is reported after its leases have ended, so that an operator sees it."""
 
 _LAST: Final = 2**63 - 1
 
@@ -27,7 +27,7 @@ class Shard:
     A part of the store, and its owner.
 
     Attributes:
-        number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
+        number: The shard's number; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
         owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
             was killed is reported until the next one takes over.
         epoch: Of that lease, or of the last one; 0 where there was none.
@@ -66,8 +66,8 @@ class Aside:
     Attributes:
         target: Theirs.
         handler: Theirs.
-        count: How many they are; a store may stop counting at 10,000.
-        since: When the first of them is, or was, due.
+        count: Number of these jobs; a store may stop counting at 10,000.
+        since: Due time of the first one.
     """
 
     target: str
@@ -101,7 +101,7 @@ class Sight:
 
     Attributes:
         changed: Pending jobs up to the cursor that somebody else wrote, in no order; some may be known already.
-        mark: Where the next look for them goes on from.
+        mark: Start of the next search for them.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after these, whenever it is due, or None.
     """

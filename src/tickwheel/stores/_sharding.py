@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["BUCKETS", "SHARDS", "bucket_of", "sharding"]
 
 SHARDS: Final = 16
-"""How many a new store gets: room for some nodes, and a look at each costs little."""
+"""Number of shards of a new store: enough for several nodes, and cheap to scan."""
 
 BUCKETS: Final = 256
 """Of keys, each of which is in one place: a partition, or a primary."""

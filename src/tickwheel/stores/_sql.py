@@ -118,7 +118,7 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
     Args:
         row: Version and checksum as the store has them. Schemas made before the first release lack the checksum.
         migrations: The scripts that this tickwheel knows.
-        url: What errors show.
+        url: Shown in errors.
         has_jobs: True if the store has a table of jobs.
 
     Raises:

@@ -39,13 +39,13 @@ class Abilities:
     The abilities that a store declares; suites and the scheduler read it instead of guessing.
 
     Attributes:
-        loss_window: What of the answered writes a power cut may lose, in words for an operator; "" where nothing.
-        has_notify: Whether `wait_for_change` wakes before its timeout when another process wrote.
-        is_private: Whether nobody but this object can write to it, so that nobody needs to look for what others wrote.
-        has_many_writers: Whether two threads may call `apply` at once; it is faster so.
-        has_many_owners: Whether several schedulers may own shards of one store.
-        joins_transactions: Whether a write can join the caller's own transaction.
-        renew_s: How often to renew leases without an end, which can be lost nevertheless: a file may be deleted. None
+        loss_window: Description of the answered writes that a power cut may lose, for an operator; "" for none.
+        has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
+        is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
+        has_many_writers: True if two threads may call `apply` at once; it is faster so.
+        has_many_owners: True if several schedulers may own shards of one store.
+        joins_transactions: True if a write can join the caller's own transaction.
+        renew_s: Interval of renewing leases without an end, which can still be lost: a file may be deleted. None
             where they cannot.
         first_tail: The least number of a shard that is a tail, which see `Lease`; None where there are no tails.
         partitions: How many parts have a commit of their own, which see `Partitioned`; the number of a shard modulo it
@@ -67,7 +67,7 @@ class Abilities:
 
     def is_tail(self, shard: int) -> bool:
         """
-        Return whether *shard* is a tail.
+        Return True if *shard* is a tail.
         """
         return self.first_tail is not None and shard >= self.first_tail
 
@@ -99,7 +99,7 @@ class Lease:
 
 
 Skill: TypeAlias = tuple[str, str | None]
-"""What a node can run: a target and one of its handlers, or None for whatever handler a job of that target names."""
+"""An ability of a node: a target with one of its handlers, or with None for any handler of that target."""
 
 
 @runtime_checkable
@@ -163,7 +163,7 @@ class Store(Protocol):
 
     abilities: Abilities
     url: str
-    """What it was opened by, with the password masked: for logs and pages."""
+    """The URL that it was opened by, with the password masked, for logs and pages."""
 
     def open(self) -> None:
         """
@@ -359,7 +359,7 @@ class Store(Protocol):
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause the jobs of *scope*, or with None let them go on; return whether they were paused.
+        Pause the jobs of *scope*, or with None let them go on; return True if they were paused.
 
         It keeps other nodes from `take_up`; the owners, who read the scopes every other second, set aside what is due.
         A second pause of a scope has the new words. With a change, *record* goes into the history.
@@ -396,7 +396,7 @@ class Store(Protocol):
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """
-        Block until another process may have written, or *timeout_s*; return whether it may have.
+        Block until another process may have written, or *timeout_s*; return True if it may have.
 
         A hint, never the truth: after True and after a timeout alike, ask `look`.
         """

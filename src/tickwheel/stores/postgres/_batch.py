@@ -41,7 +41,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 _FLOOR_MARGIN: Final = 100_000
-"""What others may draw while a sequence is raised, without its going back behind them."""
+"""Safety margin when advancing a sequence: other sessions may draw numbers at the same time."""
 
 _UNIQUE_VIOLATION: Final = "23505"
 _WRONG_GUESS: Final = "22P02"

@@ -115,10 +115,10 @@ def store_error(error: Exception, url: str, *, is_connected: bool, is_committing
     Return the `StoreError` for *error*, which names *url*.
 
     Args:
-        error: What was raised.
+        error: The exception.
         url: With the password masked.
-        is_connected: Whether the connection is still open; a lost one is transient, unless the server has said why.
-        is_committing: Whether the commit was under way: with the connection lost, its end is not known.
+        is_connected: True if the connection is still open; a lost one is transient, unless the server has said why.
+        is_committing: True if the commit was under way: with the connection lost, its end is not known.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]

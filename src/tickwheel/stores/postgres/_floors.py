@@ -23,9 +23,9 @@ __all__ = ["Floors"]
 
 _BOTTOM: Final = -(2**63)
 _MARGIN_MS: Final = 10_000
-"""By how much a floor stays below now: what is set for now is committed within that."""
+"""Distance of a low watermark behind the current time: a job set for now is committed within it."""
 _KEPT_S: Final = 60.0
-"""How long a floor is good for."""
+"""Time for which a low watermark is valid."""
 
 
 class Floors:

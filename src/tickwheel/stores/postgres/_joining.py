@@ -19,7 +19,7 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["Database", "joined"]
 
 Database = tuple[Any, ...]
-"""Which server, which database, which table."""
+"""Identity of server, database and table."""
 
 _TRIES: Final = 10
 _OURS: Final = "leave conn out, or pass one that is connected to the jobs' own database"

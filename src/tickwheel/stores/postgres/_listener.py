@@ -28,7 +28,7 @@ _PAYLOAD_MAX: Final = 7_999
 """Bytes, by the server's own limit."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
-"""How often a transaction that somebody else holds open is looked at; longer and longer, as most are short."""
+"""Intervals of polling a joined transaction for its end; they grow, as most are short."""
 
 
 class Notifier:

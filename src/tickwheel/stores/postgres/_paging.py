@@ -14,7 +14,7 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["page"]
 
 _REACH: Final = 10_000
-"""How many keys one filtered page looks through."""
+"""Maximum number of keys that one filtered page reads."""
 
 _PAYLOADS: Final = 2_000
 """The same for a page that looks into payloads, which may be large."""

@@ -51,10 +51,10 @@ _MARGIN: Final = 0.2
 """The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
 
 _OPENING_S: Final = 10.0
-"""How long the schema may take."""
+"""Time limit of schema changes."""
 
 _TRIES: Final = 10
-"""How often a batch is done again because somebody else made jobs of its keys in the same moment."""
+"""Number of repeats of a batch because another writer created jobs of its keys concurrently."""
 
 
 class PostgresStore:
@@ -76,12 +76,12 @@ class PostgresStore:
         Remember where the database is.
 
         Args:
-            conninfo: What the driver understands: a URL, or words.
+            conninfo: The driver's connection string: a URL, or keywords and values.
             url: The same with the password masked.
-            shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
-            lease_s: How long a process keeps its shards without renewing them.
-            is_pooled: Whether a pooler lends a session of the server for one transaction at a time.
-            listen: Where to hear what others write, as the driver understands it; empty for *conninfo*. None: nowhere,
+            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
+            lease_s: Time that a process keeps its shards without a renewal.
+            is_pooled: True if a pooler in transaction mode is in front of the server.
+            listen: Connection string for notifications; empty for *conninfo*. None for no notifications:
                 the owner looks twice a second.
         """
         self.url = url

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 _Selector: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _CANCEL_S: Final = 1.0
-"""How long the request to cancel a statement may take."""
+"""Time limit of the request to cancel a statement."""
 
 
 @cache

@@ -24,7 +24,7 @@ Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
 """The shard of a key, and the one that it had when the store was made, where jobs are whose bytes name no shard."""
 
 _SAME_FIRING = 16
-"""How many bytes of a place are the instant and the generation."""
+"""Number of bytes of a place that hold the instant and the generation."""
 
 
 class Batch:

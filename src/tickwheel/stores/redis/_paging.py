@@ -17,7 +17,7 @@ from tickwheel.stores.redis._scripts import packed
 __all__ = ["latest_dead", "page"]
 
 _REACH: Final = 2_000
-"""How many keys one filtered page looks through: the server does nothing else meanwhile."""
+"""Maximum number of keys that one filtered page reads: it blocks the server."""
 
 
 def page(connections: Connections, query: JobQuery) -> Page:

@@ -23,7 +23,7 @@ class Partition(NamedTuple):
 
     Attributes:
         number: From 0 on.
-        total: How many there are.
+        total: Number of partitions.
     """
 
     number: int = 0

@@ -22,9 +22,9 @@ from tickwheel.threads import Lock
 __all__ = ["PartitionedLeases", "shard_of_all"]
 
 _TRUSTED: Final = 0.5
-"""Which part of a lease's length a partition that does not answer keeps its leases; then they count as lost."""
+"""Share of a lease's length after which the leases of a silent partition count as lost."""
 _DRIFT: Final = 1e-4
-"""How much faster than a server's this machine's clock may run."""
+"""Maximum drift of this machine's clock relative to a server's."""
 
 _Leased: TypeAlias = tuple[int, list[Lease]]
 """The clock of a partition's master, and what is held there."""

@@ -19,7 +19,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
-"""How long one node may take to say who holds the store, before the next one is asked."""
+"""Time limit of a node's answer about the store's server, before the next node is asked."""
 _NODES_MAX: Final = 64
 _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 

@@ -29,7 +29,7 @@ _TEXT_TAG: Final = 0xDB
 
 _SHORT_MAX: Final = 512
 _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
-"""What precedes a text of each length that is usual."""
+"""MessagePack headers of texts of the usual lengths."""
 
 
 class Script:

@@ -38,14 +38,14 @@ __all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
-"""How often a batch is done again because somebody else wrote to its keys between its look and its leap."""
+"""Number of repeats of a batch because another writer changed its keys between read and write."""
 
 _FIRST_TAIL: Final = 40_000
 """As scripts/lease.lua has it."""
 PAUSED_MAX: Final = 10_000
-"""Where counting ends, as in the other stores."""
+"""Limit of counting, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
-"""How large a batch may be: the server hangs up on a client that sends a gibibyte."""
+"""Maximum size of a batch: the server disconnects a client that sends a gibibyte."""
 
 
 class RedisStore:
@@ -68,13 +68,13 @@ class RedisStore:
         Remember where the server is.
 
         Args:
-            location: What the driver understands: a URL; or one of a cluster or of sentinels, with several hosts.
+            location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
             url: The same with the password masked.
-            shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
-            lease_s: How long a process keeps its shards without renewing them.
-            prefix: What all keys begin with, in braces.
-            replicas: How many replicas must have a write before it is answered.
-            partition: Which of several this is; what has all of them hears the news of others, and warns.
+            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
+            lease_s: Time that a process keeps its shards without a renewal.
+            prefix: Prefix of all keys, in braces.
+            replicas: Number of replicas that must have a write before it is answered.
+            partition: One of several; the store of all partitions listens to notifications, and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")

@@ -44,7 +44,7 @@ _WEIGHTLESS: Final = 16
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error")
-"""Whether a job that keeps its place has changed in nothing but what `update_job` writes."""
+"""True if a job that keeps its place has changed in nothing but what `update_job` writes."""
 
 _Row: TypeAlias = tuple[Any, ...]
 

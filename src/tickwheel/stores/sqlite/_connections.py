@@ -22,7 +22,7 @@ __all__ = ["Connections", "real_path"]
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
 _CHECKPOINT_PAGES: Final = 4_000
-"""Where nobody has a thread for it, a commit that takes the log past this moves it into the database: 16 MB."""
+"""Size of the WAL, 16 MB, after which a commit runs a checkpoint itself, if no thread does."""
 
 
 class Connections:

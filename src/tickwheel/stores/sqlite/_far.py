@@ -37,16 +37,16 @@ NEAR_MS: Final = 3_600_000
 """A slot that begins within this is sorted; with the longest horizon, that is before anything of it is staged."""
 
 _STRETCH: Final = 5_000
-"""How many rows of a slot one commit takes."""
+"""Maximum number of rows of a slot in one commit."""
 
 _LATE_CASCADES: Final = 3
-"""How many commits more there are at a time, if a file was left alone: so 50,000 jobs a second come near."""
+"""Number of extra commits per pass if a file was not served for a while: 50,000 jobs a second come near."""
 
 _SWEPT: Final = 4
-"""How many commits there are at a time while too much is gone: so 50,000 rows a second are looked at."""
+"""Number of compaction commits per pass: they scan 50,000 rows a second."""
 
 _GONE_MAX: Final = 5_000
-"""How much more may be gone than is pending."""
+"""Maximum number of deleted rows in excess of pending ones."""
 
 _PAYLOAD_MAX: Final = 500
 """Eight of these share a page."""

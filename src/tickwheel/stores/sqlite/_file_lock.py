@@ -15,7 +15,7 @@ __all__ = ["is_locked", "lock"]
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""Whether a look shares the lock, as no owner does; so the two can be distinguished."""
+"""True if a look shares the lock, as no owner does; so the two can be distinguished."""
 
 if _CAN_SHARE:
     import fcntl

@@ -22,9 +22,9 @@ __all__ = ["Follower", "Joined", "joining"]
 
 _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
-"""How often the file is looked at for the end of a transaction; longer and longer, as most are short."""
+"""Intervals of polling the file for the end of a transaction; they grow, as most are short."""
 _FOLLOWED_S: Final = 60.0
-"""How long; after that the owner looks for itself."""
+"""Time after which polling stops; the owner then scans for itself."""
 
 
 class Joined:

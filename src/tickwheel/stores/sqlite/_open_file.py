@@ -21,7 +21,7 @@ __all__ = ["OpenFile", "inode_of"]
 _PARTS: Final = ("", "-wal", "-shm")
 
 _LOOK_S: Final = 0.25
-"""How long a read may trust the last check."""
+"""Time for which a read trusts the last check."""
 
 
 class OpenFile:

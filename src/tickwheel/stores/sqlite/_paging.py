@@ -14,7 +14,7 @@ from tickwheel.stores.sqlite._queries import SQL, behind, paging
 __all__ = ["page"]
 
 _REACH: Final = 10_000
-"""How many keys one page looks through: some 20 ms."""
+"""Maximum number of keys that one page reads: some 20 ms."""
 
 _PAYLOADS: Final = 2_000
 """The same for a page that looks into payloads, which may be large."""

@@ -28,11 +28,12 @@ EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves whose keys lead to jobs; on all others they are hints."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
-"""How many keys one look-up takes: few sizes, so that few statements stay prepared."""
+"""Numbers of keys of one look-up: few sizes, so that few statements stay prepared."""
 
 ROWS_AT_ONCE: Final = (125, 25, 1)
 """
-How many rows one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds bind.
+Numbers of rows that one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds
+bind.
 
 Around each statement the module lets other threads run, and then waits until it may go on. Beside busy threads that
 takes longer than the row itself: so a commit of a thousand is eight statements and not a thousand.

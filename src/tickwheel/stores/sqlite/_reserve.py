@@ -30,10 +30,10 @@ _STEP: Final = 1 << 20
 """The file has a multiple of this, in bytes."""
 
 _SPARE: Final = 1 << 18
-"""What a file system may take beside the pages."""
+"""Maximum overhead of a file system besides the pages, in bytes."""
 
 JOB_BYTES: Final = 8_192
-"""What a job takes at most beside twice its payload, in pages that are half empty."""
+"""Maximum size of a job besides twice its payload, in half-empty pages."""
 
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 

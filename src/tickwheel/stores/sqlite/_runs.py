@@ -30,19 +30,19 @@ _SHELF_MAX: Final = 4_096
 """Some 50 pages, all of which a commit of a thousand keys writes."""
 
 _SLICE: Final = 4_096
-"""How many keys are moved at a time: some 10 ms."""
+"""Number of keys moved at a time: some 10 ms."""
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""How many keys are moved for each new one: to the first run and up one size after the other, to 30 million keys."""
+"""Number of keys moved for each new one: to the first run and up through each size, to 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""How many commits there are at a renewal, for what other processes set: so 40,000 keys a second are moved."""
+"""Number of commits per renewal, for keys set by other processes: they move 40,000 keys a second."""
 
 _HINTS_MIN: Final = 100_000
 
 KEY_BYTES: Final = 640
-"""What a key that is moved adds to the database at most, with its filter: of one of 512 bytes a page holds seven."""
+"""Maximum growth of the database per moved key, with its filter: a page holds seven keys of 512 bytes."""
 
 _INT64_MAX: Final = 2**63 - 1
 

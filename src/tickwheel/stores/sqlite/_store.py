@@ -41,7 +41,7 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 _RENEW_S: Final = 0.4
-"""How often an owner looks whether its file and its lock are still there: a loss is noticed within a second."""
+"""Interval of checks for the owner's file and lock: a loss is detected within a second."""
 
 
 class SqliteStore:
@@ -66,8 +66,8 @@ class SqliteStore:
             path: The file, made on `open` if there is none; its directory must be there, on a local disk.
             synchronous: "full", or "normal", which does not wait for the disk: a power cut loses what was answered
                 since the last checkpoint, a crash of the process nothing.
-            busy_s: How long to wait while another process writes.
-            clock: What to read the time of day from, instead of the system.
+            busy_s: Maximum wait while another process writes, in seconds.
+            clock: Replaces the system's wall clock.
 
         Raises:
             ValueError: If *synchronous* is neither.
@@ -89,7 +89,7 @@ class SqliteStore:
         self._making = Lock()
         self._follower: Follower | None = None
         self._seen = 0
-        """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
+        """Last generation whose notes the owner has read; the next write deletes them."""
         self._reserve = Reserve(self.path, self.url)
         self._filters, self._merger, self._sorter = Filters(), Merger(), _far.Sorter()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
