@@ -19,13 +19,13 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _GIVEN = ipaddress.IPv6Network("2000::/3")
 _ISATAP = 0x5EFE
-"""What precedes the IPv4 address in an interface identifier of RFC 5214, but for its universal bit."""
+"""Prefix of the IPv4 address in an interface identifier of RFC 5214, without its universal bit."""
 _SPECIAL: tuple[Network, ...] = (
     ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments
     ipaddress.IPv4Network("192.88.99.0/24"),  # once the relays of 6to4
     ipaddress.IPv6Network("3fff::/20"),  # documentation
 )
-"""What some of the supported Pythons take for public."""
+"""Networks that some of the supported Pythons consider public."""
 
 
 class AddressRefusedError(OSError):

@@ -17,7 +17,7 @@ __all__ = ["IsFinal", "Middleware", "judging", "within"]
 Middleware: TypeAlias = Callable[[Firing], AbstractContextManager[object]]
 """Returns what an attempt runs in."""
 IsFinal: TypeAlias = Callable[[BaseException], bool]
-"""Returns whether there is no further attempt after an error of a handler's."""
+"""Returns True if there is no further attempt after an error of a handler's."""
 
 
 def within(call: Call, middleware: Sequence[Middleware]) -> Call:

@@ -26,13 +26,13 @@ from tickwheel.observe.events import CircuitClosed, CircuitOpened, Event
 __all__ = ["Breakers", "Wait", "back_off", "jitter"]
 
 _BREAKERS_MAX: Final = 10_000
-"""How many places that fail are remembered; of more, the one that has failed first is forgotten."""
+"""Maximum number of failing destinations that are remembered; the oldest is dropped."""
 _WAIT_MIN_S: Final = 1.0
 _SHARE: Final = 1 / 100
 """The share of the time that a receiver has been down after which it is asked again."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""How many jobs are called again in a second while their receiver is left alone: each is a write to the store."""
+"""Maximum rate of retries a second to a failing receiver: each is a write to the store."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:

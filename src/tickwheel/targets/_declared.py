@@ -23,7 +23,7 @@ _CELERY: Final = (
 )
 """Those that `apply_async` takes from a task."""
 _CELERY_QUEUE: Final = "celery"
-"""The queue of tasks whose application names none."""
+"""The queue of tasks whose application has no default queue."""
 _JSON: Final = "json"
 """The serializer of applications that choose none."""
 

@@ -34,9 +34,9 @@ _OPEN_S: Final = 30.0
 _RECONNECT_S: Final = 1.0
 """Minimum time between two connections. The breaker lets no job ask sooner, and makes the waits of an outage grow."""
 _CLOSE_S: Final = 1.0
-"""How long a connection that is closed may take; one whose receiver has stopped would never end."""
+"""Time limit of a close; with a stopped receiver it would never end."""
 _KEPT_MAX: Final = 100_000
-"""How many messages whose jobs have not come back for the answer are remembered."""
+"""Maximum number of remembered messages whose jobs have not asked for the answer."""
 
 
 class _Sending:

@@ -17,7 +17,7 @@ from tickwheel.targets.contract import Firing, Snooze
 __all__ = ["NotTakenError", "put_off", "waited_s"]
 
 WAIT_MAX_S: Final = 86_400.0
-"""How long a job may wait at no cost of attempts."""
+"""Longest wait of a job that counts no attempts."""
 _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 

@@ -41,7 +41,7 @@ _MODULES: Final = {
     "rq+": "rq",
     "dramatiq+": "dramatiq",
 }
-"""Which module reads the URLs of a scheme; a plus precedes the scheme of a queue's broker."""
+"""The module of each URL scheme; a plus precedes the scheme of a queue's broker."""
 
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:
@@ -50,10 +50,10 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
 
     Args:
         url: Its scheme says which target, see `docs/targets.md`.
-        has_to_run: Whether to refuse at once what could not run here: a missing library, settings that it refuses.
+        has_to_run: True if to refuse at once what could not run here: a missing library, settings that it refuses.
 
     Raises:
-        InvalidJobError: If it names none, or has an option that there is none of; no message shows a password.
+        InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
         MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
     """
     parts = TargetUrl(url)

@@ -12,7 +12,7 @@ from tickwheel.jobs.errors import InvalidJobError
 __all__ = ["Kind", "check_headers", "check_options", "count", "flag", "mapping", "scalar", "seconds", "text"]
 
 Kind = tuple[Callable[[Any], bool], str]
-"""Whether a value is of a kind, and what to pass instead of another."""
+"""True if a value is of a kind, and what to pass instead of another."""
 
 _OURS: Final = ("tickwheel-", "traceparent", "message-id")
 

@@ -22,31 +22,31 @@ from typing import Final
 __all__ = ["Pace"]
 
 _TAKEN_MAX: Final = 1_000
-"""How many messages that were taken are remembered, to count those of the last second."""
+"""Number of accepted messages that are remembered, to count those of the last second."""
 _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
-"""How a pace grows with the square of the seconds since the last refusal, as a share of the pace then."""
+"""Growth of a pace by the square of the seconds since the last refusal, as a share of the pace then."""
 _GROWTH_UNKNOWN: Final = 1.5
 """The factor by which it grows in each second while no limit is known, so that a refusal of a moment delays little."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
-"""After so long without a refusal, and with no message waiting, there is no pace any more."""
+"""Time without a refusal or a waiting message after which the pace is dropped."""
 _PAUSE_S: Final = 1.0
 _PAUSE_SHARE: Final = 1 / 50
 _PAUSE_MAX_S: Final = 30.0
-"""The wait that a receiver which names none gets: a share of the time since it last took a message."""
+"""Default wait, as a share of the time since the receiver last accepted a message."""
 _BLIND: Final = 2
-"""After so many refusals with nothing taken in between there is no pace to be seen."""
+"""Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
-"""How many are called again in a second meanwhile."""
+"""Number of retries a second during that wait."""
 _WAIT_MIN_S: Final = 1.0
-"""Nobody is called again sooner, see `Snooze`."""
+"""Minimum wait before a retry, see `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0
 """Maximum wait for a turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""How much of the pace may come at once, after some came late."""
+"""Share of the pace that may be sent at once after late messages."""
 _TURNS_MAX: Final = 100_000
 
 

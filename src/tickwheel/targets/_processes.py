@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 __all__ = ["ProcessPool", "check_importable", "check_sendable"]
 
 _UP_S: Final = 60.0
-"""How long a process may take to start, to take a call, and to import what that needs; each of the three."""
+"""Time limit for each of three steps: starting a process, sending a call, importing its modules."""
 _PIPE_BYTES: Final = 4_096
-"""How much every system's pipe takes while nobody reads it."""
+"""Bytes that a pipe without a reader buffers on every system."""
 _LEAVE_S: Final = 1.0
-"""How long an idle process may take to end when it is asked to."""
+"""Time limit for the end of an idle process."""
 
 _READY, _BEGUN, _BEAT, _DONE, _FAILED = "ready", "begun", "beat", "done", "failed"
 _REMEDY: Final = (

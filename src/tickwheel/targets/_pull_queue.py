@@ -1,5 +1,5 @@
 """
-The queues of a pull target: what is ready, who waits, what is leased.
+The queues of a pull target: ready firings, waiting workers, leased firings.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class JobLease:
 
     Attributes:
         job: The job; its `payload` is the encoded one.
-        attempt: Which attempt this is, from 1.
-        until: When the lease ends, in ms since the epoch by the store's clock.
+        attempt: The number of the attempt, from 1.
+        until: The end of the lease, in ms since the epoch by the store's clock.
     """
 
     job: Job

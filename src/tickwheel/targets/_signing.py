@@ -17,7 +17,7 @@ __all__ = ["read_secret", "signature"]
 
 _PREFIX = "whsec_"
 _BYTES_MIN, _BYTES_MAX = 24, 64
-"""What the specification asks for; a shorter key could be guessed."""
+"""Minimum length by the specification; a shorter key could be guessed."""
 
 
 def read_secret(secret: str) -> bytes:

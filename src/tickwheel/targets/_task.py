@@ -36,7 +36,7 @@ _KINDS = (
     ("send_with_options", "dramatiq", "actor_name"),
     ("kiq", "taskiq", "task_name"),
 )
-"""How the tasks of each library are known: by a method that only they have. What is left is a function, as RQ has."""
+"""A method that only the tasks of each library have. Any other callable is a function, as for RQ."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -227,7 +227,7 @@ def apply_at(
         eta: An aware datetime, or seconds since the epoch.
         countdown: Seconds from now; one of the two.
         key: The job's; setting it again replaces what is pending. None for one that nobody else has.
-        target: What the target is called here; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
+        target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
         **options: For the queue, such as `queue="slow"`.
 
     Returns:

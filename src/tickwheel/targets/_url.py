@@ -21,7 +21,7 @@ __all__ = ["REDIS_OPTIONS", "REDIS_SCHEMES", "TargetUrl", "UrlForm", "flag", "nu
 
 REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
 REDIS_OPTIONS: Final = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
-"""What redis-py reads from a URL itself."""
+"""Options that redis-py reads from a URL itself."""
 
 _MASK: Final = "***"
 _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

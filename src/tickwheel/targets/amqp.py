@@ -38,17 +38,17 @@ from tickwheel.typing import Duration
 __all__ = ["AmqpTarget"]
 
 _NAME_BYTES_MAX = 255
-"""What AMQP's short strings hold."""
+"""Maximum length of AMQP's short strings, in bytes."""
 _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_ssl", "auth")
-"""What aio-pika reads from a URL itself."""
+"""Options that aio-pika reads from a URL itself."""
 
 _SMALL_BYTES: Final = 4096
 """A size that every broker takes."""
 _LONE_MAX: Final = 32
-"""How many channels there may be beside the shared one: enough to hide the round trips that opening them takes."""
+"""Maximum number of channels besides the shared one: enough to hide the round trips of opening them."""
 _HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
-"""How often one attempt sends a message; again only where another has closed the channel."""
+"""Maximum number of sends by one attempt; it repeats only if another message closed the channel."""
 
 
 class _Open:
@@ -118,7 +118,7 @@ class AmqpTarget(Linked):
 
     Args:
         url: Such as "amqp://user:password@localhost:5672/vhost".
-        timeout_s: How long connecting may take, and how long an attempt waits for the confirm.
+        timeout_s: Time limit of connecting, and of an attempt's wait for the confirm.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:

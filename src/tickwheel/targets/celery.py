@@ -55,7 +55,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     Args:
         app: The `celery.Celery` application, whose broker and routes are used.
-        timeout_s: How long sending one may take.
+        timeout_s: Time limit of sending a task.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
@@ -90,7 +90,7 @@ class CeleryTarget(BlockingTaskTarget):
 
         Args:
             url: As Celery's `broker_url`.
-            queue: Where tasks go whose job names no queue.
+            queue: Queue of tasks whose job names no queue.
             timeout_s: As above.
             rate: As above.
 

@@ -180,7 +180,7 @@ class Firing:
         An async handler calls it on its own event loop.
 
         Returns:
-            Whether the attempt still counts. Once it timed out it does not, and there is no use in going on.
+            True if the attempt still counts. Once it timed out it does not, and there is no use in going on.
 
         Raises:
             JobStoppedError: If the job was cancelled while it runs; let it end the handler.
@@ -247,16 +247,16 @@ class Call:
 
     Attributes:
         function: What to call.
-        is_async: Whether it returns an awaitable, to be awaited on the scheduler's event loop.
-        wants_payload: Whether it takes the decoded payload.
-        wants_firing: Whether it takes the `Firing`, after the payload if it takes that, too.
+        is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
+        wants_payload: True if it takes the decoded payload.
+        wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
         timeout_s: After which it counts as failed; `USUAL` for the scheduler's own timeout, None for never.
         width: How many places among the threads, processes or tasks its attempts may take; `USUAL` for three quarters,
             so that others go on while they hang, None for all.
-        is_held: Whether the target starts and ends the attempts in its own time: the function gets pairs of a `Firing`
+        is_held: True if the target starts and ends the attempts in its own time: the function gets pairs of a `Firing`
             and its `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
             Where the function raises, what has not ended fails with that.
-        in_process: Whether it waits for a process, so that it may not take a place among the threads.
+        in_process: True if it waits for a process, so that it may not take a place among the threads.
     """
 
     function: Callable[..., Any]
@@ -300,7 +300,7 @@ class End(Protocol):
         End it with what a call would return or raise; *on_answer* gets the store's answer once that is written down.
 
         Returns:
-            Whether it had not ended before; otherwise nothing is reported.
+            True if it had not ended before; otherwise nothing is reported.
         """
 
 
@@ -366,7 +366,7 @@ class Naming(Protocol):
 
     def has(self, name: str) -> bool:
         """
-        Return whether there is a handler of that *name*; from any thread.
+        Return True if there is a handler of that *name*; from any thread.
         """
 
     def names(self) -> list[str]:
@@ -431,7 +431,7 @@ class Choosy(Protocol):
 
     def is_choosy(self, handler: str) -> bool:
         """
-        Return whether there is a payload that *handler* cannot take; from any thread, and at once.
+        Return True if there is a payload that *handler* cannot take; from any thread, and at once.
         """
 
     def misfit(self, handler: str, payload: bytes) -> str | None:

@@ -47,7 +47,7 @@ class DramatiqTarget(BlockingTaskTarget):
     Args:
         broker: A `dramatiq.Broker`; the code that made it closes it.
         queue: The name of the queue; a job's option "queue_name" takes precedence, and that of a known actor follows.
-        timeout_s: How long enqueuing one may take.
+        timeout_s: Time limit of enqueuing a message.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 

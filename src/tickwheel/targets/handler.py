@@ -45,7 +45,7 @@ class Typed(Protocol):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return whether there is no further attempt after *error*.
+        Return True if there is no further attempt after *error*.
         """
 
 
@@ -136,7 +136,7 @@ class HandlerTarget:
 
     def has(self, name: str) -> bool:
         """
-        Return whether there is a handler of that *name*.
+        Return True if there is a handler of that *name*.
         """
         return name in self._calls
 
@@ -178,7 +178,7 @@ class HandlerTarget:
 
     def is_choosy(self, handler: str) -> bool:
         """
-        Return whether *handler* is a task.
+        Return True if *handler* is a task.
         """
         return handler in self._tasks
 
@@ -227,7 +227,7 @@ class HandlerTarget:
 
     async def close(self) -> None:
         """
-        There is nothing to let go of but the processes, which end in any case.
+        There is nothing to release but the processes, which end in any case.
         """
 
 

@@ -35,7 +35,7 @@ _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
 _MARGIN_S: Final = 1.0
-"""How much longer an attempt waits than librdkafka, whose answer then says what is wrong."""
+"""Extra wait of an attempt beyond librdkafka's, whose answer then has the reason."""
 _UNREACHABLE: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",
@@ -67,7 +67,7 @@ class KafkaTarget(Linked):
     Args:
         servers: The first brokers to ask, such as "localhost:9092" or "one:9092,two:9092".
         config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
-        timeout_s: How long a record may wait to be stored, its repeats included.
+        timeout_s: Time limit for storing a record, its repeats included.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
@@ -111,7 +111,7 @@ class KafkaTarget(Linked):
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is not a topic's name.
+        Refuse anything but a topic's name.
         """
         if not 0 < len(handler) <= _TOPIC_MAX or not set(handler) <= _TOPIC_CHARS or handler in (".", ".."):
             raise InvalidJobError("handler", handler, "name a topic: letters, digits, '.', '_' and '-', at most 249")

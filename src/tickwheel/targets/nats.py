@@ -34,9 +34,9 @@ _TOO_LARGE_FOR_STREAM: Final = 10054
 _FULL: Final = frozenset({10023, 10028, 10047, 10077})
 """Insufficient resources, resource limits of the account, storage, and the limits of a stream that discards the new."""
 _ANSWER_S: Final = 86_400.0
-"""How long the client waits for an answer on a connection that works; an attempt waits less, and asks again later."""
+"""The client's wait for an answer on a working connection; an attempt waits less, and asks again later."""
 _PING_S: Final = 10
-"""The client sends a ping so often, and ends a connection on which two were not answered."""
+"""Interval of the client's pings; it closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"
 _REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 
@@ -47,8 +47,8 @@ class NatsTarget(Linked):
 
     Args:
         url: Such as "nats://user:password@localhost:4222"; with tls://, a server without TLS is refused.
-        jetstream: Whether a stream is to store it; False for all that listen.
-        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
+        jetstream: True if a stream must store it; False for plain subscribers.
+        timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
@@ -80,7 +80,7 @@ class NatsTarget(Linked):
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is not a subject to publish on.
+        Refuse anything but a subject to publish on.
         """
         tokens = handler.split(".")
         if not all(token and token.isprintable() and not set(token) & set(" *>") for token in tokens):

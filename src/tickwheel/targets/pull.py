@@ -33,11 +33,11 @@ from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Sno
 __all__ = ["JobLease", "PullTarget"]
 
 _GRACE_S: Final = 1.0
-"""How long a counted firing stays ready without a worker: one that polls in turns is back by then."""
+"""Time that a counted firing stays ready without a worker: a polling worker has returned by then."""
 _LEASED_MAX: Final = 5_000
-"""How many may be leased at once: half of what may be running, so that other targets go on."""
+"""Maximum number of leases: half of the running jobs allowed, so that other targets go on."""
 _WAITING_MAX: Final = 1_000
-"""How many workers may wait at once."""
+"""Maximum number of waiting workers."""
 
 _SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it is now counts"
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
@@ -117,7 +117,7 @@ class PullTarget:
 
     async def close(self) -> None:
         """
-        There is nothing to let go of.
+        There is nothing to release.
         """
 
     def _places(self, name: str) -> int:

@@ -47,7 +47,7 @@ _CANNOT_WRITE: Final = (
 """The errors of a server that cannot write just now, by what they begin with, and by their classes."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
-"""After which silence a connection that waits for answers is given up; a repeat is not added twice."""
+"""Silence after which a connection that waits for answers is closed; a repeat is not added twice."""
 
 
 class RedisStreamTarget(Linked):
@@ -56,9 +56,9 @@ class RedisStreamTarget(Linked):
 
     Args:
         url: Such as "redis://localhost:6379/0".
-        length_max: How long a stream may become, about (`MAXLEN ~`); None: as long as it will.
-        once_s: For how many seconds a repeat is known and not added again; rounded up.
-        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
+        length_max: Approximate maximum length of a stream (`MAXLEN ~`); None for no limit.
+        once_s: Seconds for which a repeat is recognized and not added again; rounded up.
+        timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
@@ -90,7 +90,7 @@ class RedisStreamTarget(Linked):
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is not the name of a stream.
+        Refuse anything but the name of a stream.
         """
         if not handler or not handler.isprintable():
             raise InvalidJobError("handler", handler, "name the stream that the message goes to, such as 'orders'")

@@ -52,7 +52,7 @@ class RqTarget(BlockingTaskTarget):
     Args:
         connection: A `redis.Redis` for RQ; the code that made it closes it.
         queue: The name of the queue; a job's option "queue" takes precedence.
-        timeout_s: How long enqueuing one may take.
+        timeout_s: Time limit of enqueuing a job.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
@@ -89,7 +89,7 @@ class RqTarget(BlockingTaskTarget):
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is not the dotted name of a function.
+        Refuse anything but the dotted name of a function.
         """
         super().check(handler)
         if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):

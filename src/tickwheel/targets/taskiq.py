@@ -27,7 +27,7 @@ _REFUSED: Final = dict.fromkeys(
     "leave it out, and set the job for that instant: the job waits here, and not in a worker",
 )
 _AT_ONCE: Final = 32
-"""How many messages go to the broker at once: each may take a connection."""
+"""Maximum number of concurrent messages to the broker: each may take a connection."""
 
 
 class TaskiqTarget(TaskTarget["_Started"]):
@@ -36,7 +36,7 @@ class TaskiqTarget(TaskTarget["_Started"]):
 
     Args:
         broker: A `taskiq.AsyncBroker`, started and shut down here; make one for this target alone.
-        timeout_s: How long kicking one may take.
+        timeout_s: Time limit of kicking a task.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 

@@ -55,29 +55,29 @@ __all__ = ["WebhookError", "WebhookTarget"]
 TIMEOUT_S = 15.0
 """From the look-up of the name to the end of the answer's head."""
 _AT_ONCE = 100
-"""How many requests one receiver gets at once; all of them together are bounded by `SchedulerOptions.coroutines`."""
+"""Maximum number of concurrent requests to one receiver; `SchedulerOptions.coroutines` bounds their total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 """The answers of the DNS about a name that does not exist; what else it answers may pass."""
 _PACES_MAX = 10_000
-"""How many addresses have a pace at once."""
+"""Maximum number of addresses with a pace."""
 _FULL_ADDRESSES = 3
-"""Of how many addresses of a receiver that are full the receiver itself is."""
+"""Number of full addresses of a receiver after which the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
-"""From this status on, it is the receiver that does not work, and not what was sent to it."""
+"""From this status on the receiver has failed, not the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
 """The query of an address, which may hold a secret, and which other jobs for its receiver are not to show."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
 _SHOWN_BYTES = 200
-"""How much of a refusal's body is kept with the error."""
+"""Length of a refusal's body that is kept with the error."""
 _BODY_S = 1.0
-"""How long that may take to come: the status counts without it."""
+"""Time limit for reading that body: the status counts without it."""
 
 
 class WebhookError(Exception):
@@ -102,9 +102,9 @@ class WebhookTarget:
     Args:
         secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
         allow: Networks that are not public and may be reached nevertheless, such as "10.1.0.0/16".
-        timeout_s: How long one attempt may take.
-        failures_max: After how many failures in a row a receiver is left alone.
-        open_s: For how long at most; at first for a second.
+        timeout_s: Time limit of one attempt.
+        failures_max: Number of consecutive failures that opens a receiver's circuit breaker.
+        open_s: Longest time that the breaker stays open; the first time, one second.
         rate: Maximum number of requests a second for each receiver, evenly spaced; None for no limit.
 
     Raises:
@@ -140,7 +140,7 @@ class WebhookTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is not an HTTP URL, or carries a password.
+        Refuse anything but an HTTP URL, or carries a password.
         """
         try:
             parts = urlsplit(handler)
