@@ -43,7 +43,7 @@ class BulkFields(Filter, total=False):
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
-        cursor: Where to continue: the cursor of an answer, or of a call of `on_progress`.
+        cursor: Start of the run: the cursor of an answer, or of a call of `on_progress`.
     """
 
     shift: Duration | None
@@ -67,7 +67,7 @@ class BulkAnswer:
         changed: Number of them that were changed, or asked to stop; 0 in a dry run.
         refused: Number of them that had begun to run, or were changed by others since they were read, and were not
             changed.
-        cursor: Where to continue; None if it is complete.
+        cursor: Start of the next call; None if the run is complete.
         start: A cursor at the start of the same run: from a dry run, it makes a run that can be repeated as a whole.
         stopping: Number of changed jobs that were running, and were asked to stop.
     """

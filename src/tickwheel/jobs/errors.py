@@ -227,7 +227,7 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
     r"""
     Return *text* as any store keeps it: a plain string, cut; NUL as `\x00`, lone surrogates as `\udc80`.
 
-    What is not a string, such as the reason of a `DeadLetter`, gives its own text.
+    Any other object, such as the reason of a `DeadLetter`, is converted by `str`.
     """
     if not issubclass(type(text), str):
         try:

@@ -142,7 +142,7 @@ def _has(job: Job, wanted: str) -> bool:
 @dataclass(slots=True)
 class _Group:
     """
-    The letters of one incident so far.
+    The dead letters of one incident.
     """
 
     latest: Job

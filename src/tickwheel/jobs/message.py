@@ -33,21 +33,21 @@ def message_id_of(job: Job) -> str:
 
 def was_tried(job: Job) -> bool:
     """
-    Return whether the run that *job* waits for, or is in, may have been made already.
+    Return True if the current or next run of *job* may have been delivered already.
     """
     return job.attempt > 0 or job.sent_as is not None
 
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job*, about to get another generation or `first_set_at`, with the message id of its run if that was tried.
+    Return *job* with the message id of a run that was tried; for a *job* about to change generation or `first_set_at`.
     """
     return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
 
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, which is *job* as a caller changed it; it keeps the message id of a run that was tried and goes on.
+    Return *after*, the changed *job*, with the message id of a run that was tried and continues.
 
     No message id carries two bodies: another body or receiver makes it another message. A run for which the rule names
     another instant is another run.

@@ -110,13 +110,13 @@ class Job:
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
         generation: Grows with every set, move, replay and next run of any job; never used twice by a store.
-        due_at: When to fire.
+        due_at: Time of firing, in ms since the epoch.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
         target: The target kind: "handler", "webhook", "log", ...
         handler: The handler of that kind: a handler's name, a URL.
         attempt: Number of attempts that were begun in this generation.
         retry: The retry policy.
-        expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
+        expires_at: Time after which it no longer fires, or None. Where the store gives the job another instant
             than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays;
             after a retry it is what the recurrence names as `expires_ms`, which goes then.
             `STOPPED` of one that was asked to stop while it ran.
@@ -124,7 +124,7 @@ class Job:
         state: See `State`.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
-        first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
+        first_set_at: Start of this life of the key; a debounce's maximum wait counts from it.
         pause: The pause, or None. A paused job is not due; if it is running, the pause affects what follows.
         manifest: The name of the manifest that a recurring job belongs to, or None.
         sent_as: The message id that its run began with, if it is not that of its generation; or None.
@@ -196,7 +196,7 @@ class Set:
     answers a new series, asked for by mode. FINISHED answers a rule without any run that has no series to change.
 
     A job that names a manifest takes the series of its key into that, also where the answer is UNCHANGED or DEAD;
-    OTHER_MANIFEST answers where it belongs to another. A job that names none leaves a series in its manifest.
+    OTHER_MANIFEST answers where it belongs to another. A job without a manifest leaves a series in its manifest.
 
     Attributes:
         job: The job to store. Its generation and state are ignored; `first_set_at` counts for a new life, 0 means now.
@@ -265,7 +265,7 @@ class Cancel:
         if_generation: Only if it has this generation.
         over: Status of its counted attempt.
         actor: As for a `Set`.
-        stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
+        stops: True if an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
             expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
             removed. Its owner hears of it by `request_withdrawal`.
         under: The declaration that it is part of, if any: NOT_FOUND answers a job that is not of that manifest.
@@ -304,8 +304,8 @@ class Adopt:
     Only its generation is new: larger than the one given, as all are from now on, so that no fire id comes again.
 
     Attributes:
-        job: What to store.
-        if_generation: That of the dead job which it replaces; 0: only if its key has none.
+        job: The job to store.
+        if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
     """
 
     job: Job
@@ -319,7 +319,7 @@ class Begin:
 
     Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
     The owner writes it in bulk, shortly before the jobs are due: no commit comes between an instant and its firing.
-    TOO_LATE: it is running already, so a Begin that is repeated after an unknown end shows what became of the first.
+    TOO_LATE: it is running already, so a Begin that is repeated after an unknown outcome shows the result of the first.
 
     Attributes:
         job: As `due` or an answer gave it: pending. The store knows it by instant and generation, without a search by

@@ -58,7 +58,7 @@ class Keep:
 
 class Repeat:
     """
-    One request that may come again; it marks its writes in their order.
+    A request that may be repeated; it marks its writes in order.
     """
 
     def __init__(self, token: str, asked: str, lasts_ms: int) -> None:
@@ -70,7 +70,7 @@ class Repeat:
 
     def mark(self, key: str) -> Once:
         """
-        Return the mark of the next write to the job of *key*: of those to one job, each has another.
+        Return the mark of the next write to the job of *key*; the marks of one job's writes differ.
         """
         number = self._counts[key]
         self._counts[key] += 1
@@ -78,7 +78,7 @@ class Repeat:
 
     def keep(self, data: bytes | None, lasts_ms: int | None = None) -> Keep:
         """
-        Return the write that keeps *data* as the reply to all of it, claims it, or gives the claim up.
+        Return the write that keeps *data* as the whole reply, or claims or releases the request.
         """
         lasts_ms = self.lasts_ms if lasts_ms is None else lasts_ms
         return Keep(self.token, Once(self.token, "", self.asked, lasts_ms), data)

@@ -59,7 +59,7 @@ class JobQuery:
 
     def matches(self, job: Job) -> bool:
         """
-        Return whether *job* matches this query; a cursor and a limit do not count.
+        Return True if *job* matches this query; a cursor and a limit do not count.
         """
         return (
             job.key.startswith(self.prefix)
@@ -89,7 +89,7 @@ def has_not_succeeded(job: Job, since: int) -> bool:
 
 def has_field(job: Job, field: str) -> bool:
     """
-    Return whether the JSON payload of *job* has *field*, which is "name=value".
+    Return True if the JSON payload of *job* has *field* ("name=value").
 
     Args:
         job: Any job; one whose payload is not JSON has no field.

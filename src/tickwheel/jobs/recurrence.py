@@ -161,26 +161,26 @@ class Recurrence:
 
     Attributes:
         rule: The series of nominal instants.
-        misfire: What to do about missed ones.
+        misfire: Policy for missed runs.
         jitter_ms: Every run comes later by a share of this, drawn from the key's hash and so the same each time.
         grace_ms: With SKIP, how late a run may begin and not be missed.
         until: The last nominal instant that is allowed, or None.
-        max_runs: How many runs the series has, or None for any number.
-        runs: How many of them have ended.
+        max_runs: Number of runs of the series, or None for no limit.
+        runs: Number of runs that have ended.
         run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
             series goes on from it.
         next_at: The instant that the job waited for when it was to run now instead, so that no other one comes before;
             of a run that is tried again, its own, where nothing else shows that it is one.
         nominal_at: The instant of the run that the rule named, before any jitter, where `due_at` does not show it.
-        expires_ms: For how long after its instant a run is worth firing, while one that expires is tried again or was
+        expires_ms: Time to live of a run after its instant, while one that expires is tried again or was
             snoozed: its job is due later then, and the next run has this length again.
-        exclude: What is left out of the series, before any jitter; all in the zone of *rule*.
-        overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
+        exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
+        overlap: Policy for instants that pass during a run; None for ALL where *misfire* is, else SKIP.
         then: The definition that was set while a run lasted, and counts once it has ended; see `stores._series`.
         ended: The end of the last run, where the node that made it could not read the rule.
-        pause_after: After how many failed runs in a row the job is paused, or None for never.
-        failures: How many runs in a row have failed, where that is counted.
-        succeeded_at: When a run last succeeded, or None.
+        pause_after: Number of failed runs in a row after which the job is paused, or None for never.
+        failures: Number of failed runs in a row, if they are counted.
+        succeeded_at: Time of the last successful run, or None.
     """
 
     rule: Rule
@@ -236,7 +236,7 @@ class Recurrence:
             passes: Maximum number of excluded instants to pass; an iterator that several searches may share.
 
         Raises:
-            InvalidRecurrenceError: If so much is excluded that the search gives up: the result is unknown.
+            InvalidRecurrenceError: If the search gives up because too much is excluded: the result is unknown.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -308,7 +308,7 @@ class Recurrence:
 
     def pauses(self) -> bool:
         """
-        Return whether the number of consecutive failed runs has reached `pause_after`.
+        Return True if the number of consecutive failed runs has reached `pause_after`.
         """
         return self.pause_after is not None and self.failures >= self.pause_after
 
@@ -381,7 +381,7 @@ class Recurrence:
 
     def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return whether the rules have the same instants, however they are spelled.
+        Return True if the rules have the same instants, however they are spelled.
 
         Args:
             other: The rule to compare.
@@ -394,14 +394,14 @@ class Recurrence:
 
     def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return whether the rules have the same instants and the same end; *has_phase* as in `has_same_instants`.
+        Return True if the rules have the same instants and the same end; *has_phase* as in `has_same_instants`.
         """
         is_end = (self.until, self.max_runs) == (other.until, other.max_runs)
         return is_end and self.has_same_instants(other, has_phase=has_phase)
 
     def is_like(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return whether the rules are the same, whatever the state of the series; *has_phase* as in `has_same_instants`.
+        Return True if the rules are the same, whatever the state of the series; *has_phase* as in `has_same_instants`.
         """
         if (self.misfire, self.jitter_ms, self._overlaps) != (other.misfire, other.jitter_ms, other._overlaps):
             return False
@@ -415,7 +415,7 @@ class Recurrence:
 
     def is_postponed(self, due_at: int) -> bool:
         """
-        Return whether the run due at *due_at* is a retry, was snoozed, or was due during another run.
+        Return True if the run due at *due_at* is a retry, was snoozed, or was due during another run.
         """
         is_late = self.next_at is not None and self.next_at <= due_at
         return is_late or self.run_at is not None or self.expires_ms is not None
@@ -467,13 +467,13 @@ class Recurrence:
 
     def is_missed(self, due_at: int, now: int) -> bool:
         """
-        Return whether the run due at *due_at* was missed, by *now*, and is to be left out.
+        Return True if the run due at *due_at* was missed, by *now*, and is to be left out.
         """
         return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
 
     def is_past(self, key: str, due_at: int) -> bool:
         """
-        Return whether the run due at *due_at* was moved past the end of the series.
+        Return True if the run due at *due_at* was moved past the end of the series.
         """
         if self.until is None or self.run_at is not None or self.next_at is not None:
             return False

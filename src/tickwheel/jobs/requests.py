@@ -1,5 +1,5 @@
 """
-Requests of callers, and the writes that come of them.
+Requests of callers, and the resulting writes.
 
 Internal: other packages use it, users do not.
 """
@@ -71,7 +71,7 @@ _UNESCAPED: Final = re.compile(r"[A-Za-z0-9 _.:@+-]+")
 
 class SetFields(TypedDict, total=False):
     """
-    The keyword arguments of `set` beside `if_generation`; `SetRequest` says what they mean.
+    The keyword arguments of `set` besides `if_generation`; `SetRequest` documents them.
     """
 
     delay: Duration | None
@@ -111,16 +111,16 @@ class SetRequest:
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
-        call: What is to run, as `cancel_order.of(number=17)`; it takes the place of `handler` and `payload`.
+        call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
         delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; below
             zero counts as now, at most 100 years.
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
-        handler: Which one of that kind: the handler's name, the URL.
-        retry: What to do when it fails; None for the handler's policy, or else the scheduler's.
-        expires: Seconds after its instant from which on it is not worth firing.
-        mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
+        handler: The handler's name, or the URL, of that kind.
+        retry: The retry policy; None for the handler's policy, or else the scheduler's.
+        expires: Seconds after its instant from which it no longer fires.
+        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
             recurring job goes on, by the new rule if that differs; "restart" begins a new series in its place.
         max_wait: With "replace": seconds after the first set past which the instant is not moved.
         if_generation: Only if the live job has this generation; 0: only if there is none.
@@ -131,21 +131,21 @@ class SetRequest:
         day_match: With a line of `cron` that restricts both day fields: "either" has to match, as None means, or
             "both".
         tz: The IANA zone that `cron`, `time` and `exclude` are read in, or "local" for that of this machine.
-        dst_gap: What to do about times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
+        dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
             for "end", and for "skip" with a line that begins with `*` or has six fields.
-        dst_overlap: What to do about times that it shows twice: run the "first" time, the "second" or "both"; None for
+        dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
             "first", and for "both" with such a line.
-        misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
-        misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
-        overlap: What to do about instants that pass while a run lasts, its retries included: "skip" them, run "once"
+        misfire: Policy for missed runs: "once", "all" or "skip".
+        misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
+        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
             for all of them, make up for "all", or "cancel" the run at the first; None for "all" where misfire is, else
             "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         until: The instant after which no run is due, not counting the jitter; one at this instant is.
         max_runs: After how many runs since the series began the job is gone; retries and runs that were left out do not
             count.
-        pause_after: After how many runs in a row that were given up the job is paused; None for never.
-        exclude: What is left out of the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
+        pause_after: Number of failed runs in a row after which the job is paused; None for never.
+        exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
             such as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent, to link the firing to.
         keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
@@ -187,7 +187,7 @@ class SetRequest:
 
 class When(NamedTuple):
     """
-    An instant as a caller names it; `due_at` reads it.
+    An instant as given by a caller; `due_at` parses it.
     """
 
     delay: Duration | None = None
@@ -196,17 +196,17 @@ class When(NamedTuple):
 
 class Filter(TypedDict, total=False):
     """
-    The keyword arguments that choose jobs, beside the prefix, of `list` and of `bulk`.
+    The keyword arguments that select jobs, besides the prefix, of `list` and of `bulk`.
 
     Attributes:
         state: "pending", "running" or "dead".
         due_from: From this instant on.
         due_until: Before this instant.
         handler: The handler's name or URL.
-        target: The kind of place it goes to.
-        contains: A part of the key, letter for letter.
-        error: A part of the last error's text.
-        payload: A part of the payload, letter for letter, in UTF-8; at most 512 bytes.
+        target: The target kind.
+        contains: A substring of the key, matched exactly.
+        error: A substring of the last error's text.
+        payload: A substring of the payload, matched exactly, in UTF-8; at most 512 bytes.
         field: A field of a JSON payload, as "number=17" or "customer.city=Bern"; the value is the text of a string, or
             a number, true, false or null as JSON writes it. A page may then have fewer jobs than asked for, even none,
             and still not be the last.
@@ -231,13 +231,13 @@ class Filter(TypedDict, total=False):
 
 class ListRest(Filter, total=False):
     """
-    The keyword arguments of `list`, beside the prefix: those of `Filter`, and where and how much.
+    The keyword arguments of `list` besides the prefix: `Filter`, and the arguments of paging.
 
     Attributes:
         not_succeeded_since: Only recurring jobs of which no run has succeeded since this instant, and that were there
             before it; a page may then have fewer jobs than asked for, even none, and still not be the last.
-        cursor: Of the page before.
-        limit: How many jobs a page has at most, 1 to 1000.
+        cursor: The cursor of the previous page.
+        limit: Maximum number of jobs of a page, 1 to 1000.
     """
 
     not_succeeded_since: Instant | None
@@ -247,7 +247,7 @@ class ListRest(Filter, total=False):
 
 class ListFields(ListRest, total=False):
     """
-    All arguments of `list`; *prefix* is that of the key.
+    All arguments of `list`; *prefix* is a prefix of the key.
     """
 
     prefix: str
@@ -275,10 +275,10 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
 
 def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generation: int | None = None) -> SetRequest:
     """
-    Return the request that `set` makes of its arguments.
+    Return the request for the arguments of `set`.
 
     Raises:
-        InvalidJobError: If *call* is not a call, or *fields* say the same once more.
+        InvalidJobError: If *call* is not a call, or *fields* contradict it.
         TypeError: For a name that is not in `SetFields`.
     """
     try:
@@ -291,10 +291,10 @@ def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generatio
 
 def spread(request: SetRequest) -> SetRequest:
     """
-    Return *request* with what its call says, if it has one, in the fields that a job has.
+    Return *request* with its call, if it has one, moved to `handler`, `payload` and the other fields of a job.
 
     Raises:
-        InvalidJobError: If that is not a call, or other fields say the same once more.
+        InvalidJobError: If that is not a call, or other fields contradict it.
     """
     if isinstance(getattr(request, "key", None), TaskCall):
         raise InvalidJobError(
@@ -327,20 +327,20 @@ def set_write(
     actor: Actor | None = None,
 ) -> Set:
     """
-    Return the write that sets what *request* asks for.
+    Return the write of a *request*.
 
     Args:
-        request: As the caller made it; the target has already checked `target` and `handler`.
+        request: The caller's; the target has already validated `target` and `handler`.
         now: The store's time in ms.
-        retry_of: Answers for requests without a policy.
+        retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
-        era: The clock's, which the write carries if its instant counts elapsed time.
-        actor: In whose name; the write carries it if the history is to have that.
+        era: The clock step, stored in the write if its instant is relative.
+        actor: The author for the history, or None.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
         InvalidDelayError: For NaN.
-        TypeError: For a time that is no number.
+        TypeError: For a time that is not a number.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""
@@ -404,7 +404,7 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
     Raises:
         InvalidRecurrenceError: If no run is due until its `until=`, and there is no series.
-        InvalidJobError: If the key belongs to another manifest than the one that is named.
+        InvalidJobError: If the key belongs to another manifest.
     """
     if answer.outcome is Outcome.FINISHED:
         raise no_run(request.until)
@@ -415,7 +415,7 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
 def trial(request: SetRequest, now: int) -> Job:
     """
-    Return the job that *request* would set, for a look at its runs: its target is not asked, and nothing is stored.
+    Return the job that *request* would set, to preview its runs: its target is not checked, and nothing is stored.
 
     Raises:
         InvalidJobError: As `set_write`, and so the others.
@@ -440,7 +440,7 @@ def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int |
     Raises:
         InvalidJobError: If both or neither is given, or it cannot be reached.
         InvalidDelayError: For NaN.
-        TypeError: For a time that is no number.
+        TypeError: For a time that is not a number.
     """
     if at is not None:
         if delay is not None:
@@ -456,11 +456,11 @@ def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int |
 
 def job_query(fields: ListFields, now: int) -> JobQuery:
     """
-    Return the query that *fields* make.
+    Return the query of validated *fields*.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
-        TypeError: For a time that is no number.
+        TypeError: For a time that is not a number.
     """
     limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
@@ -489,7 +489,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
 
 def check_manifest(name: str) -> str:
     """
-    Return *name* if a manifest can have it: 1 to 255 bytes of UTF-8, no NUL.
+    Validate the name of a manifest: 1 to 255 bytes of UTF-8, no NUL.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -513,7 +513,7 @@ def _field(fields: Mapping[str, Any]) -> str | None:
 
 def _bytes_of(field: str | None) -> bytes | None:
     """
-    Return bytes that each payload with *field* holds, for the store to filter by; None if JSON may escape the value.
+    Return bytes that occur in each payload with *field*, as a prefilter; None if JSON may escape the value.
     """
     value = "" if field is None else field.partition("=")[2]
     return value.encode() if _UNESCAPED.fullmatch(value) else None
@@ -524,7 +524,7 @@ def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
     Refuse a keyword argument of *verb* that is not *known*.
 
     Raises:
-        TypeError: Naming the verb, and the name that was meant, if one is near.
+        TypeError: Naming the verb, and a similar name if there is one.
     """
     names = list(known)
     for name in given:

@@ -142,4 +142,4 @@ job_of: Final = _make_job_of()
 """Returns the job that a row holds: the columns of `ALL`, in its order."""
 
 is_plain: Final = _make_is_plain()
-"""Return whether a job is scheduled and has the defaults in all columns except those of `PLAIN`."""
+"""Return True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

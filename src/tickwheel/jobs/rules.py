@@ -156,7 +156,7 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
 
 def is_undecided(write: Write, answer: Answer) -> bool:
     """
-    Return whether *answer* is TOO_LATE only because *write* has no status of the attempt.
+    Return True if *answer* is TOO_LATE only because *write* has no status of the attempt.
     """
     job = answer.job
     if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
@@ -172,14 +172,14 @@ def is_undecided(write: Write, answer: Answer) -> bool:
 
 def is_counted(attempt: Job, job: Job | None) -> bool:
     """
-    Return whether the stored *job* still has the counted attempt of *attempt*.
+    Return True if the stored *job* still has the counted attempt of *attempt*.
     """
     return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
 
 
 def holds(attempt: int, age_ms: int) -> bool:
     """
-    Return whether a request about an *attempt* of that age is still valid; also if a clock was set back.
+    Return True if a request about an *attempt* of that age is still valid; also if a clock was set back.
     """
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
@@ -203,7 +203,7 @@ def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextG
 
 def _is_kept(write: Set, job: Job) -> bool:
     """
-    Return whether *write* changes the series of *job*, rather than replacing it.
+    Return True if *write* changes the series of *job*, rather than replacing it.
     """
     if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
         return False

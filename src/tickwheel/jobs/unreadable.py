@@ -58,7 +58,7 @@ def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
     Return the *text* of a rule that cannot be read here while the run due at *due_at* waits to be tried again.
 
-    The series goes on from that run, as `Recurrence.postponed` has it where instants that pass meanwhile get a run; a
+    The series continues from that run, as `Recurrence.postponed` does if instants that pass get a run; a
     node that can read the rule leaves them out otherwise.
     """
     more = {} if expires_ms is None else {"expires_ms": expires_ms}

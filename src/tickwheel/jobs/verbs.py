@@ -89,7 +89,7 @@ class ReplayJobs:
 
     def delays(self, count: int) -> list[float]:
         """
-        Return after how many seconds each of *count* jobs is due; all is checked.
+        Return the delay in seconds of each of *count* jobs, validated.
 
         Raises:
             InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
@@ -136,14 +136,14 @@ def writes_of(
     owner: str,
 ) -> list[Write]:
     """
-    Return the writes that do *verb*, one for each job, in order; all is checked first.
+    Return the writes of *verb*, one for each job, in order; all arguments are validated first.
 
     Args:
-        verb: What was asked for.
-        set_write: Makes the write of one request, by the same time and era.
+        verb: The requested operation.
+        set_write: Returns the write of one request, at the same time and clock step.
         now: The store's time in ms.
-        era: The clock's, for instants that count elapsed time; None where nobody follows them.
-        actor: In whose name, for the history.
+        era: The clock step, for relative instants; None if steps are not tracked.
+        actor: The author for the history.
         owner: The name of this process, for a pause without one.
 
     Raises:
