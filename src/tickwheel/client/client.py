@@ -310,7 +310,7 @@ class Client:
 
     def keep(self, write: Keep) -> Promise[Answer]:
         """
-        Keep, or claim, the reply to a request that may come again.
+        Keep, or claim, the reply to a request that may be repeated.
         """
         return self._writing("keep").submit(write)
 
