@@ -9,6 +9,6 @@ __all__ = ["is_service"]
 
 def is_service(store: object) -> bool:
     """
-    Return whether *store* is the address of a service.
+    Return True if *store* is the address of a service.
     """
     return isinstance(store, str) and store.lower().startswith(("http://", "https://"))

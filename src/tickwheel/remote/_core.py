@@ -106,7 +106,7 @@ class RemoteCore:
 
     def is_inside(self) -> bool:
         """
-        Return whether the caller is a handler; a stop may not wait for that one.
+        Return True if the caller is a handler; a stop may not wait for that one.
         """
         return self._puller is not None and self._puller.is_inside()
 

@@ -83,7 +83,7 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Start or restart the timeout; return whether the attempt still counts.
+        Start or restart the timeout; return True if the attempt still counts.
 
         Its *progress* is sent with the next beat.
         """
@@ -369,7 +369,7 @@ class Puller:
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
         """
-        Return whether the timeout of *attempt* is over; then only its thread still runs.
+        Return True if the timeout of *attempt* is over; then only its thread still runs.
         """
         with self._lock:
             if attempt.late_at > now:
