@@ -29,7 +29,7 @@ class Codec:
     One annotated type.
 
     Args:
-        annotation: What a checker sees, already evaluated.
+        annotation: The evaluated annotation.
 
     Raises:
         TypeError: If JSON cannot hold its values, with the remedy.
@@ -78,7 +78,7 @@ class Codec:
         Return the value that *built* is in JSON.
 
         Raises:
-            ValueError: If it is none of the type.
+            ValueError: If it is not of the type.
         """
         try:
             return self._msgspec.convert(built, self._type, str_keys=True, dec_hook=_custom)

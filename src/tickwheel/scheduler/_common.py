@@ -48,10 +48,10 @@ class Common:
             service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull theirs.
         options: The knobs.
         targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
-        clock: Where time comes from; for tests.
+        clock: The source of time; for tests.
         tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
-        token: What a service asks for; None takes it from the environment, TICKWHEEL_TOKEN.
-        timeout: How many seconds a service may take to answer, with all tries.
+        token: Access token of a service; None for the environment variable TICKWHEEL_TOKEN.
+        timeout: Maximum seconds for an answer of a service, with all retries.
 
     Raises:
         UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
@@ -196,7 +196,7 @@ class Common:
 
         Args:
             function: As in `@scheduler.task` without brackets.
-            name: What jobs name it by; by default `module.qualname`, which a function of the main module, or inside
+            name: Its name in jobs; by default `module.qualname`, which a function of the main module, or inside
                 another one, does not have.
             aliases: Names that it had before, whose jobs it runs, too.
             retry: The policy of its jobs that are set without one.
@@ -220,7 +220,7 @@ class Common:
         Run the jobs of *tasks* here, which `tickwheel.scheduler.task` has made; before or after the start.
 
         Raises:
-            InvalidJobError: If a name is taken, or one of *tasks* is none.
+            InvalidJobError: If a name is taken, or one of *tasks* is not a task.
         """
         for each in tasks:
             check_task(each).register(self._core.handlers)
@@ -247,7 +247,7 @@ class Common:
 
     def has_handler(self, name: str) -> bool:
         """
-        Return whether a handler of that *name* is registered here.
+        Return True if a handler of that *name* is registered here.
 
         A job may name one that is not: others may register it. If you know that nobody will, refuse it early.
         """
@@ -300,7 +300,7 @@ class Common:
 
         Args:
             hook: Gets each event.
-            routine: Whether it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
+            routine: True if it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
                 firing pays for that, while failures, deaths and changes of owner are rare.
         """
         return self._core.subscribe(hook, routine=routine)

@@ -50,7 +50,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 MakeOwner: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner]"
 
 _LAST_COMMIT_S: Final = 0.05
-"""What the last commit gets at least, if handlers used up the time of the stop."""
+"""Minimum time for the last commit, if handlers used up the time of the stop."""
 
 
 class Core:

@@ -84,7 +84,7 @@ class _Question:
 
     def _comes_here(self, owner: Owner) -> bool:
         """
-        Return whether the job was set aside, and this process takes it up once its lane has room.
+        Return True if the job was set aside, and this process takes it up once its lane has room.
         """
         return self._job.lacks_handler and owner.runnable.lack(self._job) is None
 

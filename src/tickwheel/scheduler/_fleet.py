@@ -31,7 +31,7 @@ class Fleet(Common):
         Args:
             due_from: From this instant on; overdue ones are left out by it.
             due_until: Before this instant.
-            limit: How many.
+            limit: Maximum number.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
@@ -88,10 +88,10 @@ class Fleet(Common):
         Each is to be ended by `ack` or `nack` before its lease is over; otherwise the attempt has failed.
 
         Args:
-            queue: Which queue.
-            limit: How many at most, 1 to 1000.
-            wait: How many seconds to wait for the first, 0 to 300; without one the answer is [].
-            seconds: How long each is leased, 0.1 to 43,200.
+            queue: Name of the queue.
+            limit: Maximum number of firings, 1 to 1000.
+            wait: Seconds to wait for the first firing, 0 to 300; without one the answer is [].
+            seconds: Length of each lease, 0.1 to 43,200.
 
         Raises:
             InvalidJobError: A value that is out of bounds.
@@ -116,9 +116,9 @@ class Fleet(Common):
         End the leased firing as a failed attempt.
 
         Args:
-            fire_id: Which.
-            delay: Seconds until the next attempt; None for what the job's policy says.
-            error: What went wrong; it is kept with the job.
+            fire_id: Id of the leased firing.
+            delay: Seconds until the next attempt; None for the wait of the job's policy.
+            error: Text of the error; it is kept with the job.
             is_dead: Park the job as a dead letter, whatever attempts are left.
 
         Raises:
@@ -147,10 +147,10 @@ class Fleet(Common):
         Let the lease end *seconds* from now; return when that is, in ms since the epoch.
 
         Args:
-            fire_id: Which.
+            fire_id: Id of the leased firing.
             seconds: From 0.1 to 43,200.
-            progress: How far it has come, from 0.0 to 1.0, for `Scheduler.progress` and the page to show.
-            note: Where it is, in words; goes with *progress*.
+            progress: Share of the work that is done, from 0.0 to 1.0, for `Scheduler.progress` and the page to show.
+            note: Description of the progress; requires *progress*.
 
         Raises:
             InvalidJobError: A value that is out of bounds.

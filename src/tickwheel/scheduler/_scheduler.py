@@ -78,7 +78,7 @@ class Scheduler(Fleet):
         without it. Once the interpreter ends, it does nothing, and the next owner takes up what is left.
 
         Args:
-            timeout: How many seconds it may take; None for as long as the handlers do.
+            timeout: Maximum seconds; None to wait for all handlers.
 
         Returns:
             What still runs; the next owner takes it up again.
@@ -149,7 +149,7 @@ class Scheduler(Fleet):
 
         Args:
             key: 1 to 512 bytes of UTF-8.
-            call: What is to run, as `cancel_order.of(number=17)`; without it `handler=` names that.
+            call: The call to run, as `cancel_order.of(number=17)`; without it `handler=` names the handler.
             conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
                 SQLAlchemy Session or Connection or Django's `connection` to it. The write joins its transaction: it
                 takes effect if and only if you commit.
@@ -165,7 +165,7 @@ class Scheduler(Fleet):
         Raises:
             InvalidJobError: A value that no job can have; its message names value and remedy. Nothing was stored.
             InvalidDelayError: For NaN.
-            TypeError: For a time that is no number, or an argument that there is none of.
+            TypeError: For a time that is not a number, or an unknown argument.
             StoreError: If the store does not answer.
             TransactionError: If *conn* has no transaction that can be joined.
             ClosedError: After `stop`.
@@ -203,12 +203,12 @@ class Scheduler(Fleet):
         cancelled, stays so until its rule changes; any other that was cancelled is created again.
 
         Args:
-            schedules: What the manifest has, each key once; at most 10,000.
+            schedules: The jobs of the manifest, each key once; at most 10,000.
             manifest: Its name, such as that of the program: 1 to 255 bytes of UTF-8.
             revision: The number of the build or release. Where a newer one was declared, this one does nothing.
-            rollback: Whether an older revision is wanted nevertheless.
-            allow_empty: Whether an empty list is meant: it cancels all jobs of the manifest.
-            dry_run: Whether to return what would happen, and write nothing.
+            rollback: True if an older revision is wanted nevertheless.
+            allow_empty: True if an empty list is meant: it cancels all jobs of the manifest.
+            dry_run: True to return the result without writing anything.
 
         Returns:
             The outcome for each job, and as a whole: CHANGED, UNCHANGED or SUPERSEDED.
@@ -274,8 +274,8 @@ class Scheduler(Fleet):
 
         Args:
             key: The job's.
-            note: Why it is paused, for others to read; at most 1,000 bytes.
-            by: The name of who pauses it; None for this process, by its `SchedulerOptions.owner`.
+            note: Reason of the pause, shown to others; at most 1,000 bytes.
+            by: Author of the pause; None for this process, by its `SchedulerOptions.owner`.
             if_generation: Only if the job has this generation.
 
         Returns:
@@ -306,7 +306,7 @@ class Scheduler(Fleet):
 
     def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
         """
-        Let the jobs of *scope* start again, as after `resume`, on all nodes within 5 s; return whether it was paused.
+        Let the jobs of *scope* start again, as after `resume`, on all nodes within 5 s; return True if it was paused.
         """
         return self._outside("resume_scope").resume_scope(scope, by)
 
@@ -351,13 +351,13 @@ class Scheduler(Fleet):
             key: The recurring job's.
             since: The first instant that is in the range.
             until: The first that is no longer in it; at most when the next run is due.
-            rate: So many runs a second, one after the other; None for all of them now.
-            limit: How many runs at most, 1 to 10,000; the answer says where to go on.
-            dry_run: Whether to count them only.
+            rate: Runs a second, one after the other; None for all of them now.
+            limit: Maximum number of runs, 1 to 10,000; the answer has the start of the rest.
+            dry_run: True to count them only.
 
         Raises:
             InvalidJobError: If no recurring job has this key, and for another value, naming the remedy.
-            TypeError: For an instant that is none.
+            TypeError: For an invalid instant.
         """
         return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 
@@ -411,7 +411,7 @@ class Scheduler(Fleet):
         """
         Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
 
-        They are due now, or, with *rate*, so many a second, one after the other.
+        They are due now, or one after the other with *rate* per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
@@ -440,7 +440,7 @@ class Scheduler(Fleet):
         with `cursor=`, and so does one that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
 
         Args:
-            verb: What to do.
+            verb: The operation.
             prefix: Of the key; a prefix or another filter is needed.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
@@ -496,7 +496,7 @@ class Scheduler(Fleet):
         Args:
             key: The job's name.
             before: Only records with numbers below this one; that of the last one goes on from there.
-            limit: How many at most, 1 to 1000.
+            limit: Maximum number, 1 to 1000.
         """
         return self._core.client.history(key, before, limit)
 

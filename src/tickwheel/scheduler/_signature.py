@@ -180,7 +180,7 @@ def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 def _evaluated(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """
-    Return the annotation of *parameter* as a type; Any where there is none.
+    Return the annotation of *parameter* as a type; Any without an annotation.
 
     Each is evaluated alone: what others need, such as the return value's, may be there for type checkers only.
     """

@@ -37,8 +37,8 @@ class Backfill:
     The answer to a backfill.
 
     Attributes:
-        runs: How many instants there were, up to the limit.
-        created: How many jobs were set; the other instants have one that waits or runs. None in a dry run.
+        runs: Number of instants, up to the limit.
+        created: Number of jobs that were set; the other instants have a live job. None in a dry run.
         next_at: The first instant past the limit, in seconds since the epoch, to be the next `since`; None if there is
             none.
     """

@@ -45,7 +45,7 @@ def create_table(conn: Any) -> None:
 
 def first_time(conn: Any, firing: Firing) -> bool:
     """
-    Return whether the effect of *firing* is to happen now, and note that it does, in the transaction of *conn*.
+    Return True if the effect of *firing* is to happen now, and note that it does, in the transaction of *conn*.
 
     What is done before the same commit happens once. If the transaction is rolled back, or its process ends, it has not
     happened, and the next firing gets True. In PostgreSQL, one that runs at the same time waits for that commit.

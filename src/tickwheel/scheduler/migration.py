@@ -60,7 +60,7 @@ _SCRATCH: Final = "tickwheel/migrate"
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3
-"""How often a lease is renewed in its length."""
+"""Number of renewals within the length of a lease."""
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
@@ -79,14 +79,14 @@ class MigrationReport:
     The outcome of a migration.
 
     Attributes:
-        moved: How many jobs are in the target now, and no longer in the source.
-        finished: How many of them an earlier migration had left on their way.
-        changed: How many somebody else set, replayed or cancelled while they were on their way; theirs holds.
+        moved: Number of jobs that are in the target now, and no longer in the source.
+        finished: Number of them that an earlier migration had left unfinished.
+        changed: Number of jobs that other callers changed during the move; those changes are kept.
         conflicts: Keys that both stores have, which were left where they were.
         others: Keys of the source that run, that are on their way to a third store, or that it refused to park.
         late: Number of jobs that callers have set in the source since the last pass; another run moves them.
         left: Number of jobs in the source now: the conflicts, the others and the late ones.
-        is_complete: Whether all that was moved is as it was.
+        is_complete: True if all that was moved is as it was.
     """
 
     moved: int = 0
@@ -145,11 +145,11 @@ class Migration:
         Remember what to do.
 
         Args:
-            source: Where the jobs are.
-            target: Where they go; it may be served meanwhile.
-            batch: How many make one step.
-            wait_s: How long to wait for the leases of an owner that died.
-            on_progress: Called with how many jobs a batch moved.
+            source: The store with the jobs.
+            target: The store that they move to; a scheduler may serve it.
+            batch: Number of jobs moved in one step.
+            wait_s: Maximum wait for the leases of a dead owner, in seconds.
+            on_progress: Called with the number of jobs moved by a batch.
             on_step: Called with the name of each step that a batch has done.
         """
         self._source, self._target = source, target
@@ -163,7 +163,7 @@ class Migration:
         self._renew_s = 0.0
         self._is_faithful = True
         self._refused: dict[str, Job] = {}
-        """What the source did not park, as it was then."""
+        """Jobs that the source did not park, in their state at that time."""
         self.report = MigrationReport()
 
     def run(self) -> MigrationReport:

@@ -106,7 +106,7 @@ class Task(Generic[_P, _Q, _R]):
     Made by `Scheduler.task`, by `task` of this module, or by `Jobs.task` of an integration.
 
     Attributes:
-        name: What jobs name it by: its module and its qualified name, unless another was given.
+        name: Its name in jobs: module and qualified name, unless another name was given.
         aliases: Names that it had before, whose jobs it runs, too.
         __wrapped__: The function.
     """
@@ -201,7 +201,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return whether there is no further attempt after *error*, by `dead_on` and `retry_on`.
+        Return True if there is no further attempt after *error*, by `dead_on` and `retry_on`.
         """
         if isinstance(error, self._dead_on):
             return True
