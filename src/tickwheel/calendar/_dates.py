@@ -163,7 +163,7 @@ class Dates:
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return whether *other*, which has the same step, has the same dates.
+        Return True if *other*, which has the same step, has the same dates.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0

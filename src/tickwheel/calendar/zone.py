@@ -101,7 +101,7 @@ def local_zone() -> str:
 @lru_cache(maxsize=1)
 def _has_zones(_path: tuple[str, ...]) -> bool:
     """
-    Return whether there are any zones: a walk through some thousand files.
+    Return True if there are any zones: a walk through some thousand files.
     """
     return bool(available_timezones())
 
