@@ -113,7 +113,7 @@ class Handlers:
 
     def has(self, name: str) -> bool:
         """
-        Return whether there is a handler or task of this *name*.
+        Return True if there is a handler or task of this *name*.
         """
         return name in self._handlers or name in self._tasks
 

@@ -150,7 +150,7 @@ def _refuse(error: Exception) -> tuple[dict[str, str], int]:
 
 def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
     """
-    Return whether the application answers errors of this *kind*, or of a base of it, in its own way.
+    Return True if the application answers errors of this *kind*, or of a base of it, in its own way.
     """
     own = {each for by_code in app.error_handler_spec[None].values() for each in by_code}
     return not own.isdisjoint(set(kind.__mro__) - {Exception})
@@ -158,7 +158,7 @@ def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
 
 def _will_fork() -> bool:
     """
-    Return whether a server loads the application in the process whose children serve it.
+    Return True if a server loads the application in the process whose children serve it.
 
     gunicorn does with `--preload`, and uWSGI without `lazy-apps`.
     """
@@ -172,7 +172,7 @@ def _will_fork() -> bool:
 
 def _is_serving() -> bool:
     """
-    Return whether this process is to fire: not under `flask shell` and the like, nor in the one that only reloads.
+    Return True if this process is to fire: not under `flask shell` and the like, nor in the one that only reloads.
     """
     import click  # noqa: PLC0415  Flask brings it
     from flask.cli import FlaskGroup, run_command  # noqa: PLC0415  on use
