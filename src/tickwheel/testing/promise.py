@@ -95,7 +95,7 @@ class LoggedTimer:
 
     def pending(self) -> bool:
         """
-        Return whether it is pending.
+        Return True if it is pending.
         """
         return self.timer.pending()
 

@@ -15,7 +15,7 @@ __all__ = ["LifeTests"]
 
 def state(timer: Timer) -> tuple[bool, bool]:
     """
-    Return whether a timer is pending, and whether it was cancelled.
+    Return True if a timer is pending, and whether it was cancelled.
     """
     return timer.pending(), timer.cancelled()
 
