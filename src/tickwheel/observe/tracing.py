@@ -69,7 +69,7 @@ class Tracer(Protocol):
 
     def samples(self, trace: str) -> bool:
         """
-        Return whether the firings of a job with *trace* are traced.
+        Return True if the firings of a job with *trace* are traced.
         """
 
     def begin(self, fired: Callable[[], JobFired], trace: str | None) -> Span:
