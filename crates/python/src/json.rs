@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// Return whether the arrays and objects of a JSON *text* nest deeper than *levels*; brackets in strings do not count.
+/// Return True if the arrays and objects of a JSON *text* nest deeper than *levels*; brackets in strings do not count.
 #[pyfunction]
 #[pyo3(signature = (text, levels, /))]
 fn nests_deeper(text: &[u8], levels: usize) -> bool {

@@ -1,6 +1,6 @@
 //! The nesting depth of JSON text, in one pass, so that the check costs less than the decoder.
 
-/// Return whether the arrays and objects of *text* nest deeper than *levels*; brackets in strings do not count.
+/// Return True if the arrays and objects of *text* nest deeper than *levels*; brackets in strings do not count.
 ///
 /// The text need not be JSON: a surplus closing bracket is ignored, and left to the decoder. O(n), at most up to the
 /// bracket that is too deep.

@@ -85,7 +85,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// Whether a slot is sorted in place: it is sparse, or it has passed completely, so that no entry can be set into
+    /// True if a slot is sorted in place: it is sparse, or it has passed completely, so that no entry can be set into
     /// it any more, and the allowed work covers it. For a million overdue timers that is a quarter cheaper than
     /// cascading them.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {

@@ -53,7 +53,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Whether the owner has moved the entry of a key in the due set.
+    /// True if the owner has moved the entry of a key in the due set.
     #[inline]
     pub(crate) fn has_moved(&self, key: &Key) -> bool {
         O::moved(self.slab.payload(key.index)).is_some_and(|(_, sequence)| sequence != key.sequence)

@@ -73,7 +73,7 @@ struct Chunk<P> {
     first_generation: u32,
     free: u32,
     live: u32,
-    /// Whether it is in `Slab::with_room`.
+    /// True if it is in `Slab::with_room`.
     is_listed: bool,
 }
 
@@ -198,7 +198,7 @@ impl<P> Slab<P> {
         &mut entries.expect("an entry in use has a chunk").0[index as usize & (CHUNK - 1)]
     }
 
-    /// Whether the entry at `index` lives and was filed with `sequence`.
+    /// True if the entry at `index` lives and was filed with `sequence`.
     #[inline]
     pub(crate) fn is_filed(&self, index: u32, sequence: u64) -> bool {
         self.get(index).is_some_and(|entry| entry.sequence == sequence && entry.payload.is_some())

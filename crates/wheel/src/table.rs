@@ -50,7 +50,7 @@ impl<M: Memory> Table<M> {
         self.len
     }
 
-    /// Whether it is empty.
+    /// True if it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -72,7 +72,7 @@ impl Watches {
         self.of_all = self.writes;
     }
 
-    /// Whether one of the keys was written or removed since the ticket.
+    /// True if one of the keys was written or removed since the ticket.
     #[must_use]
     pub fn is_written(&self, (since, tags): &Ticket) -> bool {
         let is_later = |tag| self.watched.get(tag).is_some_and(|watched| watched.written > *since);

@@ -93,7 +93,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.len()
     }
 
-    /// Whether no entry is pending.
+    /// True if no entry is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -277,7 +277,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Whether a cascade is interrupted, so that `pop` has work to do.
+    /// True if a cascade is interrupted, so that `pop` has work to do.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.cascading.is_some()

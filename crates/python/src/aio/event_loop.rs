@@ -92,7 +92,7 @@ impl TimerLoop {
         })
     }
 
-    /// Whether the loop is in debug mode.
+    /// True if the loop is in debug mode.
     #[inline]
     pub(crate) fn is_debug(&self) -> bool {
         self.own.debug.load(Ordering::Relaxed)

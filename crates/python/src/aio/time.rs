@@ -14,7 +14,7 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Whether a class still has the attribute of the start: not patched there or in a base, and not overridden.
+/// True if a class still has the attribute of the start: not patched there or in a base, and not overridden.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,

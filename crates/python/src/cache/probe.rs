@@ -87,7 +87,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Whether two keys of one tag are equal, if that can be decided without running Python; else None.
+/// True if two keys of one tag are equal, if that can be decided without running Python; else None.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one another

@@ -312,7 +312,7 @@ impl Store {
         self.armed = NEVER;
     }
 
-    /// Whether the driver has to be notified of a deadline; once per arming.
+    /// True if the driver has to be notified of a deadline; once per arming.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -328,7 +328,7 @@ impl Store {
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
-    /// Whether a value of this size fits, as an addition or as a replacement.
+    /// True if a value of this size fits, as an addition or as a replacement.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize

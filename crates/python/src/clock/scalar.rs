@@ -81,7 +81,7 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
 /// unique, and the interpreter assigns a new one whenever the class changes.
 static PLAIN: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a timedelta's class supports NumPy's units.
+/// True if a timedelta's class supports NumPy's units.
 #[inline]
 fn is_fine(value: &Bound<'_, PyAny>) -> bool {
     // SAFETY: a living object has a type.
@@ -161,7 +161,7 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, || float))
 }
 
-/// Whether an array of another library has more than one item, or items that are not plain numbers: times, text, complex numbers.
+/// True if an array of another library has more than one item, or items that are not plain numbers: times, text, complex numbers.
 fn has_dimensions_or_unit(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
     if attribute(value, intern!(py, "ndim")).is_some_and(|count| !count.eq(0).unwrap_or(true)) {
@@ -175,7 +175,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Op
     object.getattr_opt(name).ok().flatten()
 }
 
-/// Whether a value is one number or time rather than several.
+/// True if a value is one number or time rather than several.
 pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     let (py, object) = (value.py(), value.as_ptr());
     // SAFETY: any object has a type with these slots.
@@ -190,7 +190,7 @@ pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     !is_sequence || is_text(value) || has_no_dimension()
 }
 
-/// Whether a value is a NaN that cannot become a float: a signalling one of a Decimal.
+/// True if a value is a NaN that cannot become a float: a signalling one of a Decimal.
 fn is_signalling_nan(value: &Bound<'_, PyAny>) -> bool {
     let answer = value.call_method0(intern!(value.py(), "is_nan")).and_then(|answer| answer.is_truthy());
     answer.unwrap_or(false)

@@ -116,7 +116,7 @@ impl KnownType {
         self.0.store(kind.clone().into_ptr().cast(), Ordering::Relaxed);
     }
 
-    /// Whether an object is of exactly this type.
+    /// True if an object is of exactly this type.
     #[inline]
     pub(crate) fn is_of(&self, object: &Bound<'_, PyAny>) -> bool {
         std::ptr::eq(object.get_type_ptr(), self.get())

@@ -140,7 +140,7 @@ impl Batches {
         over
     }
 
-    /// Whether a timer is firing and was not rescheduled yet.
+    /// True if a timer is firing and was not rescheduled yet.
     pub(crate) fn is_firing(&mut self, name: Id) -> bool {
         self.firing_of(name).is_some()
     }

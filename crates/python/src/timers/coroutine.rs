@@ -103,7 +103,7 @@ pub(crate) unsafe fn settle(
     }
 }
 
-/// Return whether it was a coroutine, which the hook now owns.
+/// Return True if it was a coroutine, which the hook now owns.
 #[cold]
 fn hand_on(
     engine: &Engine,

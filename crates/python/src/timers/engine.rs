@@ -66,7 +66,7 @@ impl Engine {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// File a timer that is not pending and return whether the driver has to be notified; the wheel consumes a
+    /// File a timer that is not pending and return True if the driver must be notified; the wheel consumes a
     /// reference.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// Move a timer, or reschedule one that is firing, without notifying the driver, and so without running Python.
-    /// Returns whether the driver has to be notified, or None for a timer that has ended.
+    /// Returns True if the driver has to be notified, or None for a timer that has ended.
     ///
     /// # Safety
     ///

@@ -89,7 +89,7 @@ impl Turn<'_, '_> {
         Ok(fired)
     }
 
-    /// Whether the next entry belongs to the group.
+    /// True if the next entry belongs to the group.
     fn goes_on(&mut self) -> bool {
         let work = &mut self.work;
         let group = self.group.callback.as_ref().map(Py::as_ptr);

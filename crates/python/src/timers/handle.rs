@@ -40,25 +40,25 @@ const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 
 impl TimerObject {
-    /// Whether the timer has ended: it has no engine any more.
+    /// True if the timer has ended: it has no engine any more.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.engine == NONE
     }
 
-    /// Whether the timer is in the wheel.
+    /// True if the timer is in the wheel.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.index < CANCELLED
     }
 
-    /// Whether the timer is firing, and may still be rescheduled.
+    /// True if the timer is firing, and may still be rescheduled.
     #[inline]
     pub(crate) fn is_firing(&self) -> bool {
         self.index >= RUNNING
     }
 
-    /// Whether calls are running, of any firing.
+    /// True if calls are running, of any firing.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.sequence > CALLS
@@ -79,7 +79,7 @@ impl TimerObject {
         self.sequence = self.sequence.max(CALLS) + 1;
     }
 
-    /// Note the end of a call; returns whether the timer has fired by it: no other call is running, and it was not
+    /// Note the end of a call; returns True if the timer has fired by it: no other call is running, and it was not
     /// rescheduled.
     #[inline]
     pub(crate) fn end_call(&mut self) -> bool {

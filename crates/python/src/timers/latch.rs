@@ -24,7 +24,7 @@ mod condition {
             self.changed.notify_one();
         }
 
-        /// Sleep for at most the given nanoseconds, or without limit; return whether a wake ended it. It may end early.
+        /// Sleep for at most the given nanoseconds, or without limit; return True if a wake ended it. It may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
             if !*is_woken && left != Some(0) {
@@ -99,7 +99,7 @@ mod timer {
             unsafe { SetEvent(self.woken.as_raw_handle()) };
         }
 
-        /// Sleep for at most the given nanoseconds, or without limit; return whether a wake ended it. It may end early.
+        /// Sleep for at most the given nanoseconds, or without limit; return True if a wake ended it. It may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let handles = [self.woken.as_raw_handle(), self.timer.as_raw_handle()];
             let mut count = 1;

@@ -57,7 +57,7 @@ impl State {
         taken
     }
 
-    /// Whether the driver must be notified of `deadline`; at most once per arming.
+    /// True if the driver must be notified of `deadline`; at most once per arming.
     #[inline]
     pub(crate) fn is_earlier(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
