@@ -58,7 +58,7 @@ class Core:
     The core that `Scheduler` and `AsyncScheduler` share.
 
     Attributes:
-        make_owner: Makes what fires; a scheduler for tests puts another one here.
+        make_owner: Creates the engine; a scheduler for tests replaces it.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Core:
 
     def _warn_of_left(self) -> None:
         """
-        Log, once for each handler, which jobs the owner cannot run and this process, which waits to follow it, could.
+        Log once per handler that the owner lacks it and this standby process has it.
         """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
@@ -191,7 +191,7 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs and that of our own pauses, which go by real time where a test moves the clock.
+        Return the wheel of the jobs and the wheel of internal pauses, which use real time under a manual clock.
 
         Raises:
             UnsupportedError: If a test moves the clock, and the store has another one.
@@ -210,9 +210,9 @@ class Core:
 
     def _name(self) -> str:
         """
-        Return the owner's name: one for all attempts to start, since one whose answer was lost may have succeeded.
+        Return the owner's name, the same for all attempts to start: one with a lost answer may have succeeded.
 
-        After a fork it is another's.
+        It changes after a fork.
         """
         pid = os.getpid()
         if self._life[0] != pid:
@@ -254,7 +254,7 @@ class Core:
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         """
-        Pass on what was committed for callers, before they hear of it; on the writer's thread.
+        Notify the engine of committed writes before the callers get their answers; on the writer's thread.
         """
         owner = self._owner
         if owner is not None:
@@ -272,7 +272,7 @@ class Core:
 
     def _lost_sight(self) -> None:
         """
-        Look at everything again: the stager was not notified of what a commit of unknown end has written.
+        Rescan the store after a commit with an unknown outcome: the prefetcher was not notified of it.
         """
         owner = self._owner
         if owner is not None:
@@ -280,7 +280,7 @@ class Core:
 
     def _set_scope(self, scope: str, by: str, pause: Pause | None) -> None:
         """
-        Heed a pause that began or ended at once, before its caller gets the answer.
+        Apply a scope's pause or resume immediately, before its caller gets the answer.
         """
         if self.hooks.is_active:
             self.hooks.emit(ScopeResumed(scope, by) if pause is None else ScopePaused(scope, by, pause.note))
@@ -386,7 +386,7 @@ class Core:
 
     def _queues(self, backlog: Iterable[Job]) -> dict[str, dict[str, int | None]]:
         """
-        Return the figures of each pull queue, with how many jobs of the *backlog* wait in it, and since when.
+        Return the figures of each pull queue, with the number and the earliest due time of its jobs in the *backlog*.
         """
         queues: dict[str, dict[str, int | None]] = {
             name: {**each, "waiting": 0, "oldest_due_at": None} for name, each in self.registry.pulls.figures().items()
@@ -401,7 +401,7 @@ class Core:
 
     def _next_due_at(self, backlog: Collection[Job]) -> int | None:
         """
-        Return when the first pending job is due that could be fired: what waits for somebody to pull it could not.
+        Return the due time of the first pending job that can be fired; jobs that wait for a pull are left out.
         """
         first, now = self.client.first_due(), self.client.clock.now_ms()
         if first is None or first.due_at > now or first.target != "pull":

@@ -22,7 +22,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 def stop_when_dropped(face: object, core: Backend) -> None:
     """
-    Stop *core* once nothing refers to *face* any more, with a ResourceWarning; not at the end of the interpreter.
+    Stop *core* with a ResourceWarning once *face* is unreferenced; not at the end of the interpreter.
 
     Python hides a ResourceWarning by default, so one that fires jobs also logs a warning.
     """

@@ -28,13 +28,13 @@ def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> 
 
     Args:
         client: Reads the store.
-        owner: Fires here, if this process does.
-        lanes: The lanes that registrations of this process name.
-        key: The job's.
+        owner: The engine of this process, if it fires.
+        lanes: The lanes named by registrations of this process.
+        key: The job's key.
 
     Raises:
-        InvalidJobError: If *key* cannot be one.
-        StoreError: If the store refuses; that it does not answer is an explanation.
+        InvalidJobError: If *key* is not a valid key.
+        StoreError: If the store refuses; a store that does not answer is an explanation.
     """
     checks.check_key(key)
     try:
@@ -84,7 +84,7 @@ class _Question:
 
     def _comes_here(self, owner: Owner) -> bool:
         """
-        Return True if the job was set aside, and this process takes it up once its lane has room.
+        Return True if the job is unroutable, and this process will claim it once its lane has room.
         """
         return self._job.lacks_handler and owner.runnable.lack(self._job) is None
 

@@ -19,62 +19,62 @@ __all__ = ["Fleet", "progress_of"]
 
 class Fleet(Common):
     """
-    The reads that are about no single job, and the verbs of pull workers.
+    Reads that concern several jobs, and the verbs of pull workers.
     """
 
     def upcoming(
         self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
     ) -> Sequence[Job]:
         """
-        Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).
+        Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
 
         Args:
-            due_from: From this instant on; overdue ones are left out by it.
-            due_until: Before this instant.
+            due_from: Lower bound of the due times; it excludes overdue jobs.
+            due_until: Upper bound of the due times, exclusive.
             limit: Maximum number.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
-        Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
+        Return the number of pending jobs due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
 
-        Costs by how many these are.
+        The cost grows with the number of jobs.
         """
         return self._core.client.forecast(since, step, steps)
 
     def shards(self) -> Sequence[Shard]:
         """
-        Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
+        Return all shards of the store, each with its owner, its epoch, and the end of its lease.
         """
         return self._core.client.shards()
 
     def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire, and those that did until ten minutes ago, each with what it last reported.
+        Return the processes that fire, or did within ten minutes, each with its last report.
 
-        Only stores that several processes may own keep reports; of others, a process knows its own.
+        Only stores with several owners keep reports; with other stores a process knows only its own.
         """
         return self._core.nodes()
 
     def progress(self, key: str) -> Progress | None:
         """
-        Return how far the job has come that runs under *key*, as its handler noted last; None if nothing is known.
+        Return the last progress noted by the handler of the job that runs under *key*; None if there is no note.
 
-        What runs here is known at once, what another node runs with its next report, which comes with each renewal of
-        its leases. A node reports the first 50 of those that noted anything.
+        Progress on this node is known at once, progress on another node with its next report, at each renewal of
+        its leases. A node reports the first 50 running jobs with progress.
         """
         return progress_of(key, self._core.nodes())
 
     def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
-        Return the dead letters grouped by what went wrong: errors that differ only in numbers, names and identifiers.
+        Return the dead letters in groups of errors that differ only in numbers, names and identifiers.
 
-        The latest 10,000 are looked at, by the instants at which they were due. To try again what one incident has:
+        It reads the 10,000 with the latest due times. To replay the jobs of one incident:
         `replay_many(incident.keys[:3])`, and when that went well `replay_many(incident.keys, rate=10)`.
 
         Args:
-            search: Only letters with this, in whatever case, in their key, error, target or handler.
+            search: Only letters with this text, in any case, in their key, error, target or handler.
             prefix: Only letters whose key begins with this.
         """
         return self._core.client.incidents(search, prefix)
@@ -85,7 +85,7 @@ class Fleet(Common):
         """
         Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 
-        Each is to be ended by `ack` or `nack` before its lease is over; otherwise the attempt has failed.
+        The caller must `ack` or `nack` each before its lease ends; otherwise the attempt has failed.
 
         Args:
             queue: Name of the queue.
@@ -94,7 +94,7 @@ class Fleet(Common):
             seconds: Length of each lease, 0.1 to 43,200.
 
         Raises:
-            InvalidJobError: A value that is out of bounds.
+            InvalidJobError: If a value is out of bounds.
             LeaseEndedError: If this scheduler is not started.
             TooManyWaitingError: If too many wait already.
         """
@@ -102,10 +102,10 @@ class Fleet(Common):
 
     def ack(self, fire_id: str) -> None:
         """
-        End the leased firing as done; it is written down when this returns. The same call again does no harm.
+        End the leased firing as done; the end is committed when this returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If it came too late: what was done is done again, or was.
+            LeaseEndedError: If the lease has ended: the work is, or was, repeated by another worker.
         """
         self._core.pulls.ack(fire_id).result()
 
@@ -128,12 +128,12 @@ class Fleet(Common):
 
     def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Give a leased firing back, at no cost of attempts: another worker may lease it.
+        Return a leased firing without counting an attempt: another worker may lease it.
 
-        Use it when a worker stops before it has done anything. The same call again is answered alike.
+        Use it when a worker stops before it has begun the work. Repeating the call gives the same answer.
 
         Args:
-            fire_id: Of the lease.
+            fire_id: Id of the leased firing.
             delay: Seconds until the firing is due again; None for now.
 
         Raises:
@@ -144,7 +144,7 @@ class Fleet(Common):
 
     def extend(self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = "") -> int:
         """
-        Let the lease end *seconds* from now; return when that is, in ms since the epoch.
+        Let the lease end *seconds* from now; return its end, in ms since the epoch.
 
         Args:
             fire_id: Id of the leased firing.
@@ -153,7 +153,7 @@ class Fleet(Common):
             note: Description of the progress; requires *progress*.
 
         Raises:
-            InvalidJobError: A value that is out of bounds.
+            InvalidJobError: If a value is out of bounds.
             LeaseEndedError: As `ack`.
         """
         return self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)).result()
@@ -161,7 +161,7 @@ class Fleet(Common):
 
 def progress_of(key: str, nodes: Sequence[Node]) -> Progress | None:
     """
-    Return what the *nodes* know of the progress of the job that runs under *key*, of its latest attempt.
+    Return the progress of the job that runs under *key* in its latest attempt, from the reports of *nodes*.
     """
     found = [each for node in nodes for each in (node.figures or {}).get("progress", ()) if each["key"] == key]
     if not found:

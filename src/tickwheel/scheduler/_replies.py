@@ -57,7 +57,7 @@ class _Inbox:
 
 class Replies:
     """
-    Makes answers awaitable, on whatever loop asks.
+    Makes answers awaitable on any running loop.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Replies:
 
     def awaitable(self, answer: Reply[_T]) -> asyncio.Future[_T]:
         """
-        Return a future of the running loop that gets what *answer* gets; cancelling it takes nothing back.
+        Return a future of the running loop for *answer*; cancelling it does not cancel the operation.
         """
         loop = asyncio.get_running_loop()
         inbox = self._inbox

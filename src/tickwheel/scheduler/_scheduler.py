@@ -105,7 +105,7 @@ class Scheduler(Fleet):
 
     def _outside(self, _verb: str) -> Jobs:
         """
-        Return what does a verb that joins no transaction; Django's scheduler refuses it inside one.
+        Return the executor of a verb that cannot join a transaction; Django's scheduler refuses it inside one.
         """
         return self._core.client
 

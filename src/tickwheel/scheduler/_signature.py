@@ -28,7 +28,7 @@ class Signature:
     The parameters of *function*, the task called *name*.
 
     Attributes:
-        shown: As it is written in messages.
+        shown: Its form in messages.
 
     Raises:
         TypeError: For parameters that no payload can name.
@@ -68,7 +68,7 @@ class Signature:
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return the payload of a call: what was passed, by name.
+        Return the payload of a call: the passed arguments by name.
 
         Raises:
             TypeError: As the function itself for arguments that it does not take.
@@ -89,10 +89,10 @@ class Signature:
 
     def arguments(self, payload: Any, firing: Firing) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """
-        Return what to call the function with.
+        Return positional and keyword arguments for the function.
 
         Raises:
-            MisfitError: For a *payload* that it does not take.
+            MisfitError: If the *payload* does not fit the signature.
         """
         values = self._decoded(payload)
         if self._firing is not None:
@@ -169,7 +169,7 @@ def _firing_of(name: str, parameters: list[inspect.Parameter]) -> inspect.Parame
 
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """
-    Return the signature of *function*, with its annotations as they were written where that is possible.
+    Return the signature of *function*, with annotations as written if possible.
     """
     if sys.version_info >= (3, 14):
         import annotationlib  # noqa: PLC0415  there is none before
