@@ -38,9 +38,6 @@ class BootWaiter:
 
     @staticmethod
     def is_available() -> bool:
-        """
-        Return True if this system has timerfd and eventfd.
-        """
         return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
 
     def wait(self, deadline_ns: int | None) -> bool:

@@ -44,9 +44,6 @@ class LoopClock:
         return max(now, 0)
 
     def wall_ns(self) -> int:
-        """
-        Return the wall-clock time, derived from the loop's time.
-        """
         return self._wall_ns + self.monotonic_ns()
 
 

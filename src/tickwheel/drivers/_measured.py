@@ -54,9 +54,6 @@ class MeasuredExecutor(Unique):
         engine.runner = self.submit
 
     def submit(self, timer: DueTimer) -> None:
-        """
-        Take a due timer: the engine's `runner`.
-        """
         self.run(timer)
 
     def run(self, timer: DueTimer) -> Any:
@@ -74,9 +71,6 @@ class MeasuredExecutor(Unique):
                 self._on_slow(timer, took_s)
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the number of callbacks that have run, and of those that were slow.
-        """
         return {"executor_ran": self._ran, "executor_slow": self._slow}
 
 

@@ -49,9 +49,6 @@ class _Queue:
         return len(self.waiting) >= self.size_max
 
     def put(self, timer: DueTimer) -> None:
-        """
-        Add a timer; the caller holds the lock.
-        """
         self.waiting.append(timer)
         self.has_more.notify()
 
@@ -70,9 +67,6 @@ class _Queue:
             return self.waiting.popleft() if self.waiting else None
 
     def close(self) -> None:
-        """
-        Wake all waiting threads.
-        """
         with self.lock:
             self.is_closed = True
             self.has_more.notify_all()

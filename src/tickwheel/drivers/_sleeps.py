@@ -80,9 +80,6 @@ class Sleep(StandIn):
         return is_cancelled
 
     def cancelled(self) -> bool:
-        """
-        Return True if it was cancelled.
-        """
         return self._set_timer.cancelled()
 
     def pending(self) -> bool:

@@ -106,18 +106,12 @@ class TaskSet:
         task.add_done_callback(done)
 
     def cancel(self) -> None:
-        """
-        Cancel all tasks once, except the current one.
-        """
         current = self._current()
         for task in self._tasks - self._cancelled - {current}:
             self._cancelled.add(task)
             task.cancel()
 
     def has_others(self) -> bool:
-        """
-        Return True if there is a task other than the current one.
-        """
         return bool(self._tasks - {self._current()})
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation

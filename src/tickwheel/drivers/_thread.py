@@ -142,9 +142,6 @@ class ThreadDriver(Unique):
             self._waiter.wake()
 
     def _wake(self) -> None:
-        """
-        Wake the thread: the engine's `on_earlier`.
-        """
         with self._lock:
             if self._thread is None and not self._is_stopped:
                 if not _is_ending.is_set():

@@ -51,9 +51,6 @@ class LateDriver(ManualDriver):
         self._series = self._call_every(_EVERY_S, self._look)
 
     def stop(self) -> None:
-        """
-        Detach from the clock, and end the checks.
-        """
         if self._series is not None:
             self._series.cancel()
         if self._engine is not None and is_stepped(self._engine.clock):
