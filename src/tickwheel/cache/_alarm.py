@@ -48,9 +48,6 @@ class Alarm(StandIn):
         call_after_fork(self)
 
     def set(self) -> None:
-        """
-        Set the timer to the next deadline: the cache's `on_earlier`.
-        """
         try:
             held(self._lock, self._set)  # so that of two threads the one that read the earlier deadline sets it last
         except BaseException:

@@ -307,9 +307,6 @@ class BaseCache(NativeCache[K, V]):
         return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
 
     def _restart_info(self) -> None:
-        """
-        Reset the hits and misses of `_info`.
-        """
         self._since = self._counts()[:2]
 
     def _find_loaded(self, key: Any) -> tuple[Any] | None:

@@ -151,9 +151,6 @@ def _no_key(*_args: object, **_keywords: object) -> Hashable:
 
 
 def clear(cache: BaseCache[Any, Any]) -> None:
-    """
-    Remove all entries, and reset the counters of `_info`.
-    """
     cache.clear()
     cache._restart_info()
 

@@ -158,9 +158,6 @@ class Flight:
         return self.loop is not None and self.loop.is_closed()
 
     def is_late(self) -> bool:
-        """
-        Return True if it takes longer than its timeout.
-        """
         return self.until is not None and time.monotonic() >= self.until
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:

@@ -93,9 +93,6 @@ class TimerClock:
         self.is_numeric = isinstance(self._first, Number)
 
     def monotonic_ns(self) -> int:
-        """
-        Return the time.
-        """
         return self.to_ns(self._timer())
 
     def wall_ns(self) -> int:
