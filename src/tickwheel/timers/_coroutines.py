@@ -68,9 +68,6 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
 
 
 def check_context(context: object) -> None:
-    """
-    Raise TypeError if *context* is not a `contextvars.Context`.
-    """
     if not isinstance(context, Context):
         message = f"context is {context!r}: pass a contextvars.Context, or None"
         raise TypeError(message)

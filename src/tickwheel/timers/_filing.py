@@ -61,9 +61,6 @@ class Filing:
             raise ReentrantError("a set or move on a wheel of limited span")
 
     def next_expiration(self) -> int | None:
-        """
-        Return the next deadline; 0 if a step is running, which may change it.
-        """
         if self.is_in_step:
             return 0
         in_batch = next((entry.deadline for entry in self._batch if self._is_current(entry)), None)

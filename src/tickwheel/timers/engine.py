@@ -309,9 +309,6 @@ class WheelEngine(BulkVerbs):
             del held
 
     def run(self, timer: WheelTimer) -> Any:
-        """
-        Call the callback unless the timer was called, cancelled or moved since it became due; return its result.
-        """
         with self._lock:
             if not timer.is_due:
                 return None
