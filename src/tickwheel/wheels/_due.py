@@ -31,9 +31,6 @@ class DueRun:
         self._entries: deque[Entry] = deque()
 
     def extend(self, slot: Iterable[Entry]) -> None:
-        """
-        Append the entries of a slot, all of which are later than the entries of the run.
-        """
         entries = sorted(slot, key=by_order)
         for entry in entries:
             entry.place = self
@@ -50,9 +47,6 @@ class DueRun:
         del self._entries[bisect_left(self._entries, by_order(entry), key=by_order)]
 
     def first(self) -> Entry | None:
-        """
-        Return the earliest entry without removing it.
-        """
         return self._entries[0] if self._entries else None
 
     def take_until(self, deadline: int, limit: int | None) -> Iterator[Entry]:
