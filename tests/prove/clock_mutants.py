@@ -21,6 +21,7 @@ from tickwheel.stores import _memory, _plan
 __all__ = [
     "follows_the_wall_clock",
     "knows_clocks_a_thousandth_apart",
+    "samples_the_clock_once",
     "sees_no_step",
     "stops_until_the_clock_is_set",
     "takes_a_rate_for_a_step",
@@ -92,6 +93,13 @@ def knows_clocks_a_thousandth_apart() -> Any:
     Two clocks are believed to run at rates that differ by 0.1 % at most.
     """
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
+
+
+def samples_the_clock_once() -> Any:
+    """
+    A process that only sets jobs reads the store's clock when it begins, and then goes by its own.
+    """
+    return mock.patch.multiple(_storeclock.StoreClock, is_stale=False, latest=_storeclock.StoreClock.now)
 
 
 def takes_a_rate_for_a_step() -> Any:

@@ -73,6 +73,27 @@ def test_results(one, result, expected):
 
 
 @pytest.mark.parametrize(
+    ("one", "result", "due_at"),
+    [
+        (job(1), Snooze(2), NOW + 2_305),
+        (job(0), Retry(1, "why"), NOW + 1_305),
+        (job(0), Retry(reason="why"), NOW + 315),
+        (job(0), ValueError("x"), NOW + 315),
+        (job(0), Retry(0), NOW + 5),
+        (job(0, MINUTELY), None, NOW + 60_000),
+    ],
+)
+def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
+    """
+    No wait ends early if the store's clock reads 300 ms more than the estimate.
+
+    A wait of zero and the next run do not include that error.
+    """
+    judge = judge_error if isinstance(result, Exception) else judge_result
+    assert judge(one, 7, result, Ran(NOW, NOW + 5, 300), random).settle.due_at == due_at
+
+
+@pytest.mark.parametrize(
     ("one", "error", "expected"),
     [
         (job(0), ValueError("x"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "ValueError: x")),

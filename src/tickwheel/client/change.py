@@ -9,7 +9,6 @@ after a set: see `stores._series`.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.client.condition import on_what_is_read
@@ -58,7 +57,11 @@ def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, 
     change_fields(fields)
 
     def write(job: Job) -> Answer:
-        return client.write("change", partial(_writes, job, fields, registry)).result()[0]
+        def writes(_now: int, actor: Actor | None) -> list[Set]:
+            latest = client.clock.reading_for_delay()[2]  # a new interval may count from it
+            return _writes(job, fields, registry, latest, actor)
+
+        return client.write("change", writes).result()[0]
 
     return on_what_is_read(client.get, key, if_generation, write)
 

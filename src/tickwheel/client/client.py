@@ -31,7 +31,7 @@ from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
-from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.errors import StoreError, UnsupportedError
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents, incidents_of
 from tickwheel.jobs.model import (
     Actor,
@@ -149,7 +149,7 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store is not open, or its clock was not read for long, as without a lease to renew.
+        True if the store is not open, or its clock was not read for some milliseconds.
         """
         return self.opening.writer is None or self.clock.is_stale
 
@@ -157,13 +157,20 @@ class Client:
         """
         Open the store if it is not open, and read its clock if the last reading is old.
 
+        While the last reading is usable, a store that does not answer raises nothing here: the delay is late by a
+        share of the reading's age, and the write that follows reports the store's state.
+
         Raises:
             ClosedError: After `close`.
             StoreError: If the store does not answer.
         """
         self.opened()
         if self.clock.is_stale:
-            self._sample()
+            try:
+                self._sample()
+            except StoreError:
+                if not self.clock.is_usable:
+                    raise
 
     def _sample(self) -> None:
         if self.store.abilities.has_many_owners:  # it may have a clock of its own
@@ -186,7 +193,7 @@ class Client:
     def submit(self, verb: Verb) -> Promise[list[Answer]]:
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._owner
-        set_write = partial(self._set_write_of, trace, actor)
+        set_write = partial(self._set_write_of, trace=trace, actor=actor)
         reading = self.clock.reading_for_delay()
         return writer.submit_many(_marked(writes_of(verb, set_write, *reading, actor=actor, owner=owner)))
 
@@ -222,7 +229,8 @@ class Client:
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         actor, owner = self.actor(), self._owner
-        return TransactionClient(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
+        reading = self.clock.reading_for_delay
+        return TransactionClient(store, connection, self._set_write, reading, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
@@ -237,14 +245,21 @@ class Client:
         self.refresh()
         return writer
 
-    def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
-        return self._set_write_of(self._trace(), self.actor(), request, now, era)
+    def _set_write(self, request: SetRequest, now: int, era: int | None, latest: int | None) -> Set:
+        return self._set_write_of(request, now, era, latest, trace=self._trace(), actor=self.actor())
 
     def _set_write_of(
-        self, trace: str | None, actor: Actor | None, request: SetRequest, now: int, era: int | None
+        self,
+        request: SetRequest,
+        now: int,
+        era: int | None,
+        latest: int | None,
+        *,
+        trace: str | None,
+        actor: Actor | None,
     ) -> Set:
         self._registry.check(request.target, request.handler)
-        write = set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
+        write = set_write(request, now, self._registry.retry_of, trace, era, latest=latest, actor=actor)
         self._registry.check_payload(write.job)
         return write
 
@@ -291,8 +306,8 @@ class Client:
         self._writing("declare")
 
         def sets() -> list[Set]:
-            trace, actor, reading = self._trace(), self.actor(), self.clock.reading()
-            return [self._set_write_of(trace, actor, schedule, *reading) for schedule in asked.schedules]
+            trace, actor, reading = self._trace(), self.actor(), self.clock.reading_for_delay()
+            return [self._set_write_of(schedule, *reading, trace=trace, actor=actor) for schedule in asked.schedules]
 
         return declared(self, asked, sets)
 

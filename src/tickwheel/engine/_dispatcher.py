@@ -393,10 +393,10 @@ class Dispatcher:
         if begun is not None:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
-            return _verdict.stopped(entry, entry.ran(self._elapsed.now_ms(job)))
+            return _verdict.stopped(entry, entry.ran(*self._elapsed.end_of(job)))
         if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
             return _verdict.succeeded(job, epoch)
-        ran = entry.ran(self._elapsed.now_ms(job))
+        ran = entry.ran(*self._elapsed.end_of(job))
         try:
             if error is not None:
                 return _verdict.judge_error(job, epoch, error, ran, self._random)

@@ -74,6 +74,14 @@ class Ran(NamedTuple):
 
     begun: int
     ended: int
+    doubt: int = 0
+    """Maximum error of `ended`, which is never ahead."""
+
+    def after(self, wait: int) -> int:
+        """
+        Return the instant *wait* ms after the end, which is never early.
+        """
+        return self.ended + self.doubt + wait if wait else self.ended
 
 
 @make_fast
@@ -135,11 +143,11 @@ class StagedJob:
         """
         return self.job.attempt + 1
 
-    def ran(self, now_ms: int) -> Ran:
+    def ran(self, now_ms: int, doubt: int) -> Ran:
         """
-        Return when it ran, ending at *now_ms*.
+        Return when it ran, ending at *now_ms*, or up to *doubt* ms later.
         """
-        return Ran(now_ms if self.begun_ms is None else self.begun_ms, now_ms)
+        return Ran(now_ms if self.begun_ms is None else self.begun_ms, now_ms, doubt)
 
 
 class Waiting(deque[StagedJob]):

@@ -119,7 +119,7 @@ class Timeouts:
             self._end(entry, self._verdict_on(entry))
 
     def _verdict_on(self, entry: StagedJob) -> _verdict.Verdict:
-        ran = entry.ran(self._elapsed.now_ms(entry.job))
+        ran = entry.ran(*self._elapsed.end_of(entry.job))
         if entry.is_stopped:
             return _verdict.stopped(entry, ran)
         return _verdict.judge_error(entry.job, entry.epoch, too_long(entry), ran, self._random)

@@ -136,7 +136,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     if issubclass(kind, Snooze):
         pause = _ms(result.delay) if result is GIVE_BACK else max(_ms(result.delay), SNOOZE_MIN_MS)
         reason = kept_text(result.reason)
-        again = _again(job, epoch, job.attempt, ran.ended + pause, reason or job.error, begun=ran.begun)
+        again = _again(job, epoch, job.attempt, ran.after(pause), reason or job.error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.SNOOZED, reason=reason), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
@@ -248,7 +248,7 @@ def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait:
     if attempt < job.retry.attempts:
         if wait is None:
             wait = wait_ms(job.retry, attempt, random())
-        again = _again(job, epoch, attempt, ran.ended + wait, error, begun=ran.begun)
+        again = _again(job, epoch, attempt, ran.after(wait), error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.RETRIED), ran)
     done = _done(job, epoch, ran, Ending.DIED, error)
     is_last = done.settle.how is Settled.DONE and done.settle.due_at is None
@@ -288,11 +288,13 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
     try:
         before = Recurrence.from_text(job.recurrence)
         has_failed = has_run and (ending is Ending.DIED or (ending is Ending.GIVEN_BACK and error is not None))
-        due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run, has_failed=has_failed)
+        due_at, after = before.after_run(
+            job.key, job.due_at, ran.begun, ran.ended, has_run=has_run, has_failed=has_failed
+        )
     except Exception as unknown:  # noqa: BLE001  whether the series is over is not known, so it may not end in silence
         if is_readable(job.recurrence):
             return _dead(job, epoch, error_text(unknown))
-        text = with_end(job.recurrence, job.due_at, *ran, has_run=has_run)
+        text = with_end(job.recurrence, job.due_at, ran.begun, ran.ended, has_run=has_run)
         return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
     pause = None
     if has_run and not has_failed:

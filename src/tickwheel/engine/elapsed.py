@@ -170,6 +170,14 @@ class Elapsed:
         now, era = self._clock.reading()
         return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
 
+    def end_of(self, job: Job) -> tuple[int, int]:
+        """
+        Return `now_ms`, and its maximum error in ms, at any rates of the clocks.
+        """
+        now, era, latest = self._clock.reading_for_delay()
+        doubt = latest + 1 - now
+        return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era), doubt
+
     def _era_of(self, job: Job, era: int) -> int:
         """
         Return by which setting of the clock the end of a firing is judged in *era*: that of its instant, if it has one.

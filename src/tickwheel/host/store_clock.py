@@ -5,6 +5,7 @@ The store's clock, estimated without asking the store, and its steps.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Final
 
 from tickwheel.drivers.contract import is_stepped
@@ -21,8 +22,14 @@ _SLEW: Final = 0.1
 _ROUNDING_S: Final = 1e-6
 """Upper bound of the rounding of a deadline: a timer that is early by this finds nothing due, and is set again."""
 
-_STALE_MS: Final = 10_000.0
-"""Time without a sample after which the allowed drift is a millisecond."""
+_FRESH_MS: Final = 27.0
+"""
+Age at which a sample is repeated before a write: `latest` is ahead by 3 ms then. Where a sample takes longer than that,
+it is repeated once `latest` is ahead by as much as a sample takes, since another one would be no better.
+"""
+
+_USABLE_MS: Final = 10_000.0
+"""Age at which a sample must be repeated: a delay would be a second late."""
 
 _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
@@ -42,13 +49,13 @@ class StoreClock:
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
     For a store on this machine's wall clock, that clock counts. A store with its own clock is sampled when it is
-    opened, at
-    each renewal, and before a write long after that, against the monotonic clock: a change of this machine's wall clock
-    does not change due times.
+    opened, at each renewal, and before a write some milliseconds after that, against the monotonic clock: a change of
+    this machine's wall clock does not change due times.
     The estimate is the earliest time that the samples allow, and then runs slightly slower than the machine. It is
     behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (made to run
     faster or slower until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so decides
-    when a job fires; it is near `now` for some milliseconds after a sample. Both include the time of a suspend.
+    when a job fires; it is near `now` for some milliseconds after a sample. `latest` is never behind, and so decides
+    when a delay begins. All include the time of a suspend.
 
     A step of either clock begins a new `era`. The first reading of this machine's clock after it, or the next sample,
     detects it; so every reading belongs to one era, and two readings of one era differ by the elapsed
@@ -60,10 +67,12 @@ class StoreClock:
         "_clock",
         "_doubt_ms",
         "_elapsed_ns",
+        "_fresh_ms",
         "_is_stepped",
         "_least",
         "_listener",
         "_lock",
+        "_most",
         "_offset_ms",
         "_sampled_at",
         "_skews",
@@ -79,7 +88,8 @@ class StoreClock:
         self._sampled_at = 0.0
         self._doubt_ms = 0.0
         """The largest possible error of the offset at the last sample, in ms."""
-        self._least = 0.0, 0.0
+        self._least = self._most = 0.0, 0.0
+        self._fresh_ms = _FRESH_MS
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
         self.shown_ms = 0
@@ -109,9 +119,16 @@ class StoreClock:
     @property
     def is_stale(self) -> bool:
         """
-        True if the last sample of the store's own clock is so old that a new due time could be early.
+        True if the store has its own clock, and another sample would bring `latest` nearer to it.
         """
-        return self._offset_ms is not None and self.age_ms() > _STALE_MS
+        return self._offset_ms is not None and self.age_ms() > self._fresh_ms
+
+    @property
+    def is_usable(self) -> bool:
+        """
+        True unless the last sample is so old that a delay would be late.
+        """
+        return self._offset_ms is None or self.age_ms() <= _USABLE_MS
 
     @property
     def offset_ms(self) -> float:
@@ -147,6 +164,15 @@ class StoreClock:
         least, at = self._least
         return least + (self.elapsed() - at) * (1 - _SLEW)
 
+    def latest(self) -> float:
+        """
+        Return the maximum that the store's clock can read now, in ms, at any rates of both clocks.
+        """
+        if self._offset_ms is None:
+            return self.now()
+        most, at = self._most
+        return most + (self.elapsed() - at) / (1 - _SLEW)
+
     def least_wait_s(self, at: float) -> float:
         """
         Return the seconds until `earliest` reads *at* ms, if the store's clock is not sampled before.
@@ -176,17 +202,17 @@ class StoreClock:
             if len(skews) == eras:
                 return now, eras - 1
 
-    def reading_for_delay(self) -> tuple[int, int]:
+    def reading_for_delay(self) -> tuple[int, int, int]:
         """
-        Return the origin of a delay, which the clock exceeds by at most a millisecond.
+        Return `reading`, and the origin of a delay: the clock reads less than a millisecond more, at any rate.
 
         A delay is rounded up by a millisecond, since one has begun. A manual clock can read a whole millisecond:
-        then the previous one is returned, and a move by exactly the delay reaches the due time.
+        then the origin is the previous one, and a move by exactly the delay reaches the due time.
         """
         now, era = self.reading()
-        if self._is_stepped and self._clock.wall_ns() == now * 1_000_000:
-            now -= 1
-        return now, era
+        if self._offset_ms is not None:
+            return now, era, ceil(self.latest()) - 1
+        return now, era, now - (self._is_stepped and self._clock.wall_ns() == now * 1_000_000)
 
     def deadline(self, at: float) -> float:
         """
@@ -218,6 +244,10 @@ class StoreClock:
         if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) / (1 - _SLEW):
             least = store_ms
         self._least = least, after  # at once, for readers in other threads
+        most, at = self._most
+        carried, read = most + (after - at) / (1 - _SLEW), store_ms + 1 + (after - before) / (1 - _SLEW)
+        self._most = (min(carried, read) if believed is not None and carried >= store_ms else read), after
+        self._fresh_ms = max(_FRESH_MS, (after - before) * (1 - _SLEW) / _SLEW)
         doubt = self._doubt_ms + (after - self._sampled_at) * _SLEW / (1 - _SLEW)
         limit = _SERVER_STEP_MS + doubt
         is_near = believed is not None and lowest - limit < believed < highest + limit

@@ -50,7 +50,7 @@ class TransactionClient:
         store: The store of the jobs.
         connection: The caller's connection.
         set_write: Makes the write of a request.
-        now_ms: Reads the store's time.
+        reading: Reads the store's time, its era, and the origin of delays.
         actor: The author of the writes, for the history.
         owner: The name of this process, for a pause without one.
     """
@@ -59,21 +59,22 @@ class TransactionClient:
         self,
         store: Joins,
         connection: object,
-        set_write: Callable[[SetRequest, int, int | None], Set],
-        now_ms: Callable[[], int],
+        set_write: Callable[[SetRequest, int, int | None, int | None], Set],
+        reading: Callable[[], tuple[int, int, int]],
         *,
         actor: Actor | None,
         owner: str,
     ) -> None:
         self._store, self._connection = store, connection
-        self._set_write, self._now_ms, self._actor, self._owner = set_write, now_ms, actor, owner
+        self._set_write, self._reading, self._actor, self._owner = set_write, reading, actor, owner
 
     def submit(self, verb: Verb) -> Joining:
         """
         Run *verb*; all arguments are validated first.
         """
-        writes = writes_of(verb, self._over_any, self._now_ms(), None, actor=self._actor, owner=self._owner)
+        now, _, latest = self._reading()
+        writes = writes_of(verb, self._over_any, now, None, latest, actor=self._actor, owner=self._owner)
         return Joining(self._store, self._connection, writes)
 
-    def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:
-        return replace(self._set_write(request, now, era), over=ANY_ATTEMPT)
+    def _over_any(self, request: SetRequest, now: int, era: int | None, latest: int | None) -> Set:
+        return replace(self._set_write(request, now, era, latest), over=ANY_ATTEMPT)

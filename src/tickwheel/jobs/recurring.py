@@ -98,9 +98,13 @@ def check_once(request: SetRequest) -> None:
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
-def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int | None, str]:
+def first_run(
+    request: SetRequest, key: str, start: int | None, now: int, latest: int | None = None
+) -> tuple[int | None, str]:
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
+
+    An interval without one counts from *latest*, the most that the store's clock may read, or from *now*.
 
     An interval whose start has passed begins now, with one late run, and continues in phase; a cron line waits for its
     next match, and so do dates. The instant is None if no run is due until `until=`: an existing series may still owe
@@ -110,7 +114,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         InvalidRecurrenceError: If there is no such rule, or it never fires.
         InvalidJobError: For another invalid value.
     """
-    rule = _rule(request, start, now)
+    rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)
     after = (rule.anchor_at if isinstance(rule, Interval) else start) - 1
     if checks.seconds("jitter", request.jitter) < 0:

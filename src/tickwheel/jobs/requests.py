@@ -324,6 +324,7 @@ def set_write(
     trace: str | None = None,
     era: int | None = None,
     *,
+    latest: int | None = None,
     actor: Actor | None = None,
 ) -> Set:
     """
@@ -335,6 +336,7 @@ def set_write(
         retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
         era: The clock step, stored in the write if its instant is relative.
+        latest: The origin of delays and intervals, if it is not *now*: the most that the store's clock may read.
         actor: The author for the history, or None.
 
     Raises:
@@ -347,14 +349,14 @@ def set_write(
     retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
     first: int | None
     if request.every is None and request.cron is None:
-        first, recurrence = due_at(request.delay, request.at, now), None
+        first, recurrence = due_at(request.delay, request.at, now, latest=latest), None
         check_once(request)
     else:
         has_start = request.delay is not None or request.at is not None
-        start = due_at(request.delay, request.at, now, least=0) if has_start else None
+        start = due_at(request.delay, request.at, now, least=0, latest=latest) if has_start else None
         if request.at is not None and interval_of(request.every, request.cron) is None:  # only a phase has no date
             checks.check_date(request.at)
-        first, recurrence = first_run(request, key, start, now)
+        first, recurrence = first_run(request, key, start, now, latest)
     due = now if first is None else first
     job = Job(
         key,
@@ -433,9 +435,13 @@ def other_manifest(job: Job) -> InvalidJobError:
     return InvalidJobError("key", job.key, remedy)
 
 
-def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None) -> int:
+def due_at(
+    delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None, latest: int | None = None
+) -> int:
     """
     Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*, or at least *least*.
+
+    A delay counts from *latest*, the most that the store's clock may read, or from *now* where that is exact.
 
     Raises:
         InvalidJobError: If both or neither is given, or it cannot be reached.
@@ -451,7 +457,9 @@ def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int |
     if delay is None:
         raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")
     wait = checks.delay_ms(delay)
-    return now + wait + 1 if wait else now  # the clock's millisecond has begun already: one more is never early
+    if not wait:
+        return now
+    return (now if latest is None else latest) + wait + 1  # its millisecond has begun already: one more is never early
 
 
 def job_query(fields: ListFields, now: int) -> JobQuery:

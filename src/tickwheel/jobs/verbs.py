@@ -128,9 +128,10 @@ Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs | PauseJobs | Res
 
 def writes_of(
     verb: Verb,
-    set_write: Callable[[SetRequest, int, int | None], Set],
+    set_write: Callable[[SetRequest, int, int | None, int | None], Set],
     now: int,
     era: int | None,
+    latest: int | None = None,
     *,
     actor: Actor | None,
     owner: str,
@@ -143,6 +144,7 @@ def writes_of(
         set_write: Returns the write of one request, at the same time and clock step.
         now: The store's time in ms.
         era: The clock step, for relative instants; None if steps are not tracked.
+        latest: The origin of delays, if it is not *now*, as for `due_at`.
         actor: The author for the history.
         owner: The name of this process, for a pause without one.
 
@@ -151,9 +153,9 @@ def writes_of(
     """
     match verb:
         case SetJobs():
-            return [set_write(request, now, era) for request in verb.requests]
+            return [set_write(request, now, era, latest) for request in verb.requests]
         case MoveJobs():
-            due = due_at(verb.when.delay, verb.when.at, now)
+            due = due_at(verb.when.delay, verb.when.at, now, latest=latest)
             counted_in = era if verb.when.at is None else None
             generation, keys = checks.check_generation(verb.if_generation), checks.check_keys(verb.keys)
             return [Move(key, due, generation, counted_in, actor=actor, keeps_next=verb.runs_now) for key in keys]
@@ -173,7 +175,7 @@ def writes_of(
             keys = checks.check_keys(verb.keys)
             delays = verb.delays(len(keys))
             return [
-                Replay(key, due_at(delay, None, now), generation, actor)
+                Replay(key, due_at(delay, None, now, latest=latest), generation, actor)
                 for key, delay in zip(keys, delays, strict=True)
             ]
         case _:

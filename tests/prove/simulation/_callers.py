@@ -14,8 +14,8 @@ from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, 
 
 __all__ = ["Callers"]
 
-_BEHIND_MS: Final = 250.0
-"""By how much the store's clock may be ahead of what a process computes that is close to it, and sampled it lately."""
+_BEHIND_MS: Final = 2.0
+"""Each of two times is rounded down to a millisecond."""
 _VERBS: Final[dict[str, type]] = {
     "set": Set,
     "move": Move,

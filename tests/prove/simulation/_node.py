@@ -123,7 +123,7 @@ class Node:
         around = self._around
         self._lives += 1
         drift, start = self._clocks
-        if around.rates is not None and not self._is_client:
+        if around.rates is not None:
             drift = around.rates.randint(-RATE_PPM, RATE_PPM)
         name = f"{self.name}.{self._lives}"
         self.machine = machine = SimulatedMachine(
