@@ -124,10 +124,11 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
         last = min(lasts)
         keys = [key for key in keys if key <= last]
     if keys:
-        doubles = [key for key, other in pairwise(keys) if key == other]
-        # So of two keys one is left, or both say the same.
-        for statement, values, _ in by_keys("delete_stale_keys", goal, doubles):
-            connection.execute(statement, values)
+        doubles = {key for key, other in pairwise(keys) if key == other}
+        for number, part in zip(sources, parts, strict=True):  # so of two keys one is left, or both say the same
+            stale = [key for key in part if key in doubles]
+            for statement, values, _ in by_keys("delete_stale_keys", number, stale):
+                connection.execute(statement, values)
         moved = connection.execute(SQL["move_keys"], (first, keys[-1], goal, checked)).rowcount
         if moved:
             there = keys if moved == len(keys) else _keys_from(connection, goal, first, moved)

@@ -28,9 +28,9 @@ SELECT max(last) FROM tickwheel_filter WHERE shelf = ?;
 SELECT key FROM tickwheel_key WHERE shelf = ? AND key >= ? ORDER BY key LIMIT ?;
 
 -- name: delete_stale_keys
--- Those whose jobs are not where they lead.
+-- Those whose jobs are not where they lead. Of one shelf, since SQLite would look for keys of several by statistics.
 DELETE FROM tickwheel_key
-WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND key IN (:keys) AND NOT EXISTS (
+WHERE shelf = ? AND key IN (:keys) AND NOT EXISTS (
     SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_live AS j
         ON j.shard = l.shard AND j.due_at = tickwheel_key.due_at - tickwheel_key.due_at % l.width
         AND j.generation = tickwheel_key.generation
