@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tickwheel.lab._counting import counted
-from tickwheel.lab._scenes import OWN_US, own_timer, scenes
+from tickwheel.lab._scenes import OWN_US, clock_face, own_timer, scenes
 from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.film import CANCELLED, FIRED, Film, Recorder
 from tickwheel.lab.generate import Load, generate
@@ -92,6 +92,12 @@ def test_texts() -> None:
     assert texts[6:] == ["move a to 2.5 s from now", "cancel b", "fire c, d, e", "fire a"]
 
 
+def test_a_long_delay_is_told_in_hours_and_minutes() -> None:
+    film = clock_face()["runs"][0]["films"][0]
+    assert "set guests to fire in 2 h 15 min 30 s" in [step["x"] for step in film["steps"]]
+    assert any(why.endswith("a slot is 1 h.") for why in film["why"])
+
+
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
     On the native wheel a timer waits in a coarse slot until the slot begins; it is then sorted, to fire at its instant.
@@ -146,6 +152,26 @@ def test_scenes_show_their_faults() -> None:
     assert len(cascade["m"]) == 60
 
 
+def test_the_burst_comes_within_ten_steps() -> None:
+    (burst,) = (scene for scene in scenes() if scene["id"] == "burst")
+    opens_at = burst["opens_at"]
+    steps = burst["runs"][0]["films"][0]["steps"][opens_at : opens_at + 10]
+    assert steps[0]["k"] == "set"
+    assert [len(step["m"]) for step in steps if step["k"] == "cascade"][:1] == [60]
+
+
+def test_the_first_scene_is_a_clock() -> None:
+    """
+    The rings of the clock have 60 slots of a second, a minute and an hour; each timer goes into its largest unit.
+    """
+    film = clock_face()["runs"][0]["films"][0]
+    shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
+    assert list(shapes.values()) == [(60, 10**9), (60, 60 * 10**9), (60, 3600 * 10**9)]
+    sets = [step["m"][0] for step in film["steps"] if step["k"] == "set"]
+    assert [(shapes[ring][1] // 10**9, slot) for _, ring, slot in sets] == [(1, 5), (60, 3), (60, 45), (3600, 2)]
+    assert [fires(film, key) for key in film["timers"]] == [[5], [200], [2710], [8130]]
+
+
 def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
     """
     Each choice is a run in which the timer fires after that delay, on every design.
@@ -172,6 +198,12 @@ def document_of(page: str) -> dict[str, Any]:
     return found
 
 
+def trace_of(page: str) -> dict[str, Any]:
+    (chapter,) = (each for each in document_of(page)["chapters"] if each["id"] == "trace")
+    found: dict[str, Any] = chapter
+    return found
+
+
 def test_the_page_stands_alone() -> None:
     """
     The page holds its films, forbids itself to fetch anything, and a key cannot break out of it.
@@ -182,7 +214,7 @@ def test_the_page_stands_alone() -> None:
     assert "&lt;connections&gt;" in page
     assert "</script><b>" not in page
     assert not re.search(r'(src|href)="', page)
-    assert document_of(page)["chapters"][0]["runs"][0]["films"][0]["steps"][1]["x"] == "set </script><b> to fire in 1 s"
+    assert trace_of(page)["runs"][0]["films"][0]["steps"][1]["x"] == "set </script><b> to fire in 1 s"
 
 
 @pytest.mark.slow
@@ -196,7 +228,7 @@ def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
         pytest.skip("no Chromium is installed")
     path = tmp_path / "watch.html"
     path.write_text(render_watch("connections", [small(Design(name), facts_of(TRACE))], TRACE, 120), "utf-8")
-    (film,) = document_of(path.read_text("utf-8"))["chapters"][0]["runs"][0]["films"]
+    (film,) = trace_of(path.read_text("utf-8"))["runs"][0]["films"]
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--virtual-time-budget=1000", "--dump-dom", f"{path.as_uri()}#trace/100/{film['timers'][0]}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -6,11 +6,19 @@ from __future__ import annotations
 
 __all__ = ["duration", "times"]
 
+MINUTE_NS = 60 * 10**9
+
 
 def duration(ns: float) -> str:
     """
-    Format nanoseconds in the largest unit that fits, with three digits.
+    Format nanoseconds: in the largest unit that fits, with three digits; from a minute on, to the second.
     """
+    if ns >= MINUTE_NS:
+        seconds, parts = round(ns / 1e9), []
+        for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+            count, seconds = divmod(seconds, size)
+            parts += [f"{count:,} {unit}"] if count else []
+        return " ".join(parts)
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}"

@@ -14,18 +14,32 @@ from tickwheel.lab.trace import TraceOperation
 from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, SingleWheel
 from tickwheel.wheels.view import ShownWheel
 
-__all__ = ["own_timer", "scenes"]
+__all__ = ["clock_face", "own_timer", "scenes"]
 
 Wheels = dict[str, ShownWheel]
 
 SECOND: Final = 1_000_000
 STEPS: Final = 120
+LEAD_IN: Final = 3
+"""Number of steps shown before the burst."""
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
 """The recorded delays for a timer of the user's."""
 
 
 def scenes() -> list[dict[str, Any]]:
     return [_early(), _lost_move(), _coarse_tick(), _burst()]
+
+
+def clock_face() -> dict[str, Any]:
+    text = (
+        "A clock is a timing wheel with rings of seconds, minutes and hours. A timer waits in the ring of its largest "
+        "unit; when the hand comes to its slot, the rest of its delay decides the slot in the next finer ring."
+    )
+    delays = {"egg": 5, "tea": 3 * 60 + 20, "bread": 45 * 60 + 10, "guests": 2 * 3600 + 15 * 60 + 30}
+    operations = [_set(0, key, seconds) for key, seconds in delays.items()]
+    wheels: Wheels = {"clock": HierarchicalWheel(tick=1, slots=60), "heap": HeapWheel()}
+    scene = _scene("clock", "A clock", text, operations, wheels)
+    return {**scene, "asks": True}
 
 
 def own_timer() -> dict[str, Any]:
@@ -84,7 +98,10 @@ def _burst() -> dict[str, Any]:
     )
     operations = [_set(0, f"job {number}", 65 + number * 0.25) for number in range(60)]
     wheels: Wheels = {"hierarchical": HierarchicalWheel(tick=1, slots=8), "native": NativeWheel()}
-    return _scene("burst", "Cascades in a burst", text, operations, wheels)
+    scene = _scene("burst", "Cascades in a burst", text, operations, wheels)
+    steps = scene["runs"][0]["films"][0]["steps"]
+    burst = next(number for number, step in enumerate(steps) if step["k"] == "cascade")
+    return {**scene, "opens_at": burst - LEAD_IN}
 
 
 def _scene(name: str, title: str, text: str, operations: Sequence[TraceOperation], wheels: Wheels) -> dict[str, Any]:

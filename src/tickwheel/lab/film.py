@@ -273,6 +273,8 @@ class Recorder:
 
 
 def _delay(us: int) -> str:
+    if us >= 60 * SECOND_US and us % SECOND_US == 0:
+        return duration(us * 1_000)
     return f"{us / 1e6:.6g} s" if us >= SECOND_US else f"{us / 1e3:.6g} ms"
 
 

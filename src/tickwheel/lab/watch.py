@@ -1,8 +1,8 @@
 """
 Wheels at work, as one HTML page that explains them: recorded runs of the real designs, to be stepped through.
 
-The page has chapters: the trace on every design, a timer of the user's, and the weak points of designs. It shows
-recordings of `lab.film` and computes nothing itself.
+The page has chapters: a clock, the trace on every design, a timer of the user's, and the weak points of designs. It
+shows recordings of `lab.film` and computes nothing itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from tickwheel.errors import SpanExceededError
-from tickwheel.lab._scenes import own_timer, scenes
+from tickwheel.lab._scenes import clock_face, own_timer, scenes
 from tickwheel.lab.designs import Design
 from tickwheel.lab.film import Recorder
 from tickwheel.lab.trace import TraceOperation
@@ -66,6 +66,7 @@ def render_watch(
                 raise
     text = "The same timers on two designs, side by side. Both follow one clock; each files and fires in its own way."
     chapters: list[dict[str, Any]] = [
+        clock_face(),
         {"id": "trace", "title": f"Trace: {trace}", "text": text, "runs": [{"label": "", "films": films}]},
         own_timer(),
         *scenes(),
