@@ -15,9 +15,9 @@ def duration(ns: float) -> str:
     """
     if ns >= MINUTE_NS:
         seconds, parts = round(ns / 1e9), []
-        for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-            count, seconds = divmod(seconds, size)
-            parts += [f"{count:,} {unit}"] if count else []
+        for name, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+            count, seconds = divmod(seconds, length)
+            parts += [f"{count:,} {name}"] if count else []
         return " ".join(parts)
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= size:
