@@ -60,6 +60,8 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
         "trace": record.trace,
         "note": record.note,
         "nominal_at": None if record.nominal_at is None else instant(record.nominal_at),
+        "was_due_at": None if record.was_due_at is None else instant(record.was_due_at),
+        "bulk": record.bulk,
     }
 
 

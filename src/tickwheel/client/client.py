@@ -33,6 +33,7 @@ from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import StoreError, UnsupportedError
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents, incidents_of
+from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, kept_from
 from tickwheel.jobs.model import (
     Actor,
     Answer,
@@ -369,6 +370,20 @@ class Client:
         search, prefix = checks.check_text("search", search, 2_048), checks.check_text("prefix", prefix, 512)
         letters = self.store.latest_dead(LETTERS_MAX + 1)
         return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
+
+    def minutes(self, since: Instant, until: Instant | None) -> list[Minute]:
+        self.refresh()
+        now = self.clock.now_ms()
+        first = checks.at_ms(since, now, "since")
+        last = now + QUARTER_MS if until is None else checks.at_ms(until, now, "until")
+        minutes_from, quarters_from = kept_from(now)
+        found: list[Minute] = []
+        if first < minutes_from:
+            found += self.store.minutes(
+                max(first // QUARTER_MS * QUARTER_MS, quarters_from), min(last, minutes_from), QUARTER_MS
+            )
+        found += self.store.minutes(max(first // MINUTE_MS * MINUTE_MS, minutes_from), last, MINUTE_MS)
+        return found
 
     def shards(self) -> Sequence[Shard]:
         self.opened()

@@ -93,9 +93,11 @@ class Dispatcher:
         begun = Phase.BEGUN  # an enum is slow to look into
         if self._spans is not None:
             self._spans.draw(entries)
+        now = self._clock.now()
         for entry in entries:
             if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
                 continue
+            entry.ready_at = now
             call = self._call_of(entry)
             if call is None:
                 continue

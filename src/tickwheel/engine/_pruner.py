@@ -1,5 +1,5 @@
 """
-The pruner: keeps the history within its bounds.
+The pruner: keeps the history, and the figures by minute, within their bounds.
 
 One node does it, the owner of the first shard, in small steps in a thread that lives as long as that takes: a minute
 after something was recorded, and once an hour for what has become old.
@@ -15,6 +15,7 @@ from tickwheel.engine._recorder import Recorder
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
+from tickwheel.jobs.minutes import kept_from
 
 if TYPE_CHECKING:
     import threading
@@ -87,6 +88,7 @@ class Pruner:
         """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)
+        self._store.forget_minutes(*kept_from(self._now_ms()))
         while not self._stopped.is_set():
             count = self._store.prune(since, options.per_key, options.total, _STEP)
             gone += count

@@ -76,6 +76,8 @@ class Settler:
         """
         if not self._staged.end(entry):
             return False
+        if entry.fired_at and not entry.ran_ms:
+            entry.ran_ms = max(0.0, self._clock.now() - entry.fired_at)
         if verdict.settle.due_at is not None:
             entry.era = self._clock.era
         self.write(entry, self._recorder.noted(entry, verdict), on_answer)

@@ -105,6 +105,7 @@ class StagedJob:
         is_overtaken: Whether it was for the latter.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
+        ready_at: The time in ms of the store's clock at which it was handed over to be run; 0 before.
         fired_at: The same in ms of the store's clock; 0 before.
         begun_ms: The same in whole ms by the setting of the clock in which its end is judged, if its job recurs.
         progress: How far its handler says that it has come.
@@ -128,6 +129,7 @@ class StagedJob:
     is_overtaken: bool = False
     has_started: bool = False
     begun_at: float | None = None
+    ready_at: float = 0.0
     fired_at: float = 0.0
     begun_ms: int | None = None
     progress: Progress | None = None

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tickwheel.engine._minutes import LaneCounts
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine._verdict import Ending, Verdict, is_refused
 from tickwheel.engine.recent import Recent, Remembered
@@ -40,6 +41,8 @@ class Figures:
         self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
         self.lateness = Distribution()
         self.recent = Recent()
+        self.lanes: LaneCounts | None = None
+        """The counts by lane of the open minute, while this process fires."""
         self.service: dict[str, str] | None = None
         """The URL and secret of the service of this process, for the other nodes of its store."""
         self._by_handler: dict[tuple[str, str], dict[str, int]] = {}
@@ -52,6 +55,7 @@ class Figures:
         """
         has_trouble = False
         counts, late, ended = self.counts, list[float](), list[Remembered]()
+        counted: list[tuple[StagedJob, Ending]] = []
         endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
             ending, job, fired_at = verdict.ending, entry.job, entry.fired_at
@@ -66,6 +70,7 @@ class Figures:
                 counts["refused"] += 1
                 has_trouble = True
                 continue
+            counted.append((entry, ending))
             target = job.target
             endings[target, job.handler if target in _NAMED else "", ending] += 1
             if ending is _RETRIED or ending is _DIED:
@@ -73,6 +78,8 @@ class Figures:
                 counts["failed"] += ending is _RETRIED or bool(fired_at)
         self.lateness.add(late)
         self.recent.add(ended)
+        if self.lanes is not None:
+            self.lanes.add(counted)
         counts["fired"] += len(late)
         for (target, handler, ending), count in endings.items():
             name = _COUNTED_AS[ending]

@@ -20,6 +20,7 @@ from tickwheel.engine._dispatcher import Dispatcher
 from tickwheel.engine._explainer import Explainer
 from tickwheel.engine._heartbeat import Heartbeat
 from tickwheel.engine._leases import Leases
+from tickwheel.engine._minutes import LaneCounts, MinuteKeeper
 from tickwheel.engine._pruner import Pruner
 from tickwheel.engine._recorder import Recorder
 from tickwheel.engine._runnable import Runnable
@@ -92,6 +93,8 @@ class Owner:
             leases=self.leases,
             stagers=self._stagers,
         )
+        figures.lanes = LaneCounts(resources.runtime.lock())
+        self.minutes = MinuteKeeper(resources, figures.lanes, registry.lanes.of, self._explainer.held_lanes)
         self.heartbeat = Heartbeat(
             resources,
             figures,
@@ -125,6 +128,7 @@ class Owner:
             self._armer.start()
             self._watcher.start()
             self._pruner.start()
+            self.minutes.start()
             self.heartbeat.start()
         except StoreError:  # there are no leases
             raise
@@ -182,6 +186,7 @@ class Owner:
             StoreError: If the store does not answer.
         """
         self._settler.close()
+        self.minutes.stop(_CLOSING_S)
         self.heartbeat.stop(_CLOSING_S)
         self.leases.release()
 

@@ -16,6 +16,7 @@ from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.incidents import Incidents
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
 from tickwheel.jobs.requests import ListFields, SetRequest
 from tickwheel.jobs.verbs import Verb
@@ -84,6 +85,8 @@ class Jobs(Protocol):
         """
         Return the dead letters, grouped by their errors.
         """
+
+    def minutes(self, since: Instant, until: Instant | None) -> Sequence[Minute]: ...
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause: ...
 

@@ -24,27 +24,30 @@ class Actor:
     Attributes:
         name: A process, or a token of a service.
         is_always: True if all its acts are recorded, and not only those on recurring jobs.
+        bulk: The bulk act that the write is part of, by its name; None if it is an act of its own.
     """
 
     name: str
     is_always: bool = False
+    bulk: str | None = None
 
 
 class HistoryRecord(NamedTuple):
     """
-    One event of a job: an attempt that ended, or an act of a caller.
+    One event of a job: an attempt that ended, or an act of a caller. Or an event of a node, or a bulk act.
 
     Attributes:
         number: Increases with every record of a store; 0 until it is stored.
         at: Time of the end, in ms since the epoch.
-        key: The job's key.
+        key: The job's key; of other records a paused scope, the name of a bulk act, or a node.
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
         outcome: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed", "expired",
             "cut_off"
             (its process ended before it did, or lost the right to it), or "stopped" (on request, while it ran).
             For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed",
-            "paused", "resumed" or "stopping".
+            "paused", "resumed" or "stopping". For a bulk act "bulk", for a node "deployed" (it has another version
+            than the node that started before it), "took_over" or "node_died".
         by: The node that ran it, by the name of that life; "" if a stop cut it off. For an act the
             requesting process, or the token.
         target: The target kind.
@@ -58,6 +61,8 @@ class HistoryRecord(NamedTuple):
         note: The last note of its handler, such as a short result, truncated to 200 characters, or None.
         nominal_at: The nominal instant of the run of a recurring job, before any jitter; None for an act,
             a one-time job, and an attempt that was cut off.
+        was_due_at: The due time before an act that changed it, else None.
+        bulk: The bulk act that an act is part of, by its name; None for any other record.
     """
 
     number: int
@@ -77,3 +82,5 @@ class HistoryRecord(NamedTuple):
     trace: str | None = None
     note: str | None = None
     nominal_at: int | None = None
+    was_due_at: int | None = None
+    bulk: str | None = None

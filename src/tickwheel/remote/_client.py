@@ -21,6 +21,7 @@ from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import InvalidJobError, StoreError, UnsupportedError
 from tickwheel.jobs.explanation import Explanation, unreachable
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, due_at, flag, job_query, set_write
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
@@ -324,6 +325,12 @@ class RemoteClient:
     def incidents(self, search: str, prefix: str) -> Incidents:
         params: dict[str, Any] = {"keys": LETTERS_MAX, "search": search, "prefix": prefix}
         return _wire.incidents_of(self._read("/v1/incidents", {name: value for name, value in params.items() if value}))
+
+    def minutes(self, since: Instant, until: Instant | None) -> Sequence[Minute]:
+        checks.at_ms(since, self.now_ms(), "since")
+        given = (("since", since), ("until", until))
+        params = {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
+        return [_wire.minute_of(each) for each in self._read("/v1/minutes", params)["minutes"]]
 
     def shards(self) -> Sequence[Shard]:
         return [

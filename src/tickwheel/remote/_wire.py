@@ -19,6 +19,7 @@ from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, DeclaredJob
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason
 from tickwheel.jobs.incidents import Incident, Incidents
+from tickwheel.jobs.minutes import LaneMinute, Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.jobs.recurring import exclusions, time_text
 from tickwheel.jobs.requests import SetRequest
@@ -37,6 +38,7 @@ __all__ = [
     "incidents_of",
     "job_of",
     "manifest_address",
+    "minute_of",
     "ms",
     "pause_of",
     "record_of",
@@ -248,6 +250,8 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         trace=document["trace"],
         note=document.get("note"),
         nominal_at=None if document.get("nominal_at") is None else ms(document["nominal_at"]),
+        was_due_at=None if document.get("was_due_at") is None else ms(document["was_due_at"]),
+        bulk=document.get("bulk"),
     )
 
 
@@ -291,6 +295,18 @@ def incidents_of(document: Mapping[str, Any]) -> Incidents:
         ),
         document["looked_at"],
         document["is_all"],
+    )
+
+
+def minute_of(document: Mapping[str, Any]) -> Minute:
+    return Minute(
+        document["node"],
+        ms(document["at"]),
+        document["span_s"] * 1000,
+        document["commits"],
+        document["commit_ms"],
+        document["commit_max_ms"],
+        tuple(LaneMinute(**{**lane, "lateness": tuple(lane["lateness"])}) for lane in document["lanes"]),
     )
 
 

@@ -37,6 +37,7 @@ from tickwheel.jobs.errors import (
 )
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason
 from tickwheel.jobs.incidents import Incident, Incidents
+from tickwheel.jobs.minutes import LaneMinute, Minute
 from tickwheel.jobs.model import (
     Answer,
     HistoryRecord,
@@ -87,8 +88,10 @@ __all__ = [
     "JobLease",
     "JobQuery",
     "JobStoppedError",
+    "LaneMinute",
     "LaneState",
     "LeaseEndedError",
+    "Minute",
     "Misfire",
     "Node",
     "Outcome",

@@ -18,6 +18,7 @@ from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.incidents import Incidents
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress, SetAnswer
 from tickwheel.jobs.requests import (
     ListRest,
@@ -392,6 +393,12 @@ class AsyncScheduler(Common):
         Return the dead letters grouped by what went wrong: see `Scheduler.incidents`.
         """
         return await asyncio.to_thread(self._core.client.incidents, search, prefix)
+
+    async def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
+        """
+        Return the figures of all nodes by minute: see `Scheduler.minutes`.
+        """
+        return await asyncio.to_thread(self._core.client.minutes, since, until)
 
     async def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0

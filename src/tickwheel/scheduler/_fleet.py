@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.incidents import Incidents
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Job, Progress
 from tickwheel.scheduler._common import Common
 from tickwheel.stores import Node, Shard
@@ -78,6 +79,22 @@ class Fleet(Common):
             prefix: Only letters whose key begins with this.
         """
         return self._core.client.incidents(search, prefix)
+
+    def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
+        """
+        Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.
+
+        Minutes are kept for four hours; older figures come by quarters of an hour, which are kept for 48. A node has
+        no row for a minute in which it had nothing to do, and a killed node loses its open minute.
+
+        Args:
+            since: The start of the span; the minute that it is in is part of it.
+            until: The end of the span; None for now.
+
+        Raises:
+            InvalidJobError: For a time that is out of range.
+        """
+        return self._core.client.minutes(since, until)
 
     def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0

@@ -32,6 +32,7 @@ from tickwheel.service.live import Live
 from tickwheel.service.manifests import PREFIX as MANIFESTS
 from tickwheel.service.manifests import Manifests
 from tickwheel.service.methods import KeyMethods, Methods
+from tickwheel.service.minutes import Minutes
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.other_firings import FORWARDED_FIRINGS, OtherFirings
@@ -87,6 +88,7 @@ class Service:
             manifests=Manifests(scheduler, options, figures),
             scopes=Scopes(scheduler, options),
             incidents=Incidents(scheduler),
+            minutes=Minutes(scheduler),
             pulls=self._pulls,
             figures=figures,
             live=self._live,

@@ -12,6 +12,7 @@ from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.incidents import IncidentsDocument
 from tickwheel.service.jobs import HistoryDocument
 from tickwheel.service.manifests import ManifestDocument
+from tickwheel.service.minutes import MinutesDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
 from tickwheel.service.scopes import ResumedDocument, ScopesDocument
@@ -63,6 +64,29 @@ _RECORD: Final[dict[str, Any]] = {
     "trace": None,
     "note": "page 12",
     "nominal_at": "2030-01-01T09:00:00Z",
+    "was_due_at": None,
+    "bulk": None,
+}
+_LANE_MINUTE: Final[dict[str, Any]] = {
+    "lane": "handler:make_tea",
+    "fired": 120,
+    "failed": 1,
+    "dead": 0,
+    "overdue": 0,
+    "wait_ms": 42.0,
+    "took_ms": 3600.0,
+    "late_max_ms": 11.0,
+    "lateness": [110, 7, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+}
+_MINUTE: Final[dict[str, Any]] = {
+    "node": _OWNER,
+    "at": "2030-01-01T09:04:00Z",
+    "span_s": 60,
+    "commits": 48,
+    "commit_ms": 96.4,
+    "commit_max_ms": 7.2,
+    "total": {**_LANE_MINUTE, "lane": ""},
+    "lanes": [_LANE_MINUTE],
 }
 _PAUSED: Final[dict[str, Any]] = {
     "at": _SET_AT,
@@ -263,6 +287,7 @@ ANSWERS: Final[dict[Any, Any]] = {
         "looked_at": 12,
         "is_all": True,
     },
+    MinutesDocument: {"edges_ms": [4 << step for step in range(11)], "minutes": [_MINUTE]},
     ScopesDocument: {"pauses": [_PAUSED]},
     ResumedDocument: {"was_paused": True},
     RunsDocument: {"rule": _RULE, "runs": _RUNS},

@@ -84,7 +84,8 @@ class RecordDocument(Struct, frozen=True):
     moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by`
     the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms`
     also if nobody knows. `note` is what its handler noted last, such as a short result. `nominal_at` is the instant
-    that the rule of a recurring job named for the run, the same for all attempts.
+    that the rule of a recurring job named for the run, the same for all attempts. `was_due_at` is the due time before
+    an act that changed it, `bulk` the bulk act that an act is part of.
     """
 
     number: int
@@ -104,6 +105,8 @@ class RecordDocument(Struct, frozen=True):
     trace: str | None
     note: str | None
     nominal_at: Moment | None
+    was_due_at: Moment | None
+    bulk: str | None
 
 
 class HistoryDocument(Struct, frozen=True):
@@ -337,4 +340,6 @@ def _record(record: HistoryRecord) -> RecordDocument:
         trace=record.trace,
         note=record.note,
         nominal_at=None if record.nominal_at is None else instant(record.nominal_at),
+        was_due_at=None if record.was_due_at is None else instant(record.was_due_at),
+        bulk=record.bulk,
     )

@@ -22,6 +22,7 @@ from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDoc
 from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, HistoryDocument, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.manifests import ManifestDocument, Manifests
+from tickwheel.service.minutes import MINUTE_FIELDS, Minutes, MinutesDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
 from tickwheel.service.schedules import (
     COUNT_FIELDS,
@@ -107,6 +108,7 @@ def operations(
     manifests: Manifests,
     scopes: Scopes,
     incidents: Incidents,
+    minutes: Minutes,
     pulls: Pulls,
     figures: Figures,
     fleet: Fleet,
@@ -157,6 +159,7 @@ def operations(
         ),
         Operation("PUT", "/v1/manifests/{name}", manifests.declare, ManifestDocument, _SET, bodies.ManifestBody),
         Operation("GET", "/v1/incidents", incidents.list, IncidentsDocument, _ASK, query=INCIDENT_FIELDS),
+        Operation("GET", "/v1/minutes", minutes.list, MinutesDocument, _ASK, query=MINUTE_FIELDS),
         Operation("GET", "/v1/scopes", scopes.get, ScopesDocument, _ASK),
         Operation("POST", "/v1/scopes:pause", scopes.pause, documents.PauseDocument, _SEND, bodies.PauseScopeBody),
         Operation("POST", "/v1/scopes:resume", scopes.resume, ResumedDocument, _SEND, bodies.ScopeBody),

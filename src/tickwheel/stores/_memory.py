@@ -13,6 +13,7 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
@@ -24,7 +25,6 @@ from tickwheel.jobs.model import (
     Manifest,
     Page,
     Pause,
-    Recalled,
     Settle,
     State,
     Write,
@@ -78,6 +78,7 @@ class MemoryStore:
         self._owner: str | None = None
         self._epoch = 0
         self._history = MemoryHistory()
+        self._kept_minutes: dict[tuple[int, int, str], Minute] = {}
         self._asked: dict[tuple[int, int, int], Job] = {}
         self._started: set[tuple[int, int, int]] = set()
 
@@ -107,13 +108,6 @@ class MemoryStore:
             self._manifests |= manifests.changed
             if onces is not None:
                 self._keep_answers(onces, now)
-            for write, answer in zip(writes, answers, strict=True):
-                if isinstance(write, Settle):
-                    record = None if has_no_record(answer, is_first=write.is_first) else write.record
-                else:
-                    record = None if isinstance(answer, Recalled) else act_of(write, answer, now)
-                if record is not None:
-                    self._history.add(record)
             return answers
 
     def get(self, key: str) -> Job | None:
@@ -213,6 +207,37 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             return self._history.prune(since, per_key, total, limit)
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        with self._lock:
+            self._check_open()
+            for record in records:
+                self._history.add(record)
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        with self._lock:
+            self._check_open()
+            return self._history.acts(since, until, limit)
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        with self._lock:
+            self._check_open()
+            for each in minutes:
+                kept = of_text(each.owner, each.at, each.span_ms, to_text(each))
+                self._kept_minutes[each.span_ms, each.at, each.owner] = kept
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        with self._lock:
+            self._check_open()
+            places = sorted(each for each in self._kept_minutes if each[0] == span_ms and since <= each[1] < until)
+            return [self._kept_minutes[place] for place in places]
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        first = {MINUTE_MS: minutes_from, QUARTER_MS: quarters_from}
+        with self._lock:
+            self._check_open()
+            for place in [place for place in self._kept_minutes if place[1] < first[place[0]]]:
+                del self._kept_minutes[place]
 
     def acquire(self, owner: str) -> list[Lease]:
         with self._lock:
@@ -376,6 +401,12 @@ class MemoryStore:
             self._replace(job, after)
         if onces is not None:
             onces.note(write, answer)
+        if isinstance(write, Settle):
+            record = None if has_no_record(answer, is_first=write.is_first) else write.record
+        else:
+            record = act_of(write, job, answer, now)
+        if record is not None:
+            self._history.add(record)
         return answer
 
     def _onces(self, writes: Sequence[Write], now: int) -> Onces | None:

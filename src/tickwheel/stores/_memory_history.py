@@ -4,6 +4,7 @@ The past of jobs in memory.
 
 from __future__ import annotations
 
+from heapq import nlargest
 from itertools import chain, islice, takewhile
 
 from tickwheel.jobs.model import HistoryRecord
@@ -30,6 +31,10 @@ class MemoryHistory:
     def of(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         newest = reversed(self._by_key.get(key, {}).values())
         return list(islice((each for each in newest if before is None or each.number < before), limit))
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        acts = (each for each in self._records.values() if not each.attempt and each.bulk is None)
+        return nlargest(limit, (each for each in acts if since <= each.at < until), lambda each: (each.at, each.number))
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         records = self._records.values()

@@ -196,7 +196,7 @@ class Plan:
             if onces is not None:
                 onces.note(write, answers[index])
             if getattr(write, "actor", None) is not None:
-                self.note(index, write, now)
+                self.note(index, write, old, now)
             if away and after[key] != old and not _is_running(after[key]):
                 away.pop(key, None)
         for key, shard in found_in.items():
@@ -204,8 +204,8 @@ class Plan:
                 after[key] = before[key]  # not even written again: that would bring it home
         return _differences(before, after)
 
-    def note(self, index: int, write: Write, now: int) -> None:
-        record = act_of(write, self.answers[index], now)
+    def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
+        record = act_of(write, before, self.answers[index], now)
         if record is not None:
             self.notable.append((index, record, False))
 

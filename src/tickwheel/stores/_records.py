@@ -27,9 +27,9 @@ _ACTS: Final = frozenset(
 )
 
 
-def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
+def act_of(write: Write, before: Job | None, answer: Answer, now: int) -> HistoryRecord | None:
     """
-    Return the history record of a caller's *write* with its *answer*, or None.
+    Return the history record of a caller's *write* with the job *before* and the *answer*; None if it has none.
     """
     actor: Actor | None = getattr(write, "actor", None)
     job = answer.job
@@ -37,7 +37,9 @@ def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
         return None
     at, outcome = job.due_at, answer.outcome.value
     record = HistoryRecord(0, now, job.key, job.generation, 0, outcome, actor.name, job.target, job.handler, at)
-    return record._replace(trace=job.trace, error=(write.note or None) if isinstance(write, SetPause) else None)
+    was_due_at = None if before is None or before.due_at == at else before.due_at
+    note = (write.note or None) if isinstance(write, SetPause) else None
+    return record._replace(trace=job.trace, error=note, was_due_at=was_due_at, bulk=actor.bulk)
 
 
 def cut_off(job: Job, now: int) -> HistoryRecord:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.stores._examination import Examinable, Finding
 from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, Sight
@@ -297,6 +298,34 @@ class Store(Protocol):
 
         First goes what is older than *since* (ms since the epoch), then all but the newest *per_key* records of each
         key, then the oldest while there are more than *total*. Anybody may call it; of two at once one does it.
+        """
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        """
+        Add to the history *records* of events, such as the death of a node.
+        """
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        """
+        Return the acts and events of all keys from *since* to before *until* (ms), the newest first, at most *limit*.
+
+        These are the records of the history whose attempt is 0, but for those that are part of a bulk act.
+        O(records returned).
+        """
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        """
+        Keep the figures of a node; a row of the same owner, start and length is replaced. One statement.
+        """
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        """
+        Return the rows of that length that start from *since* to before *until* (ms), by start and owner.
+        """
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        """
+        Delete the minutes and the quarters of an hour that start before these instants (ms).
         """
 
     def acquire(self, owner: str) -> list[Lease]:

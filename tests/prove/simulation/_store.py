@@ -20,6 +20,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._reports import ahead_of
@@ -325,6 +326,36 @@ class SimulatedStore:
         """
         count: int = self._read("prune", since, per_key, total, limit)
         return count
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        """
+        Add records of events.
+        """
+        self._call("add_records", lambda: self._world.read(self._inner, "add_records", records))
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        """
+        Read the log.
+        """
+        return list(self._read("acts", since, until, limit))
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        """
+        Keep figures.
+        """
+        self._read("keep_minutes", minutes)
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        """
+        Read figures.
+        """
+        return list(self._read("minutes", since, until, span_ms))
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        """
+        Delete old figures.
+        """
+        self._read("forget_minutes", minutes_from, quarters_from)
 
     def take_up(
         self,

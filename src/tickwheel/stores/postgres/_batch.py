@@ -276,7 +276,7 @@ class Batch:
             assert isinstance(write, Set)
             plan.answers[index], job = decide(write, None, now, draw)
             if getattr(write, "actor", None) is not None:
-                plan.note(index, write, now)
+                plan.note(index, write, None, now)
             if job is not None:
                 differences.new.append(job)
         return differences

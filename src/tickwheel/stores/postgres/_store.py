@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
 from tickwheel.stores._deadlines import LONG_CALLS, call_s, calls_of
@@ -297,6 +298,26 @@ class PostgresStore:
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         with self._long_read(is_pipelined=False) as connection:
             return _history.prune(connection, since, per_key, total, limit)
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        with self._open_connections().writing() as connection:
+            connection.execute(SQL["insert_records"], _history.columns_of(records))
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        with self._open_connections().reading() as connection:
+            return _history.acts(connection, since, until, limit)
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        with self._open_connections().reading() as connection:
+            _history.keep_minutes(connection, minutes)
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        with self._open_connections().reading() as connection:
+            return _history.minutes(connection, since, until, span_ms)
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        with self._open_connections().reading() as connection:
+            _history.forget_minutes(connection, minutes_from, quarters_from)
 
     def acquire(self, owner: str) -> list[Lease]:
         before, may_take = time.monotonic(), self._silence.is_over(has_leases=bool(self._owned))

@@ -3,18 +3,36 @@
 -- name: insert_records
 INSERT INTO tickwheel_history (
     at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
-    nominal_at
+    nominal_at, was_due_at, bulk
 )
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::text[], %s::text[],
     %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::bigint[]);
+    %s::bigint[], %s::bigint[], %s::text[]);
 
 -- name: history
 -- By the index of keys alone: an equation would let the server read the records of all keys in the order of numbers.
 SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
-    nominal_at
+    nominal_at, was_due_at, bulk
 FROM tickwheel_history WHERE key >= %(key)s AND (key, number) < (%(key)s, %(before)s)
 ORDER BY key DESC, number DESC LIMIT %(limit)s;
+
+-- name: acts
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at, was_due_at, bulk
+FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL AND at >= %(since)s AND at < %(until)s
+ORDER BY at DESC, number DESC LIMIT %(limit)s;
+
+-- name: keep_minutes
+INSERT INTO tickwheel_minute (span_ms, at, owner, figures)
+SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::text[], %s::text[])
+ON CONFLICT (span_ms, at, owner) DO UPDATE SET figures = excluded.figures;
+
+-- name: minutes
+SELECT owner, at, span_ms, figures FROM tickwheel_minute
+WHERE span_ms >= %(span_ms)s AND span_ms <= %(span_ms)s AND at >= %(since)s AND at < %(until)s ORDER BY span_ms, at, owner;
+
+-- name: forget_minutes
+DELETE FROM tickwheel_minute WHERE (span_ms = %s AND at < %s) OR (span_ms = %s AND at < %s);
 
 -- name: count_history
 SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records;

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tickwheel.jobs.model import HistoryRecord
 
-__all__ = ["history", "packed_records"]
+__all__ = ["acts", "history", "packed_records"]
 
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
@@ -24,6 +24,15 @@ def history(call: Callable[..., Any], base: str, key: str, before: int | None, l
     last = b"+inf" if before is None else b"(%d" % before
     members = call("ZRANGE", place, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, limit)
     return [_record_of(key, bytes(member)) for member in members]
+
+
+def acts(call: Callable[..., Any], base: str, since: int, until: int, limit: int) -> list[HistoryRecord]:
+    members = call("ZRANGE", f"{base}:acts", b"(%d" % until, since, "BYSCORE", "REV", "LIMIT", 0, limit)
+    found: list[HistoryRecord] = []
+    for member in members:
+        number, size, rest = bytes(member).split(b" ", 2)
+        found.append(_record_of(rest[: int(size)].decode(), b"%s %s" % (number, rest[int(size) :])))
+    return found
 
 
 def _member_of(record: HistoryRecord) -> bytes:

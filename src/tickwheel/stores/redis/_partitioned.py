@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from tickwheel.futures import wait_for
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write, key_of
 from tickwheel.jobs.rows import PLACE
 from tickwheel.loops import new_pool
@@ -196,6 +197,30 @@ class PartitionedRedisStore:
                 gone += partition.prune(since, per_key, share, limit - gone)
         return gone
 
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        for number, indexes in self._by_partition(record.key for record in records).items():
+            self.partitions[number].add_records([records[index] for index in indexes])
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        found = self._each(lambda partition: partition.acts(since, until, limit), zip(self.partitions))
+        return nlargest(limit, chain.from_iterable(found), key=lambda record: (record.at, record.number))
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        self._leases.tell(methodcaller("keep_minutes", minutes))
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        # While a partition was silent another one got the rows: of a quarter of an hour both may have one.
+        found: dict[tuple[int, str], Minute] = {}
+        asked = self._each(lambda partition: partition.minutes(since, until, span_ms), zip(self.partitions))
+        for minute in chain.from_iterable(asked):
+            known = found.setdefault((minute.at, minute.owner), minute)
+            if known.commits < minute.commits:
+                found[minute.at, minute.owner] = minute
+        return [found[place] for place in sorted(found)]
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        self._each(lambda partition: partition.forget_minutes(minutes_from, quarters_from), zip(self.partitions))
+
     def acquire(self, owner: str) -> list[Lease]:
         was_owner, leases = self._leases.is_owner, self._leases.ask(owner, may_take=True)
         if not was_owner and self._listener is not None:
@@ -275,7 +300,7 @@ class PartitionedRedisStore:
         return sorted(found, key=lambda shard: shard.number)
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
-        self._leases.report(owner, figures)
+        self._leases.tell(methodcaller("report", owner, figures))
 
     def nodes(self) -> list[Node]:
         found: dict[str, Node] = {}

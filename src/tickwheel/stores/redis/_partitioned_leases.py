@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.futures import wait_for
 from tickwheel.jobs.errors import StoreError
@@ -85,16 +85,16 @@ class PartitionedLeases:
         if errors:
             raise errors[0]
 
-    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+    def tell(self, call: Callable[[RedisStore], None]) -> None:
         """
-        Store the *figures* of *owner* in the first partition that answers, with the time limit of a renewal.
+        Make *call* with the first partition that answers, with the time limit of a renewal.
 
         Raises:
             StoreError: If none answers in time.
         """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
-            told = self._pool.submit(self._partitions[number].report, owner, figures)
+            told = self._pool.submit(call, self._partitions[number])
         except RuntimeError as error:  # a heartbeat beside the stop
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use") from error

@@ -16,7 +16,7 @@ __all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
 
 _READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "scan", "shards")
 _FREEING: Final = (
-    *("dead", "floor", "lease", "look", "open", "probe", "prune"),
+    *("dead", "floor", "lease", "look", "open", "probe", "prune", "record"),
     *("release", "report", "scope", "server", "take_up"),
 )
 """

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64
 from tickwheel.jobs.rules import is_counted
@@ -22,7 +23,7 @@ from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
-from tickwheel.stores.redis import _history, _manifests, _scopes, _withdrawals
+from tickwheel.stores.redis import _history, _manifests, _minutes, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
 from tickwheel.stores.redis._connections import Connections
@@ -215,6 +216,22 @@ class RedisStore:
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         return int(self._open_connections().run("prune", since, per_key, total, limit, calls=LONG_CALLS))
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        with self._storable():
+            self._open_connections().run("record", *_history.packed_records(records), is_write=True)
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        return _history.acts(self._open_connections().call, self._base, since, until, limit)
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        _minutes.keep_minutes(self._open_connections().call, self._base, minutes)
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        return _minutes.minutes(self._open_connections().call, self._base, since, until, span_ms)
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        _minutes.forget_minutes(self._open_connections().call, self._base, minutes_from, quarters_from)
 
     def acquire(self, owner: str) -> list[Lease]:
         return self.leased(owner, may_take=True)[1]

@@ -5,12 +5,14 @@ The past of jobs: read by key, and pruned from its front.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
+from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import HistoryRecord
 from tickwheel.stores.sqlite._connections import Connections
-from tickwheel.stores.sqlite._queries import SQL
+from tickwheel.stores.sqlite._queries import SQL, inserts
 
-__all__ = ["history", "prune"]
+__all__ = ["acts", "add_records", "forget_minutes", "history", "keep_minutes", "minutes", "prune"]
 
 _EVER = 2**63 - 1
 
@@ -18,6 +20,29 @@ _EVER = 2**63 - 1
 def history(connection: sqlite3.Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
     rows = connection.execute(SQL["history"], (key, _EVER if before is None else before, limit))
     return [HistoryRecord(*row) for row in rows]
+
+
+def add_records(connection: sqlite3.Connection, records: Sequence[HistoryRecord]) -> None:
+    for record in records:
+        connection.execute(SQL["insert_record"], record[1:])
+
+
+def acts(connection: sqlite3.Connection, since: int, until: int, limit: int) -> list[HistoryRecord]:
+    return [HistoryRecord(*row) for row in connection.execute(SQL["acts"], (since, until, limit))]
+
+
+def keep_minutes(connection: sqlite3.Connection, kept: Sequence[Minute]) -> None:
+    values = [value for each in kept for value in (each.span_ms, each.at, each.owner, to_text(each))]
+    for statement, part, _ in inserts("keep_minute", values):
+        connection.execute(statement, part)
+
+
+def minutes(connection: sqlite3.Connection, since: int, until: int, span_ms: int) -> list[Minute]:
+    return [of_text(*row) for row in connection.execute(SQL["minutes"], (span_ms, since, until))]
+
+
+def forget_minutes(connection: sqlite3.Connection, minutes_from: int, quarters_from: int) -> None:
+    connection.execute(SQL["forget_minutes"], (MINUTE_MS, minutes_from, QUARTER_MS, quarters_from))
 
 
 def prune(connections: Connections, since: int, per_key: int, total: int, limit: int) -> int:

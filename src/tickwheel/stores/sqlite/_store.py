@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
+from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import in_int64, job_of
 from tickwheel.stores._plan import WrongGuessError
@@ -232,6 +233,26 @@ class SqliteStore:
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         with translated(self.url):
             return _history.prune(self._open_connections(), since, per_key, total, limit)
+
+    def add_records(self, records: Sequence[HistoryRecord]) -> None:
+        with translated(self.url), self._open_connections().writing() as connection:
+            _history.add_records(connection, records)
+
+    def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _history.acts(connection, since, until, limit)
+
+    def keep_minutes(self, minutes: Sequence[Minute]) -> None:
+        with translated(self.url), self._open_connections().writing() as connection:
+            _history.keep_minutes(connection, minutes)
+
+    def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _history.minutes(connection, since, until, span_ms)
+
+    def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
+        with translated(self.url), self._open_connections().writing() as connection:
+            _history.forget_minutes(connection, minutes_from, quarters_from)
 
     def acquire(self, owner: str) -> list[Lease]:
         if self._lease is not None and owner == self._owner:

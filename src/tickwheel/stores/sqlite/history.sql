@@ -3,8 +3,8 @@
 -- name: insert_record
 INSERT INTO tickwheel_history (
     at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
-    nominal_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    nominal_at, was_due_at, bulk
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: cut_off
 -- columns: those that the history keeps of an attempt
@@ -15,9 +15,25 @@ FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: history
 SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
-    nominal_at
+    nominal_at, was_due_at, bulk
 FROM tickwheel_history WHERE key = ? AND number < ?
 ORDER BY number DESC LIMIT ?;
+
+-- name: acts
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at, was_due_at, bulk
+FROM tickwheel_history INDEXED BY tickwheel_history_act
+WHERE attempt = 0 AND bulk IS NULL AND at >= ? AND at < ?
+ORDER BY at DESC, number DESC LIMIT ?;
+
+-- name: keep_minute
+INSERT OR REPLACE INTO tickwheel_minute (span_ms, at, owner, figures) VALUES (?, ?, ?, ?);
+
+-- name: minutes
+SELECT owner, at, span_ms, figures FROM tickwheel_minute WHERE span_ms = ? AND at >= ? AND at < ? ORDER BY at, owner;
+
+-- name: forget_minutes
+DELETE FROM tickwheel_minute WHERE (span_ms = ? AND at < ?) OR (span_ms = ? AND at < ?);
 
 -- name: count_history
 SELECT count(*) FROM tickwheel_history;

@@ -44,6 +44,7 @@ from tickwheel.testing.store_suite._last_check import LastCheckTests
 from tickwheel.testing.store_suite._list import ListTests
 from tickwheel.testing.store_suite._machine import MachineTests
 from tickwheel.testing.store_suite._message import MessageTests
+from tickwheel.testing.store_suite._minutes import MinuteTests
 from tickwheel.testing.store_suite._move import MoveTests
 from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
@@ -76,6 +77,7 @@ class StoreSuite(
     SettleTests,
     HistoryTests,
     ActTests,
+    MinuteTests,
     AsideTests,
     PauseTests,
     ScopeTests,

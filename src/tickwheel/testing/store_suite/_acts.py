@@ -7,6 +7,7 @@ from __future__ import annotations
 from tickwheel.jobs.model import (
     Actor,
     Cancel,
+    HistoryRecord,
     Job,
     Move,
     Outcome,
@@ -19,7 +20,7 @@ from tickwheel.jobs.model import (
     Settled,
     Write,
 )
-from tickwheel.testing.store_suite._base import Rig, StoreTests
+from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 _SELDOM = Actor("a process")
 _ALWAYS = Actor("a token", is_always=True)
@@ -104,6 +105,51 @@ class ActTests(StoreTests):
                 assert rig.store.history(key, None, 10)[-2].generation == generation
             for key, generation in answers[20:]:
                 assert rig.store.history(key, None, 1)[0].generation == generation
+
+    def test_log(self) -> None:
+        """
+        The log has the acts and events of all keys, the newest first, within its bounds, and no attempt.
+        """
+        with self.rig() as rig:
+            rig.do(Set(Job("a", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM))
+            rig.do(Move("a", rig.now + 7, actor=_ALWAYS))
+            running = rig.running("b")
+            record = HistoryRecord(0, rig.now, "b", running.generation, 1, "failed", "node", "handler", "", 5)
+            rig.settle(running, Settled.DONE, record=record)
+            event = HistoryRecord(0, rig.now + 60_000, "node é", 0, 0, "node_died", "node 2", "", "", rig.now)
+            rig.store.add_records([event])
+            acts = rig.store.acts(rig.now - 60_000, rig.now + 60_001, 10)
+            assert [(each.key, each.outcome, each.by) for each in acts] == [
+                ("node é", "node_died", "node 2"),
+                ("a", "moved", "a token"),
+                ("a", "created", "a process"),
+            ]
+            assert [each.was_due_at for each in acts] == [None, rig.now + 9, None]
+            assert acts[1:] == rig.store.history("a", None, 10)
+            assert rig.store.acts(rig.now - 60_000, rig.now + 60_001, 2) == acts[:2]
+            assert rig.store.acts(rig.now - 60_000, rig.now + 60_000, 10) == acts[1:]
+            assert rig.store.acts(rig.now + 60_000, EVER, 10) == acts[:1]
+
+    def test_bulk(self) -> None:
+        """
+        The acts that are part of a bulk act are in the history of their keys, and not in the log.
+        """
+        with self.rig() as rig:
+            rig.pending("a")
+            rig.do(Cancel("a", actor=Actor("a token", is_always=True, bulk="bulk:7")))
+            (record,) = rig.store.history("a", None, 10)
+            assert (record.outcome, record.bulk) == ("cancelled", "bulk:7")
+            assert rig.store.acts(0, EVER, 10) == []
+
+    def test_pruned_log(self) -> None:
+        """
+        Pruned records leave the log, too.
+        """
+        with self.rig() as rig:
+            for key, at in (("x", rig.now - 5_000), ("y", rig.now)):
+                rig.store.add_records([HistoryRecord(0, at, key, 0, 0, "deployed", "node", "", "", at)])
+            assert rig.store.prune(rig.now - 1_000, 100, 1_000, 10) == 1
+            assert [each.key for each in rig.store.acts(0, EVER, 10)] == ["y"]
 
 
 def _set_all(rig: Rig, keys: list[str]) -> list[tuple[str, int]]:

@@ -144,10 +144,25 @@ CREATE TABLE tickwheel_history (
     traceback text,
     trace text,
     note text,
-    nominal_at bigint
+    nominal_at bigint,
+    -- The due time before an act that changed it.
+    was_due_at bigint,
+    -- The bulk act that an act is part of.
+    bulk text
 );
 
 CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
+
+CREATE INDEX tickwheel_history_act ON tickwheel_history (at, number) WHERE attempt = 0 AND bulk IS NULL;
+
+-- The figures of each node by minute and by quarter of an hour, as JSON that no statement looks into.
+CREATE TABLE tickwheel_minute (
+    span_ms integer NOT NULL,
+    at bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    figures text NOT NULL,
+    PRIMARY KEY (span_ms, at, owner)
+);
 
 -- Paused scopes (a handler, a queue, a target, or everything): who paused each, when and why.
 CREATE TABLE tickwheel_scope (

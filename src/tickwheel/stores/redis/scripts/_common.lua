@@ -26,6 +26,8 @@
 --   history:KEY   zset    number, space and record (see _history.py) of what happened to a job, by number
 --   history       zset    the keys that have a past, by the instant of their oldest record
 --   history_sizes zset    the same keys, by how many records they have
+--   acts          zset    number, space, size of the key, space, key and record of the last acts and events, by instant
+--   minutes       hash    length, start and node -> its figures for a minute or a quarter of an hour (see _minutes.py)
 --   history_facts hash    number: the last one given out; count: of all records
 --   reports       hash    node -> that instant, when it last reported, and its figures
 local base = KEYS[1]
@@ -175,6 +177,8 @@ local function set_of(blob, shard)
     return 'due:' .. struct.unpack('>I2', blob, handler_end + 1)
 end
 
+local ACTS_MAX, BULK = 10000, 17
+
 -- Keeps a record, which begins with its instant, of what happened to the job of a key.
 local function keep_record(key, record)
     local number = redis.call('HINCRBY', at('history_facts'), 'number', 1)
@@ -182,4 +186,9 @@ local function keep_record(key, record)
     redis.call('ZADD', at('history:' .. key), number, whole(number) .. ' ' .. record)
     redis.call('ZADD', at('history'), 'NX', record:match('%d+'), key)
     redis.call('ZINCRBY', at('history_sizes'), 1, key)
+    local instant = record:match('^%[(%-?%d+),%d+,0,')
+    if instant and not cjson.decode(record)[BULK] then
+        redis.call('ZADD', at('acts'), instant, string.format('%016.0f %d ', number, #key) .. key .. record)
+        redis.call('ZREMRANGEBYRANK', at('acts'), 0, -1 - ACTS_MAX)
+    end
 end

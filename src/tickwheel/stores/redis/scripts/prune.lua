@@ -4,6 +4,7 @@
 local since, per_key, total, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local STEP = 100
 local gone, count = 0, tonumber(redis.call('HGET', at('history_facts'), 'count') or 0)
+redis.call('ZREMRANGEBYSCORE', at('acts'), '-inf', '(' .. since)
 since = tonumber(since)
 
 local function instant_of(member)

@@ -112,10 +112,25 @@ CREATE TABLE tickwheel_history (
     traceback TEXT,
     trace TEXT,
     note TEXT,
-    nominal_at INTEGER
+    nominal_at INTEGER,
+    -- The due time before an act that changed it.
+    was_due_at INTEGER,
+    -- The bulk act that an act is part of.
+    bulk TEXT
 );
 
 CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
+
+CREATE INDEX tickwheel_history_act ON tickwheel_history (at, number) WHERE attempt = 0 AND bulk IS NULL;
+
+-- The figures of each node by minute and by quarter of an hour, as JSON that no statement looks into.
+CREATE TABLE tickwheel_minute (
+    span_ms INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    figures TEXT NOT NULL,
+    PRIMARY KEY (span_ms, at, owner)
+);
 
 -- Paused scopes (a handler, a queue, a target, or everything): who paused each, when and why.
 CREATE TABLE tickwheel_scope (

@@ -1,0 +1,199 @@
+"""
+The figures of this node by minute: counted with every settled batch, and kept in the store once a minute.
+
+A minute in which nothing ended and nothing was committed has no row, so an idle node writes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._verdict import Ending
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.explanation import LaneState
+from tickwheel.jobs.minutes import (
+    BUCKETS,
+    MINUTE_MS,
+    OTHER_LANES,
+    QUARTER_MS,
+    LaneMinute,
+    Minute,
+    bucket_of,
+    merged,
+)
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["LaneCounts", "MinuteKeeper"]
+
+_NAMES_MAX: Final = 1_000
+_RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
+_FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
+
+
+class LaneCounts:
+    """
+    The counts of the open minute by target and handler, under a *lock*. Callable from any thread.
+    """
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self._lock = lock
+        self._counts: dict[tuple[str, str], list[Any]] = {}
+
+    def add(self, ended: Sequence[tuple[StagedJob, Ending]]) -> None:
+        """
+        Count attempts that ended; O(1) for each.
+        """
+        with self._lock:
+            counts = self._counts
+            for entry, ending in ended:
+                job = entry.job
+                name = job.target, job.handler
+                row = counts.get(name)
+                if row is None:
+                    name = name if len(counts) < _NAMES_MAX else ("", "")
+                    row = counts.setdefault(name, [0, 0, 0, 0.0, 0.0, 0.0, *(0,) * BUCKETS])
+                if fired_at := entry.fired_at:
+                    late_ms = fired_at - job.due_at
+                    row[_FIRED] += 1
+                    row[_FIRST + bucket_of(late_ms)] += 1
+                    row[_TOOK] += entry.ran_ms
+                    if late_ms > row[_LATE_MAX]:  # noqa: PLR1730  max() is a call, and this runs for each firing
+                        row[_LATE_MAX] = late_ms
+                    if fired_at > entry.ready_at > 0:
+                        row[_WAIT] += fired_at - entry.ready_at
+                if ending is _RETRIED or ending is _DIED:
+                    row[_FAILED] += ending is _RETRIED or bool(fired_at)
+                    row[_DEAD] += ending is _DIED
+
+    def take(self, lane_of: Callable[[str, str], str]) -> list[LaneMinute]:
+        """
+        Return the counts since the last call.
+        """
+        with self._lock:
+            taken, self._counts = self._counts, {}
+        return [
+            LaneMinute(
+                lane_of(*name) if name[0] else OTHER_LANES,
+                row[_FIRED],
+                row[_FAILED],
+                row[_DEAD],
+                0,
+                row[_WAIT],
+                row[_TOOK],
+                row[_LATE_MAX],
+                tuple(row[_FIRST:]),
+            )
+            for name, row in taken.items()
+        ]
+
+
+class MinuteKeeper:
+    """
+    Keeps a row for each minute, and one for the open quarter of an hour, by one statement.
+
+    Args:
+        resources: The resources of all roles.
+        counts: The counts of this node.
+        lane_of: Returns the lane of a target and handler.
+        lanes: Returns the figures of the lanes whose jobs wait.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        counts: LaneCounts,
+        lane_of: Callable[[str, str], str],
+        lanes: Callable[[], Sequence[LaneState]],
+    ) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._now_ms = resources.clock.now_ms
+        self._writer = resources.writer
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._runtime = resources.runtime
+        self._starter = resources.starter("the keeper of minutes")
+        self._counts = counts
+        self._lane_of = lane_of
+        self._lanes = lanes
+        self._is_stopped = False
+        self._thread: threading.Thread | None = None
+        self._at = self._now_ms() // MINUTE_MS * MINUTE_MS
+        self._quarter = Minute(self._owner, self._at // QUARTER_MS * QUARTER_MS, QUARTER_MS)
+        self._is_started = False
+
+    def start(self) -> None:
+        self._stats, self._times = self._writer.stats(), self._writer.times.snapshot()
+        self._is_started = True
+        self._wait()
+
+    def _wait(self) -> None:
+        delay_ms = MINUTE_MS - self._now_ms() % MINUTE_MS
+        with suppress(ClosedError):  # a stop
+            self._pacer.call_later(delay_ms / 1000, self._begin)
+
+    def stop(self, timeout_s: float | None) -> None:
+        """
+        Keep the open minute, and no further one.
+        """
+        self._is_stopped = True
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        if self._is_started:
+            self._try_to_keep()
+
+    def _begin(self) -> None:
+        """
+        Start a thread for the write, since the pacer's thread has others to call.
+        """
+        if self._is_stopped:
+            return
+        thread = self._runtime.thread(target=self._run, name="tickwheel-minutes", daemon=True)
+        if self._starter.start(thread.start, self._begin):
+            self._thread = thread
+
+    def _run(self) -> None:
+        self._try_to_keep()
+        self._wait()
+
+    def _try_to_keep(self) -> None:
+        try:
+            self.keep()
+        except Exception as error:  # noqa: BLE001 - figures may be lost, and nothing else
+            self._hooks.failed("keeping the figures of a minute", error)
+
+    def keep(self) -> None:
+        """
+        Keep the figures since the last call as those of the minute in which it was, if there are any.
+
+        Raises:
+            StoreError: If the store does not answer; the figures are then part of the quarter alone.
+        """
+        now = self._now_ms() // MINUTE_MS * MINUTE_MS
+        minute = self._closed(self._at)
+        quarter_at = self._at // QUARTER_MS * QUARTER_MS
+        if quarter_at != self._quarter.at:
+            self._quarter = Minute(self._owner, quarter_at, QUARTER_MS)
+        self._at = now
+        if minute.commits or minute.lanes:
+            self._quarter = merged((self._quarter, minute), quarter_at, QUARTER_MS, self._owner)
+            self._store.keep_minutes((minute, self._quarter))
+
+    def _closed(self, at: int) -> Minute:
+        stats, before, times = self._writer.stats(), self._stats, self._writer.times
+        slowest_ms = times.since(self._times)["max_ms"]
+        self._stats, self._times = stats, times.snapshot()
+        counted = Minute(self._owner, at, lanes=tuple(self._counts.take(self._lane_of)))
+        lanes = {lane.lane: lane for lane in merged((counted,), at, MINUTE_MS).lanes}
+        for state in self._lanes():
+            if state.waiting:
+                lanes[state.lane] = replace(lanes.get(state.lane) or LaneMinute(state.lane), overdue=state.waiting)
+        commits, seconds = stats.commits - before.commits, stats.seconds - before.seconds
+        return Minute(self._owner, at, MINUTE_MS, commits, seconds * 1000, slowest_ms, tuple(lanes.values()))

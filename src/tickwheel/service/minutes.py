@@ -1,0 +1,125 @@
+"""
+The figures of all nodes by minute.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from msgspec import Struct
+
+from tickwheel.jobs.minutes import EDGES_MS, LaneMinute, Minute, total_of
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.documents import Moment, instant
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.intake import query, to_flag, to_instant
+from tickwheel.service.replies import document_reply
+
+__all__ = ["MINUTE_FIELDS", "SPAN_FIELDS", "Minutes", "MinutesDocument"]
+
+_MOMENT: Final = [{"type": "string", "format": "date-time"}, {"type": "number"}]
+SPAN_FIELDS: Final[dict[str, Any]] = {
+    "since": {"anyOf": _MOMENT, "description": "An hour ago, or then."},
+    "until": {"anyOf": _MOMENT, "description": "Now, or then."},
+}
+"""The bounds of a span of the past, each with its JSON schema."""
+MINUTE_FIELDS: Final[dict[str, Any]] = {
+    **SPAN_FIELDS,
+    "lanes": {"type": "boolean", "default": True, "description": "The figures by lane, too."},
+}
+"""The fields of the query of minutes, each with its JSON schema."""
+
+
+class LaneMinuteDocument(Struct, frozen=True):
+    """
+    The figures of one lane; the first ones are numbers of attempts and of jobs.
+
+    `overdue` is the number of due jobs that waited in memory at the end; `wait_ms` and `took_ms` are totals: of waits
+    for a worker, and of attempts. `lateness` has the number of starts in each bucket.
+    """
+
+    lane: str
+    fired: int
+    failed: int
+    dead: int
+    overdue: int
+    wait_ms: float
+    took_ms: float
+    late_max_ms: float
+    lateness: list[int]
+
+
+class MinuteDocument(Struct, frozen=True):
+    """
+    The figures of one node from `at` on, for `span_s` seconds: 60, or 900 if older than four hours.
+    """
+
+    node: str
+    at: Moment
+    span_s: int
+    commits: int
+    commit_ms: float
+    commit_max_ms: float
+    total: LaneMinuteDocument
+    lanes: list[LaneMinuteDocument]
+
+
+class MinutesDocument(Struct, frozen=True):
+    """
+    The figures of all nodes, by time. A node has no row for a minute in which it had nothing to do.
+
+    `edges_ms` has the upper edges of the buckets of lateness; the last bucket has none.
+    """
+
+    edges_ms: list[int]
+    minutes: list[MinuteDocument]
+
+
+class Minutes:
+    """
+    The figures by minute.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler) -> None:
+        self._scheduler = scheduler
+
+    async def list(self, call: Request) -> Reply:
+        """
+        Return numbers of attempts, lateness, waits and durations by minute, node and lane.
+
+        Minutes are kept for four hours, quarters of an hour for 48.
+        """
+        fields = query(call, MINUTE_FIELDS)
+        since = to_instant("since", fields["since"]) if "since" in fields else time.time() - 3_600
+        until = to_instant("until", fields["until"]) if "until" in fields else None
+        has_lanes = to_flag("lanes", fields.get("lanes", "true"))
+        found = await self._scheduler.minutes(since, until)
+        return document_reply(MinutesDocument([*EDGES_MS], [_minute(each, has_lanes=has_lanes) for each in found]))
+
+
+def _minute(minute: Minute, *, has_lanes: bool) -> MinuteDocument:
+    return MinuteDocument(
+        node=minute.owner,
+        at=instant(minute.at),
+        span_s=minute.span_ms // 1000,
+        commits=minute.commits,
+        commit_ms=minute.commit_ms,
+        commit_max_ms=minute.commit_max_ms,
+        total=_lane(total_of(minute.lanes)),
+        lanes=[_lane(lane) for lane in minute.lanes] if has_lanes else [],
+    )
+
+
+def _lane(lane: LaneMinute) -> LaneMinuteDocument:
+    return LaneMinuteDocument(
+        lane=lane.lane,
+        fired=lane.fired,
+        failed=lane.failed,
+        dead=lane.dead,
+        overdue=lane.overdue,
+        wait_ms=lane.wait_ms,
+        took_ms=lane.took_ms,
+        late_max_ms=lane.late_max_ms,
+        lateness=list(lane.lateness),
+    )

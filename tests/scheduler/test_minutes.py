@@ -1,0 +1,199 @@
+"""
+The figures of a node by minute: counts, cost and size.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tickwheel.cli.app import cli
+from tickwheel.jobs.minutes import (
+    BUCKETS,
+    LANES_MAX,
+    MINUTE_MS,
+    OTHER_LANES,
+    QUARTER_MS,
+    LaneMinute,
+    Minute,
+    bucket_of,
+    kept_from,
+    merged,
+    of_text,
+    to_text,
+)
+from tickwheel.observe.events import JobDied, JobSucceeded
+from tickwheel.scheduler import RetryPolicy, SetRequest
+from tickwheel.stores import MemoryStore
+from tickwheel.testing.faulty_store import FaultyStore
+
+
+def lane(name, fired=1, **fields):
+    """
+    Return the figures of a lane.
+    """
+    counts = [0] * BUCKETS
+    counts[3] = fired
+    return LaneMinute(name, fired, lateness=tuple(counts), **fields)
+
+
+def wait_for(record, kind, count):
+    """
+    Wait until *record* has *count* events of *kind*.
+    """
+    record.wait_for(lambda: sum(isinstance(each, kind) for each in record.items) >= count)
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "bucket"),
+    [(-5.0, 0), (0.0, 0), (3.99, 0), (4.0, 1), (7.9, 1), (8.0, 2), (4095.9, 10), (4096.0, 11), (1e12, 11)],
+)
+def test_bucket(late_ms, bucket):
+    """
+    Each bucket is twice as wide as the one before.
+    """
+    assert bucket_of(late_ms) == bucket
+
+
+def test_row_is_bounded():
+    """
+    A row has the 50 busiest lanes by name, fewer if their names are long, and loses no count.
+    """
+    for size in (10, 60, 255, 2_000):
+        lanes = [lane(f"handler:{number:0{size}}", fired=number + 1, wait_ms=1e9) for number in range(70)]
+        minute = Minute("node", 0, lanes=tuple(lanes))
+        text = to_text(minute)
+        assert len(text.encode()) <= 8_192
+        read = of_text("node", 0, MINUTE_MS, text)
+        assert len(read.lanes) <= LANES_MAX + 1
+        assert read.lanes[-1].lane == OTHER_LANES
+        assert sum(each.fired for each in read.lanes) == sum(each.fired for each in lanes)
+        assert sum(sum(each.lateness) for each in read.lanes) == sum(each.fired for each in lanes)
+        if size == 10:
+            assert [each.lane for each in read.lanes[:LANES_MAX]] == [each.lane for each in reversed(lanes[20:])]
+            assert json.loads(text)[3][0][1] == 70
+
+
+def test_sum():
+    """
+    Counts and times are added up; the maximum and the number of overdue jobs are not.
+    """
+    first = Minute("a", 0, MINUTE_MS, 2, 5.0, 4.0, (lane("x", overdue=9, late_max_ms=3.0), lane("y")))
+    second = Minute("a", MINUTE_MS, MINUTE_MS, 3, 6.0, 2.0, (lane("x", 4, overdue=1, took_ms=7.0, late_max_ms=2.0),))
+    both = merged((first, second), 0, QUARTER_MS, "a")
+    assert (both.commits, both.commit_ms, both.commit_max_ms) == (5, 11.0, 4.0)
+    x, y = both.lanes
+    assert (x.lane, x.fired, x.overdue, x.took_ms, x.late_max_ms, x.lateness[3]) == ("x", 5, 1, 7.0, 3.0, 5)
+    assert y == lane("y")
+
+
+def test_kept():
+    """
+    Minutes are kept for four hours and quarters for 48, each from the start of a quarter on.
+    """
+    now = 500 * QUARTER_MS + 7
+    assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)
+
+
+@pytest.fixture
+def store():
+    """
+    Return a store that counts its calls.
+    """
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def scheduler(store, make):
+    """
+    Return a started scheduler with two handlers, which owns that store.
+    """
+    made = make(store)
+
+    @made.handler("fine")
+    def fine(_payload):
+        pass
+
+    @made.handler("broken", retry=RetryPolicy(attempts=1))
+    def broken(_payload):
+        message = "no"
+        raise ValueError(message)
+
+    return made.start()
+
+
+def test_counted(scheduler, store, events):
+    """
+    A minute has the attempts, failures and deaths of each lane, their lateness, and the commits.
+    """
+    ended = events(scheduler)
+    requests = [SetRequest(str(number), delay=0, handler="broken" if number < 3 else "fine") for number in range(40)]
+    scheduler.set_many(requests)
+    wait_for(ended, JobSucceeded, 37)
+    wait_for(ended, JobDied, 3)
+    scheduler._core.owner.minutes.keep()
+    (minute,) = store.minutes(0, 2**62, MINUTE_MS)
+    (quarter,) = store.minutes(0, 2**62, QUARTER_MS)
+    lanes = {each.lane: each for each in minute.lanes}
+    assert set(lanes) == {"handler:fine", "handler:broken"}
+    assert (lanes["handler:fine"].fired, lanes["handler:fine"].failed, lanes["handler:fine"].dead) == (37, 0, 0)
+    assert (lanes["handler:broken"].fired, lanes["handler:broken"].failed, lanes["handler:broken"].dead) == (3, 3, 3)
+    assert all(sum(each.lateness) == each.fired for each in minute.lanes)
+    assert minute.commits >= 3
+    assert minute.commit_ms >= minute.commit_max_ms / 1.2
+    assert (quarter.lanes, quarter.commits, quarter.owner) == (minute.lanes, minute.commits, minute.owner)
+
+
+def test_one_statement(scheduler, store, events):
+    """
+    A minute costs one statement, however many jobs ended in it, and an idle one costs none.
+    """
+    ended = events(scheduler)
+    keeper = scheduler._core.owner.minutes
+    for count in (1, 499):
+        scheduler.set_many([SetRequest(f"{count}/{number}", delay=0, handler="fine") for number in range(count)])
+        wait_for(ended, JobSucceeded, 1 if count == 1 else 500)
+        keeper.keep()
+    keeper.keep()
+    assert store.calls.count("keep_minutes") == 2
+
+
+def test_restart(file_url, make, events):
+    """
+    A stop keeps the open minute, and the next process and the command read it.
+    """
+    first = make(file_url)
+    first.handler("h")(print)
+    ended = events(first.start())
+    first.set("k", delay=0, handler="h")
+    ended.of(JobSucceeded)
+    first.stop()
+    (minute,) = make(file_url).minutes(0)
+    assert [(each.lane, each.fired) for each in minute.lanes] == [("handler:h", 1)]
+    result = CliRunner().invoke(cli, ["report", "--last", "48h", "--store", file_url])
+    assert (result.exit_code, result.stdout.count("handler:h\t1\t0\t0")) == (0, 1)
+
+
+def test_old_ones_by_quarter(store, make):
+    """
+    Figures older than four hours are read by quarters of an hour, younger ones by minutes, each once.
+    """
+    made = make(store)
+    made.get("k")
+    now = store.now_ms()
+    edge, first = kept_from(now)
+    for span in (MINUTE_MS, QUARTER_MS):
+        store.keep_minutes(
+            [Minute("n", at, span) for at in (first - span, first, edge - span, edge, edge + QUARTER_MS)]
+        )
+    found = made.minutes(0)
+    assert [(each.at, each.span_ms) for each in found] == [
+        (first, QUARTER_MS),
+        (edge - QUARTER_MS, QUARTER_MS),
+        (edge, MINUTE_MS),
+        (edge + QUARTER_MS, MINUTE_MS),
+    ]
+    assert made.minutes(edge / 1000 + 30) == found[2:]
+    assert made.minutes(edge / 1000 - 1, edge / 1000 + 1) == found[1:3]
