@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "import": "import_",
     "export": "export",
     "migrate": "migrate",
+    "acts": "acts",
     "report": "report",
     "top": "top",
     "token": "token",

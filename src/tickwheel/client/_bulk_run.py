@@ -9,13 +9,26 @@ a run that is repeated from any of its cursors changes no job twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tickwheel.client.pages import walked
 from tickwheel.host.promise import Reply
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkProgress, BulkRequest
-from tickwheel.jobs.model import Actor, Answer, Cancel, Job, Move, Outcome, Replay, Resume, SetPause, Write
+from tickwheel.jobs.model import (
+    Actor,
+    Answer,
+    Cancel,
+    HistoryRecord,
+    Job,
+    Move,
+    Outcome,
+    Replay,
+    Resume,
+    SetPause,
+    Write,
+)
 from tickwheel.jobs.recurrence import share_of
 
 if TYPE_CHECKING:
@@ -53,22 +66,43 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
     def choose(jobs: Sequence[Job]) -> Sequence[Job]:
         return [job for job in jobs if job.generation <= mark and request.chooses(job)]
 
+    name = f"bulk:{run.mark}.{run.now}"
+
     def change(jobs: Sequence[Job]) -> Reply[list[Answer]] | None:
         if request.is_dry or not jobs:
             return None
-        return client.write("bulk", lambda now, actor: [_write(request, job, run, now, actor) for job in jobs])
+
+        def writes(now: int, actor: Actor | None) -> list[Write]:
+            actor = None if actor is None else replace(actor, bulk=name)
+            return [_write(request, job, run, now, actor) for job in jobs]
+
+        return client.write("bulk", writes)
 
     matched = changed = refused = stopping = 0
     answer = BulkAnswer(0, 0, 0, None, run.at(""))
-    for cursor, jobs, answers in walked(client, request.filters, choose, change, request.limit):
-        done = sum(each.outcome in _CHANGED for each in answers)
-        matched, changed, refused = matched + len(jobs), changed + done, refused + len(answers) - done
-        stopping += sum(each.outcome is Outcome.STOPPING for each in answers)
-        at = None if cursor is None else run.at(cursor)
-        answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping)
-        if on_progress is not None:
-            on_progress(answer)
+    try:
+        for cursor, jobs, answers in walked(client, request.filters, choose, change, request.limit):
+            done = sum(each.outcome in _CHANGED for each in answers)
+            matched, changed, refused = matched + len(jobs), changed + done, refused + len(answers) - done
+            stopping += sum(each.outcome is Outcome.STOPPING for each in answers)
+            at = None if cursor is None else run.at(cursor)
+            answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping)
+            if on_progress is not None:
+                on_progress(answer)
+    finally:
+        actor = client.actor()
+        if changed and actor is not None:
+            client.store.add_records([_record(name, request, answer, actor, client.now_ms())])
     return answer
+
+
+def _record(name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor, now: int) -> HistoryRecord:
+    given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
+    chosen = ", ".join(f"{field}={value!r}" for field, value in given.items())
+    note = f"{request.verb}: {answer.changed} changed, {answer.refused} refused; {chosen}"
+    return HistoryRecord(
+        0, now, name, 0, 0, "bulk", actor.name, "", request.verb, now, note=note[:200], error=request.words[1] or None
+    )
 
 
 def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | None) -> Write:

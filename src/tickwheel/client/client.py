@@ -371,6 +371,16 @@ class Client:
         letters = self.store.latest_dead(LETTERS_MAX + 1)
         return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
 
+    def acts(self, since: Instant, until: Instant | None, limit: int) -> list[HistoryRecord]:
+        self.refresh()
+        now = self.clock.now_ms()
+        last = now + QUARTER_MS if until is None else checks.at_ms(until, now, "until")
+        found = self.store.acts(checks.at_ms(since, now, "since"), last, checks.check_count("limit", limit, PAGE_MAX))
+        first = {each.key: each.number for each in found if each.outcome == "node_died"}
+        return [
+            each for each in found if each.outcome != "node_died" or first[each.key] == each.number
+        ]  # others noticed it, too
+
     def minutes(self, since: Instant, until: Instant | None) -> list[Minute]:
         self.refresh()
         now = self.clock.now_ms()

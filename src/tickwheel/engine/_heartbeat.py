@@ -40,6 +40,7 @@ class Heartbeat:
             the hooks, which may take as long as they like here.
         lanes: Returns the lanes whose jobs wait.
         handlers: Returns the names of its handlers.
+        on_renewed: Called in the heartbeat's thread after a renewal.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Heartbeat:
         *,
         lanes: Callable[[], list[dict[str, Any]]],
         handlers: Callable[[], Sequence[str]],
+        on_renewed: Callable[[], object],
     ) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -63,6 +65,7 @@ class Heartbeat:
         self._lanes = lanes
         self._leases = leases
         self._handlers = handlers
+        self._on_renewed = on_renewed
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
         self._past = deque([self._now()])
@@ -98,6 +101,7 @@ class Heartbeat:
             self._leases.report_news()
             if self._is_stopped:
                 return
+            self._on_renewed()
             self.beat()
 
     def beat(self) -> None:

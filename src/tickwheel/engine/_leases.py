@@ -63,6 +63,7 @@ class Leases:
         self._trusted_until: float | None = None
         self._answered_at = -math.inf
         self.held: tuple[Lease, ...] = ()
+        self._gained: deque[Lease] = deque()
         self.renewals = 0
         self.failures = 0
 
@@ -111,6 +112,12 @@ class Leases:
         self.held = ()
         self._way.owns((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
+
+    def take_gained(self) -> list[Lease]:
+        """
+        Return the leases that were gained since the last call.
+        """
+        return [self._gained.popleft() for _ in range(len(self._gained))]
 
     def report_news(self) -> None:
         """
@@ -165,6 +172,7 @@ class Leases:
         if old != new:
             self._way.owns(leases, {epoch for _, epoch in old - new})
         self.held = leases  # only now: if that raised, the next renewal says it again
+        self._gained.extend(lease for lease in leases if (lease.shard, lease.epoch) not in old)
         for shard, epoch in sorted(new - old):
             self._news.append(partial(self._hooks.emit, OwnershipGained(shard, epoch, rescued[shard])))
         for shard, epoch in sorted(old - new):

@@ -19,6 +19,7 @@ from tickwheel.engine._armer import Armer
 from tickwheel.engine._dispatcher import Dispatcher
 from tickwheel.engine._explainer import Explainer
 from tickwheel.engine._heartbeat import Heartbeat
+from tickwheel.engine._journal import Journal
 from tickwheel.engine._leases import Leases
 from tickwheel.engine._minutes import LaneCounts, MinuteKeeper
 from tickwheel.engine._pruner import Pruner
@@ -95,6 +96,7 @@ class Owner:
         )
         figures.lanes = LaneCounts(resources.runtime.lock())
         self.minutes = MinuteKeeper(resources, figures.lanes, registry.lanes.of, self._explainer.held_lanes)
+        self._journal = Journal(resources, self.leases)
         self.heartbeat = Heartbeat(
             resources,
             figures,
@@ -103,6 +105,7 @@ class Owner:
             self.leases,
             lanes=self._held_lanes,
             handlers=registry.handlers.names,
+            on_renewed=self._journal.look,
         )
 
     def start(self) -> None:
@@ -114,7 +117,9 @@ class Owner:
         """
         resources = self._resources
         try:
+            self._journal.look_before()
             self.leases.acquire()
+            self._journal.start()
             self._registry.pulls.open(
                 resources.timers.call_later,
                 resources.pacer.call_later,

@@ -38,7 +38,7 @@ class BulkFields(Filter, total=False):
         shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
         over: With "spread" and "replay": seconds over which the jobs are spread, each at a place fixed by its key.
         since: With these: the start of the span; by default the start of the run.
-        note: With "pause": the reason.
+        note: The reason, for the log of acts, and with "pause" for others to read.
         by: With "pause": the actor; None for this process.
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
         dry_run: True to count the jobs only.

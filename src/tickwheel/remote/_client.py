@@ -326,11 +326,17 @@ class RemoteClient:
         params: dict[str, Any] = {"keys": LETTERS_MAX, "search": search, "prefix": prefix}
         return _wire.incidents_of(self._read("/v1/incidents", {name: value for name, value in params.items() if value}))
 
+    def acts(self, since: Instant, until: Instant | None, limit: int) -> Sequence[HistoryRecord]:
+        params = {**self._span(since, until), "limit": limit}
+        return [_wire.record_of(each) for each in self._read("/v1/acts", params)["acts"]]
+
     def minutes(self, since: Instant, until: Instant | None) -> Sequence[Minute]:
+        return [_wire.minute_of(each) for each in self._read("/v1/minutes", self._span(since, until))["minutes"]]
+
+    def _span(self, since: Instant, until: Instant | None) -> dict[str, Any]:
         checks.at_ms(since, self.now_ms(), "since")
         given = (("since", since), ("until", until))
-        params = {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
-        return [_wire.minute_of(each) for each in self._read("/v1/minutes", params)["minutes"]]
+        return {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
 
     def shards(self) -> Sequence[Shard]:
         return [

@@ -394,6 +394,12 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.client.incidents, search, prefix)
 
+    async def acts(self, since: Instant, until: Instant | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
+        """
+        Return the acts of callers and the events of nodes: see `Scheduler.acts`.
+        """
+        return await asyncio.to_thread(self._core.client.acts, since, until, limit)
+
     async def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
         """
         Return the figures of all nodes by minute: see `Scheduler.minutes`.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tickwheel.jobs import checks
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.minutes import Minute
-from tickwheel.jobs.model import Job, Progress
+from tickwheel.jobs.model import HistoryRecord, Job, Progress
 from tickwheel.scheduler._common import Common
 from tickwheel.stores import Node, Shard
 from tickwheel.targets.pull import JobLease
@@ -79,6 +79,23 @@ class Fleet(Common):
             prefix: Only letters whose key begins with this.
         """
         return self._core.client.incidents(search, prefix)
+
+    def acts(self, since: Instant, until: Instant | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
+        """
+        Return the acts of callers on jobs and scopes, and the events of nodes, the newest first.
+
+        A bulk act is one record. Acts on jobs that fire once are there if a token, or a user of the page, did them.
+        The events are "deployed", "node_died" and "took_over". All are records of the history, with its bounds.
+
+        Args:
+            since: The start of the span.
+            until: The end of the span; None for now.
+            limit: Maximum number of records, 1 to 1000.
+
+        Raises:
+            InvalidJobError: For a time or number that is out of range.
+        """
+        return self._core.client.acts(since, until, limit)
 
     def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
         """

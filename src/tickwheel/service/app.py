@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.scheduler.repeats import keeper_of
+from tickwheel.service.acts import Acts
 from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug
 from tickwheel.service.denials import Denials
@@ -89,6 +90,7 @@ class Service:
             scopes=Scopes(scheduler, options),
             incidents=Incidents(scheduler),
             minutes=Minutes(scheduler),
+            acts=Acts(scheduler),
             pulls=self._pulls,
             figures=figures,
             live=self._live,

@@ -384,7 +384,7 @@ class BulkBody(Body, frozen=True):
     ] = None
     over: Annotated[Span | None, Meta(description="With `spread` and `replay`: over how long.")] = None
     since: Annotated[Instant | None, Meta(description="With `over`: from when on, by default from now.")] = None
-    note: Annotated[str, Meta(max_length=1000, description="With `pause`: why, for others to read.")] = ""
+    note: Annotated[str, Meta(max_length=1000, description="Why, for the log of acts and the pause.")] = ""
     running: Annotated[bool, Meta(description="With `cancel`: ask those that run to stop.")] = False
     dry_run: Annotated[bool, Meta(description="Count the jobs and change none.")] = False
     limit: Annotated[int, Meta(ge=1, le=10_000, description="How many jobs at most.")] = 10_000

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tickwheel.service import bodies, documents
+from tickwheel.service.acts import ActsDocument
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.incidents import IncidentsDocument
@@ -66,6 +67,14 @@ _RECORD: Final[dict[str, Any]] = {
     "nominal_at": "2030-01-01T09:00:00Z",
     "was_due_at": None,
     "bulk": None,
+}
+_ACT: Final[dict[str, Any]] = {
+    **_RECORD,
+    **dict.fromkeys(("lateness_ms", "took_ms", "error", "note", "nominal_at")),
+    "attempt": 0,
+    "outcome": "moved",
+    "by": "http",
+    "was_due_at": "2030-01-01T09:00:00Z",
 }
 _LANE_MINUTE: Final[dict[str, Any]] = {
     "lane": "handler:make_tea",
@@ -287,6 +296,7 @@ ANSWERS: Final[dict[Any, Any]] = {
         "looked_at": 12,
         "is_all": True,
     },
+    ActsDocument: {"acts": [_ACT]},
     MinutesDocument: {"edges_ms": [4 << step for step in range(11)], "minutes": [_MINUTE]},
     ScopesDocument: {"pauses": [_PAUSED]},
     ResumedDocument: {"was_paused": True},

@@ -25,7 +25,16 @@ from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decoded
 
-__all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "HistoryDocument", "Jobs"]
+__all__ = [
+    "CANCEL_FIELDS",
+    "HISTORY_FIELDS",
+    "LIST_FIELDS",
+    "PREFIX",
+    "HistoryDocument",
+    "Jobs",
+    "RecordDocument",
+    "record_document",
+]
 
 PREFIX: Final = b"/v1/jobs/"
 """What precedes the key in the address of a job."""
@@ -182,7 +191,7 @@ class Jobs:
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        return document_reply(HistoryDocument([_record(each) for each in records]))
+        return document_reply(HistoryDocument([record_document(each) for each in records]))
 
     @heeds_prefix
     async def explain(self, call: Request) -> Reply:
@@ -321,7 +330,7 @@ def _key(call: Request, action: bytes = b"") -> str:
     return check_key(call, job_key(call.raw_path[len(PREFIX) :].removesuffix(action)))
 
 
-def _record(record: HistoryRecord) -> RecordDocument:
+def record_document(record: HistoryRecord) -> RecordDocument:
     return RecordDocument(
         number=record.number,
         at=instant(record.at),

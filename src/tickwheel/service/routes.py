@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from starlette.types import ASGIApp
 
 from tickwheel.service import bodies, documents
+from tickwheel.service.acts import ACT_FIELDS, Acts, ActsDocument
 from tickwheel.service.batch import Batches
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
@@ -109,6 +110,7 @@ def operations(
     scopes: Scopes,
     incidents: Incidents,
     minutes: Minutes,
+    acts: Acts,
     pulls: Pulls,
     figures: Figures,
     fleet: Fleet,
@@ -159,6 +161,7 @@ def operations(
         ),
         Operation("PUT", "/v1/manifests/{name}", manifests.declare, ManifestDocument, _SET, bodies.ManifestBody),
         Operation("GET", "/v1/incidents", incidents.list, IncidentsDocument, _ASK, query=INCIDENT_FIELDS),
+        Operation("GET", "/v1/acts", acts.list, ActsDocument, _ASK, query=ACT_FIELDS),
         Operation("GET", "/v1/minutes", minutes.list, MinutesDocument, _ASK, query=MINUTE_FIELDS),
         Operation("GET", "/v1/scopes", scopes.get, ScopesDocument, _ASK),
         Operation("POST", "/v1/scopes:pause", scopes.pause, documents.PauseDocument, _SEND, bodies.PauseScopeBody),

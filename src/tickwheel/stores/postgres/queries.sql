@@ -302,7 +302,8 @@ WITH deserted AS MATERIALIZED (
     ) AS guarded
     WHERE pg_try_advisory_xact_lock(hashtextextended(owner, 0))
 ), gone AS (
-    UPDATE tickwheel_node AS n SET seen_until = least(seen_until, 0) FROM deserted WHERE n.owner = deserted.owner
+    UPDATE tickwheel_node AS n SET seen_until = least(seen_until, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1)
+    FROM deserted WHERE n.owner = deserted.owner
 )
 UPDATE tickwheel_shard AS s SET lease_until = 0
 WHERE s.shard = ANY (ARRAY(

@@ -1,0 +1,138 @@
+"""
+The log of acts: acts of callers, bulk acts, and events of nodes.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from tickwheel.cli.app import cli
+from tickwheel.engine import _journal
+from tickwheel.jobs.model import HistoryRecord
+from tickwheel.scheduler import HistoryOptions, SchedulerOptions
+from tickwheel.stores import Abilities, MemoryStore, Node
+
+HANGS = """
+import sys, time
+from tickwheel.scheduler import Scheduler
+
+scheduler = Scheduler(sys.argv[1])
+
+@scheduler.handler
+def hang(_payload):
+    print(scheduler.nodes()[0].owner, flush=True)
+    time.sleep(600)  # until it is killed
+
+scheduler.start().set("k", delay=0, handler="hang")
+time.sleep(600)
+"""
+
+
+class Shared(MemoryStore):
+    """
+    A store that others may own, too, one of which is dead.
+    """
+
+    abilities = Abilities(has_many_owners=True)
+
+    def nodes(self):
+        """
+        Return the dead node, and another one, which lives.
+        """
+        return [Node("dead", until=5), Node("alive", until=2**62)]
+
+
+def acts(scheduler):
+    """
+    Return the outcome, key and note of each record, the oldest first.
+    """
+    return [(each.outcome, each.key, each.note) for each in reversed(scheduler.acts(0))]
+
+
+def test_deploys(file_url, make, monkeypatch):
+    """
+    A deploy is recorded when a node with another version starts, and not with each start.
+    """
+    for version in ("1.0", "1.0", "1.1"):
+        monkeypatch.setattr(_journal, "__version__", version)
+        make(file_url).start().stop()
+    assert acts(make(file_url)) == [("deployed", "tickwheel version", each) for each in ("1.0", "1.1")]
+
+
+def test_death_of_the_owner(file_url, make):
+    """
+    The process that follows a killed one on a file records its death, and the attempts that were cut off.
+    """
+    with subprocess.Popen([sys.executable, "-c", HANGS, file_url], stdout=subprocess.PIPE, text=True) as process:
+        killed = process.stdout.readline().strip()
+        process.send_signal(signal.SIGKILL)
+    follower = make(file_url)
+    follower.handler("other")(print)
+    follower.start()
+    _, died, took = reversed(follower.acts(0))
+    assert (died.outcome, died.key, died.by) == ("node_died", killed, took.by)
+    assert (took.outcome, took.key, took.note) == ("took_over", took.by, "attempts cut off: 1; shards: 0")
+    follower.stop()
+    make(file_url).start().stop()
+    assert [each.outcome for each in make(file_url).acts(0)] == ["took_over", "node_died", "deployed"]
+
+
+def test_death_of_one_of_many(make):
+    """
+    A death is recorded once by a node, and shown once, however many noticed it.
+    """
+    store = Shared()
+    node = make(store).start()
+    assert [act[:2] for act in acts(node)] == [
+        ("deployed", "tickwheel version"),
+        ("node_died", "dead"),
+        ("took_over", node.stats()["owner"]),
+    ]
+    node._core.owner._journal.look()
+    store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "node_died", "alive", "", "", 5)])
+    assert [act[0] for act in acts(node)].count("node_died") == 1
+
+
+def test_nothing_is_kept(make):
+    """
+    Without a history there is no log.
+    """
+    node = make(Shared(), options=SchedulerOptions(history=HistoryOptions(keep="none"))).start()
+    assert node.acts(0) == []
+
+
+def test_acts_and_bulk(file_url, make):
+    """
+    A move has both instants, and a bulk act one entry with its verb, filter, counts and note.
+    """
+    scheduler = make(file_url)
+    scheduler.handler("h")(print)
+    for key in ("a/1", "a/2", "b/1"):
+        scheduler.set(key, every=60, handler="h")
+    before = scheduler.get("b/1").due_at
+    scheduler.move("b/1", delay=100)
+    scheduler.bulk("cancel", "a/", note="they were set twice")
+    scheduler.bulk("cancel", "z/", note="nothing")
+    bulk, moved, *created = scheduler.acts(0)
+    assert (bulk.outcome, bulk.note) == ("bulk", "cancel: 2 changed, 0 refused; prefix='a/'")
+    assert (bulk.error, bulk.by) == ("they were set twice", moved.by)
+    assert (moved.outcome, moved.key, moved.was_due_at) == ("moved", "b/1", before)
+    assert [each.outcome for each in created] == ["created"] * 3
+    assert [each.bulk for each in scheduler.history("a/1")] == [bulk.key, None]
+    result = CliRunner().invoke(cli, ["acts", "--since", "10m", "--store", file_url])
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 5)
+    assert "they were set twice" in result.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("limit", [0, 1001, "x"])
+def test_bad_limit(make, limit):
+    """
+    A limit out of range is refused.
+    """
+    with pytest.raises((ValueError, TypeError), match="limit"):
+        make("memory://").acts(0, limit=limit)

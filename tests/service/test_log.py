@@ -1,0 +1,32 @@
+"""
+The log of acts over HTTP.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_log(server):
+    """
+    Acts through the service have its token or page as author, a move both instants, and a bulk act is one entry.
+    """
+    for key in ("log/1", "log/2"):
+        server.job("PUT", key, {"every": 600, "handler": "fails"})
+    server.job("PATCH", "log/1", {"delay": 900})
+    answer = server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "log/", "note": "a test"})
+    assert answer.json["changed"] == 2
+    bulk, moved, *_ = server.ask("GET", "/v1/acts?limit=2").json["acts"]
+    assert (bulk["outcome"], bulk["handler"], bulk["error"], bulk["attempt"]) == ("bulk", "cancel", "a test", 0)
+    assert (moved["outcome"], moved["key"], moved["by"]) == ("moved", "log/1", bulk["by"])
+    assert moved["was_due_at"] < moved["due_at"]
+    assert server.ask("GET", "/v1/acts?since=0&until=1").json["acts"] == []
+
+
+@pytest.mark.parametrize("query", ["since=x", "until=x", "limit=0", "limit=1001", "key=a"])
+def test_bad_query(server, query):
+    """
+    A bad field is refused by its name.
+    """
+    answer = server.ask("GET", f"/v1/acts?{query}")
+    assert (answer.status, query.partition("=")[0] in str(answer.json)) == (422, True)
