@@ -70,7 +70,7 @@ def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
 
 def test_how_long_and_by_whom(waiting, until):
     """
-    Each firing says who fired it, and how long it ran where the history or an observer has that measured.
+    Each firing that has ended has the node that fired it, and its duration.
     """
     scheduler, running, go_on = waiting
     firings = Firings(scheduler)
@@ -86,7 +86,7 @@ def test_how_long_and_by_whom(waiting, until):
     go_on.set()
     until(lambda: firings.last(1, "again")[0].outcome == "succeeded")
     took = {each.key: each.took_ms for each in firings.last(10)}
-    assert took["plain"] is None
+    assert took["plain"] > 0
     assert took["watched"] > 0
     assert took["again"] > 0
     (record,) = scheduler.history("again", limit=1)

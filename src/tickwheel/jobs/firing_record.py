@@ -27,7 +27,7 @@ class FiringRecord(NamedTuple):
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", if its end was
             refused.
         error: The error, or None.
-        took_ms: Duration, once it has ended, if it was measured: for its history, a worker or an observer.
+        took_ms: Duration, once it has ended.
         by: The owner that fired it.
         progress: The last progress that its handler has noted, while it runs.
     """

@@ -216,7 +216,7 @@ class FiringDocument(Struct, frozen=True):
     """
     One firing, and what became of it: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `took_ms` is null where nobody measured it: while it runs, and for most firings that leave no record in the history.
+    `took_ms` is null while it runs.
     `by` is the node. `progress` is null where its handler says nothing, and once it has ended.
     """
 

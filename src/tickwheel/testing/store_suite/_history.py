@@ -183,7 +183,8 @@ class HistoryTests(StoreTests):
             (record,) = rig.store.history("key", None, 10)
             assert record.at >= rig.now
             assert record[2:7] == ("key", job.generation, 1, "cut_off", "")
-            assert record[7:] == (job.target, "h", job.due_at, *[None] * 7)
+            assert record[7:10] == (job.target, "h", job.due_at)
+            assert set(record[10:]) == {None}
             assert rig.store.history("pending", None, 10) == []
             again = rig.get("key")
             epoch = epochs[rig.store.shard_of("key")]
