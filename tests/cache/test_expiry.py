@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import random
 import time
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -335,23 +334,6 @@ def test_a_clock_says_nanoseconds_by_its_type():
     assert "a" in cache
     clock.advance(0.001)
     assert "a" not in cache
-
-
-def test_timers_of_datetimes():
-    """
-    A timer may return datetimes, with a timedelta as ttl; a deadline that overflows sets nothing.
-    """
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    cache = TTLCache(10, timedelta(days=1), timer=lambda: now)
-    cache["a"] = 1
-    cache.set("b", 2, ttl=timedelta(days=2))
-    assert cache.expire(now + timedelta(days=1)) == [("a", 1)]
-    now += timedelta(days=2)
-    assert len(cache) == 0
-    now = datetime.max.replace(tzinfo=UTC)
-    with pytest.raises(OverflowError):
-        cache["c"] = 3
-    assert (list(cache), cache.currsize) == ([], 0)
 
 
 def test_the_timer_can_be_frozen():

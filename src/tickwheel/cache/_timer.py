@@ -83,14 +83,16 @@ class TimerClock:
         timer: Returns the time; it is called once.
 
     Raises:
-        TypeError: If it is one of the standard library's functions that return nanoseconds.
+        TypeError: If it returns neither numbers nor times, or is one of the standard library's functions that return
+            nanoseconds.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
         _refuse_nanoseconds(timer)
         self._timer = timer
-        self._first = timer()
-        self.is_numeric = isinstance(self._first, Number)
+        self._first = _plain(timer())
+        self.is_numeric = _is_number(self._first)
+        self.to_ns(self._first)
 
     def monotonic_ns(self) -> int:
         return self.to_ns(self._timer())
@@ -105,15 +107,24 @@ class TimerClock:
         """
         Convert a reading to nanoseconds, at least 0; monotonic: order is preserved.
         """
-        passed = reading if reading in ENDS else reading - self._first
+        passed = self._passed(reading)
         ns = duration_ns(passed, "time", is_signed=True)
         if ns <= _STEP_S * 10**9:
             return ns
-        if passed in ENDS:
+        if _is_end(passed):
             return 2**126  # later than any reading, and still an i128
-        step = _STEP_S if self.is_numeric else timedelta(seconds=_STEP_S)
-        steps, rest = divmod(passed, step)
+        steps, rest = divmod(passed, _step_of(passed))
         return int(steps) * _STEP_S * 10**9 + duration_ns(rest, "time", is_signed=True)
+
+    def _passed(self, reading: Any) -> Any:
+        reading = _plain(reading)
+        if _is_end(reading):
+            return reading
+        try:
+            return reading - self._first
+        except TypeError as error:
+            message = f"the timer returned {reading!r} after {self._first!r}: return seconds, or a datetime each time"
+            raise TypeError(message) from error
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
@@ -124,7 +135,7 @@ class TimerClock:
             TypeError: If it is neither a number nor a timedelta.
         """
         ns = duration_ns(duration, name)
-        is_endless = isinstance(duration, Number) and duration >= _ENDLESS  # type: ignore[operator]
+        is_endless = _is_number(duration) and duration >= _ENDLESS
         if ns > LONGEST_NS and self.is_numeric and not is_endless:
             message = (
                 f"{name} is {duration!r}: pass at most 146 years, in seconds as the timer's, or math.inf for no end"
@@ -142,7 +153,34 @@ def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int
         return now_ns, NEVER if deadline_ns >= NEVER else max(deadline_ns - now_ns, 0)
     now_ns, deadline_ns = clock.to_ns(now), clock.to_ns(deadline)
     life_ns = max(deadline_ns - now_ns, 0)
-    return now_ns, life_ns if life_ns <= LONGEST_NS else clock.life_ns(deadline - now, "the time until the deadline")
+    if life_ns <= LONGEST_NS:
+        return now_ns, life_ns
+    return now_ns, clock.life_ns(deadline if _is_end(deadline) else deadline - now, "the time until the deadline")
+
+
+def _is_end(time: Any) -> bool:
+    return _is_number(time) and time in ENDS
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Number) and _kind(value) != "m"  # NumPy's timedelta64 is registered as an integer
+
+
+def _plain(value: Any) -> Any:
+    """
+    Return *value*, a number of NumPy as Python's: differences of those in few bits wrap around.
+    """
+    return value.item() if _kind(value) in tuple("biuf") else value
+
+
+def _kind(value: object) -> object:
+    return getattr(getattr(value, "dtype", None), "kind", None)
+
+
+def _step_of(passed: Any) -> Any:
+    if _is_number(passed):
+        return _STEP_S
+    return timedelta(seconds=_STEP_S) if isinstance(passed, timedelta) else passed.dtype.type(_STEP_S, "s")
 
 
 def _refuse_nanoseconds(timer: CacheTimer) -> None:

@@ -11,7 +11,6 @@ from tickwheel.cache._base import BaseCache
 from tickwheel.cache._options import Options
 from tickwheel.cache._reason import Reason
 from tickwheel.cache._refresh import Refresh
-from tickwheel.cache._timer import life_between
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.typing import Seconds
@@ -38,9 +37,9 @@ class TTLCache(BaseCache[K, V]):
     Args:
         maxsize: Maximum number of entries, or maximum sum of their sizes; `math.inf` for no limit, 0 to store nothing.
         ttl: Lifetime of an entry, in seconds or a timedelta; `math.inf` for no end.
-        timer: Returns the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
-            as *ttl*. A function that counts in another unit makes that the unit of every life here, up to 2**62 / 10**9
-            of it; for nanoseconds there is *clock*.
+        timer: Returns the time, in seconds or as a datetime of Python, NumPy or pandas; None for the monotonic clock.
+            A function that counts in another unit makes that the unit of every life here, up to 2**62 / 10**9 of it;
+            for nanoseconds there is *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
         sliding: True if a lookup restarts the entry's ttl.
         jitter: Maximum fraction by which a lifetime is shorter or longer, at random: 0.05 spreads entries that were set
@@ -98,13 +97,4 @@ class TTLCache(BaseCache[K, V]):
         return f", ttl={self._ttl!r}"
 
     def _life_rules(self) -> dict[str, Any]:
-        life_ns = self._span_ns(self._ttl)
-        if self._clock is None or self._clock.is_numeric:
-            return {"life_ns": life_ns}
-        clock, timer, ttl = self._clock, self._timer, self._ttl
-
-        def lifetime(_key: K, _value: V) -> tuple[int, int]:
-            now = timer()
-            return life_between(clock, now, now + ttl)
-
-        return {"lifetime": lifetime}
+        return {"life_ns": self._span_ns(self._ttl)}
