@@ -24,12 +24,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
+    "CallLock",
     "Condition",
     "Event",
     "Gate",
     "Lock",
     "Semaphore",
     "Thread",
+    "Timer",
     "current_thread",
     "get_ident",
     "is_patched",
@@ -148,7 +150,32 @@ class Gate:
             call()
 
 
+class CallLock:
+    """
+    A lock for callers that wait for something else while they hold it.
+
+    A greenlet that waits for it lets the others run, even if gevent has patched the process after the lock was made.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        if not is_patched() or getattr(_here, "thread", None) is not None:
+            self._lock.acquire()
+            return
+        while not self._lock.acquire(blocking=False):
+            time.sleep(_TURN_S)  # gevent's: the holder may be another greenlet of this thread
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
+_TURN_S: Final = 0.001
+"""Time that a greenlet leaves to the others before it tries again."""
 _here: Final = original(_thread, "_local")()
 """Which of our threads runs here, as its `thread`."""
 
@@ -212,6 +239,24 @@ class Thread(_Base):
             raise RuntimeError("cannot join current thread")
         else:
             self._gate.wait(timeout)
+
+
+class Timer(Thread):
+    """
+    A daemon thread of the system that calls a function in *seconds*, unless it is cancelled before.
+    """
+
+    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
+        super().__init__(target=self._wait, name="tickwheel-timer", daemon=True)
+        self._seconds, self._call = seconds, call
+        self._is_cancelled = Event()
+
+    def cancel(self) -> None:
+        self._is_cancelled.set()
+
+    def _wait(self) -> None:
+        if not self._is_cancelled.wait(self._seconds):
+            self._call()
 
 
 def current_thread() -> threading.Thread:

@@ -8,6 +8,8 @@ of a store or a service, for what talks to a server.
 # ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
 from __future__ import annotations
 
+import gc
+import logging
 import sys
 
 ORDER = sys.argv[1]
@@ -24,6 +26,9 @@ if ORDER == "after":
 from tickwheel import PoolExecutor, ThreadDriver, TimerWheel, background, with_timeout
 from tickwheel.cache import TTLCache
 from tickwheel.scheduler import Scheduler
+from tickwheel.threads import CallLock, Timer
+
+LOCK = CallLock()
 
 if len(sys.argv) > 2:
     import httpx
@@ -39,6 +44,7 @@ from gevent.event import Event
 from gevent.monkey import get_original
 
 native_id = get_original("_thread", "get_native_id")
+start_system_thread = get_original("_thread", "start_new_thread")
 HUB = native_id()
 DELAY_S = 0.2
 STARTED = []
@@ -153,8 +159,62 @@ def loads(call):
     greenlets = [gevent.spawn(cache.take, "key", load) for _ in range(5)]
     gevent.joinall(greenlets, timeout=20)
     assert [each.value for each in greenlets] == [1] * 5
-    get_original("_thread", "start_new_thread")(call, ())
+    start_system_thread(call, ())
     return cache
+
+
+def lock(call):
+    """
+    A greenlet waits for a lock that another one holds while it sleeps, whenever the lock was made.
+    """
+
+    def hold():
+        with LOCK:
+            gevent.sleep(DELAY_S)
+            held.append(1)
+
+    held = []
+    gevent.joinall([gevent.spawn(hold) for _ in range(3)], timeout=20)
+    assert held == [1] * 3
+    start_system_thread(call, ())
+
+
+def timer(call):
+    """
+    A limit that a thread of the system sets for itself passes while that thread waits in native code.
+    """
+
+    def work():
+        limit = Timer(DELAY_S, lambda: (call(), ended.release()))
+        limit.start()
+        ended.acquire()
+
+    ended = get_original("_thread", "allocate_lock")()
+    ended.acquire()
+    start_system_thread(work, ())
+
+
+def dropped(call):
+    """
+    A scheduler that is collected in a thread of the system stops.
+    """
+
+    class Calls(logging.Handler):
+        def emit(self, record):
+            if "dropped its scheduler" in record.getMessage():
+                call()
+
+    logging.getLogger("tickwheel.scheduler").addHandler(Calls())
+    schedulers = [Scheduler("memory://")]
+    schedulers[0].handler("h")(lambda _: None)
+    schedulers[0].start()
+
+    def drop():
+        get_original("time", "sleep")(DELAY_S)
+        schedulers.clear()
+        gc.collect()
+
+    start_system_thread(drop, ())
 
 
 def server(call):
@@ -178,6 +238,6 @@ if __name__ == "__main__":
         print(server.__name__, fired_in_time(server), flush=True)
         STARTED[0].stop()
         sys.exit()
-    for part in (wheel, keyed, pool, cache, context, closed, scheduler, loads):
+    for part in (wheel, keyed, pool, cache, context, closed, scheduler, loads, lock, timer, dropped):
         print(part.__name__, fired_in_time(part), flush=True)
     STARTED[0].stop()

@@ -15,7 +15,7 @@ from processes import free_port, wait_until_up
 
 PATIENCE_S = 60.0
 HERE = Path(__file__).parent
-PARTS = ("wheel", "keyed", "pool", "cache", "context", "closed", "scheduler", "loads")
+PARTS = ("wheel", "keyed", "pool", "cache", "context", "closed", "scheduler", "loads", "lock", "timer", "dropped")
 EVENTLET = """
 import eventlet
 {patched}

@@ -75,6 +75,12 @@ OWN_TIME = {
 }
 OWN_TIME_MAX = 11
 TIME_THREADS_CHANCE = {"tickwheel.threads", "time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
+MADE_BY_GEVENT = {
+    f"threading.{name}" for name in ("Lock", "RLock", "Event", "Condition", "Semaphore", "Barrier", "Thread", "Timer")
+} | {"_thread.allocate_lock", "_thread.start_new_thread", "queue.Queue", "asyncio.run_coroutine_threadsafe"}
+NEVER_PATCHED = {"cli", "lab", "service", "testing", "threads"}
+WAITED_FOR_BY_CALLERS = {"cache._flight", "wheels.delay_queue"}
+"""Greenlets wait here for each other, so gevent's own are right."""
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
@@ -309,3 +315,16 @@ def test_no_third_party_on_import(module):
     # The stdlib's, but not among its names: one is named after the system, one says what a distribution left out.
     loaded = {name for name in loaded if not name.startswith("_sysconfigdata")} - {"_missing_stdlib_info"}
     assert loaded - set(sys.stdlib_module_names) == {"tickwheel"}
+
+
+def test_threads_are_those_of_the_system(modules):
+    """
+    Where gevent may have patched the process, what threads of ours wait for is made by `tickwheel.threads`.
+    """
+    made = {
+        name.removeprefix("tickwheel.")
+        for name, tree in modules.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in MADE_BY_GEVENT
+    }
+    assert {name for name in made if room_of(name) not in NEVER_PATCHED} == WAITED_FOR_BY_CALLERS

@@ -9,11 +9,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import TimerWheel
-from tickwheel.threads import Condition, Event, Gate, Lock, Semaphore, Thread, current_thread
+from tickwheel.threads import CallLock, Condition, Event, Gate, Lock, Semaphore, Thread, current_thread
 
 __all__ = ["Runtime"]
 
@@ -49,7 +51,7 @@ class Runtime:
     condition: Callable[[Lock], Condition] = Condition
     event: Callable[[], Event] = Event
     semaphore: Callable[[int], Semaphore] = Semaphore
-    call_lock: Callable[[], Lock] = lambda: threading.Lock()  # noqa: PLW0108 - gevent may replace it at any time
+    call_lock: Callable[[], AbstractContextManager[Any]] = CallLock
     gate: Callable[[], Gate] = Gate
     thread: Callable[..., Thread] = Thread
     current_thread: Callable[[], threading.Thread] = current_thread

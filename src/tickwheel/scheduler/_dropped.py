@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import _thread
 import logging
-import threading
 import warnings
 import weakref
 from contextlib import suppress
 
 from tickwheel.host.backend import Backend
+from tickwheel.threads import Thread, original
 
 __all__ = ["stop_when_dropped"]
 
@@ -34,12 +34,12 @@ def _stop_dropped(core: Backend) -> None:
         return
     with suppress(RuntimeError):  # no thread to spare
         # Garbage may be collected anywhere, even inside `threading`, whose locks a `Thread` would wait for.
-        _thread.start_new_thread(_begin_to_stop, (core,))
+        original(_thread, "start_new_thread")(_begin_to_stop, (core,))
     warnings.warn(f"unclosed scheduler {core}: call stop(), or use it in a with block", ResourceWarning, stacklevel=2)
 
 
 def _begin_to_stop(core: Backend) -> None:
-    threading.Thread(target=_stop, args=(core,), name="tickwheel-dropped", daemon=True).start()
+    Thread(target=_stop, args=(core,), name="tickwheel-dropped", daemon=True).start()
 
 
 def _stop(core: Backend) -> None:

@@ -23,7 +23,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +32,7 @@ from tickwheel.jobs.errors import HandlerFailedError, InvalidJobError, error_tex
 from tickwheel.jobs.model import Progress
 from tickwheel.jobs.tracebacks import traceback_text
 from tickwheel.targets.contract import Abandoned, DeadLetter, FinalError, Firing, Retry, Snooze
-from tickwheel.threads import Lock
+from tickwheel.threads import Lock, Timer
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -177,7 +176,7 @@ class _Process:
         """
         Kill it unless the block ends within *seconds*; on a thread, which takes longer to start than most calls run.
         """
-        limit = threading.Timer(seconds, self.kill)
+        limit = Timer(seconds, self.kill)
         limit.start()
         try:
             yield

@@ -9,7 +9,6 @@ Handlers are found in the module `jobs` of each application, `manage.py tickwhee
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -18,6 +17,7 @@ from typing import Any
 
 from tickwheel.integrations._handlers import Handlers, is_async, within
 from tickwheel.scheduler import Scheduler
+from tickwheel.threads import CallLock
 
 __all__ = ["Jobs", "jobs"]
 
@@ -37,7 +37,7 @@ class Jobs(Handlers):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.Lock()
+        self._lock = CallLock()
         self._scheduler: Scheduler | None = None
         self._pid = 0
         self._is_lent = False

@@ -5,12 +5,12 @@ The way to the server that holds the store: the one that a URL names, or the one
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from tickwheel.jobs.errors import StoreError
+from tickwheel.threads import Lock
 
 __all__ = ["Connection", "Route", "route_of"]
 
@@ -106,7 +106,7 @@ class SearchedRoute(Route):
         self._hosts, self._look = list(hosts), look
         self._seen: list[Address] = []
         self._address: Address | None = None
-        self._lock = threading.Lock()  # a greenlet that finds the server lets the others run
+        self._lock = Lock()
 
     def connection(self) -> Connection:
         with self._lock:
