@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_shift_is_not_spread(run):
     assert instants(run) == before
 
 
-@pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000"])
+@pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000", "21000301"])
 def test_a_date_in_digits_alone(run, text):
     """
     It is not read as seconds of 1970, which would choose all jobs; seconds with a fraction, and other numbers, are.
@@ -56,8 +57,12 @@ def test_a_date_in_digits_alone(run, text):
     run("set", "tea", "--delay", "1h", "--target", "log")
     answer = run("cancel", "--due-from", text)
     assert answer.returncode == ExitCode.USAGE
-    assert f"'{text}' may be a date, or epoch seconds: write 2029-01-01 for the date, or {text}.0" in answer.stderr
-    for option in ("--due-from=20290101.0", "--due-from=20291301", "--due-from=1000000000", "--due-until=4e9"):
+    assert (
+        f"'{text}' may be a date, or epoch seconds: write {text[:4]}-{text[4:6]}-{text[6:8]} for the date, or {text}.0"
+        in answer.stderr
+    )
+    until = f"--due-until={time.time() + 1e9:.3g}"
+    for option in ("--due-from=20290101.0", "--due-from=20291301", "--due-from=1000000000", until):
         assert run("cancel", option, "--dry-run").stdout == "1 job to be cancelled\n"
 
 

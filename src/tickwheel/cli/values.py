@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _CENTURY_S: Final = 36_525 * 86_400
-_COMPACT: Final = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
-"""A date of 1900 to 2099, with an optional time, in digits only."""
+_COMPACT: Final = re.compile(r"((?:19|2\d)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
+"""A date of 1900 to 2999, with an optional time, in digits only."""
 
 
 class _Duration(click.ParamType[float]):
