@@ -165,7 +165,7 @@ def test_handlers_of_nodes(redis_server, until, run):
     """
     Handlers that one node alone has are named with it, and those of jobs that no node has.
     """
-    url = redis_server.url(f"?prefix=doctor{id(until)}&lease_s=1")
+    url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
         for scheduler, names in ((one, ("both", "mine")), (other, ("both",))):
             for name in names:

@@ -29,7 +29,7 @@ def url(request, tmp_path):
         return f"sqlite:///{tmp_path / 'jobs.db'}"
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
-    return request.getfixturevalue("redis_server").url(f"?prefix=clause{id(request)}")
+    return request.getfixturevalue("redis_server").empty_url()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def url(request, tmp_path):
         return f"sqlite:///{tmp_path / 'jobs.db'}"
     if request.param in {"redis", "partitions"}:
         more = "&partitions=3" if request.param == "partitions" else ""
-        return request.getfixturevalue("redis_server").url(f"?prefix=dropped{id(request)}{more}")
+        return request.getfixturevalue("redis_server").empty_url(more)
     return request.getfixturevalue("postgres_url")
 
 

@@ -23,7 +23,7 @@ def url(request, tmp_path):
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     if request.param == "redis":
-        return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
+        return request.getfixturevalue("redis_server").empty_url()
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
 
 

@@ -89,7 +89,7 @@ def make(request, tmp_path):
         url = request.getfixturevalue("postgres_url")
     else:
         more = "&partitions=3" if kind == "partitions" else ""
-        url = request.getfixturevalue("redis_server").url(f"?prefix=repeat{id(request)}{more}")
+        url = request.getfixturevalue("redis_server").empty_url(more)
     return lambda: AsyncScheduler(url)
 
 

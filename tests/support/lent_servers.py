@@ -96,7 +96,7 @@ def server_url(request):
     Return the URL of an empty store on a server, of each kind in turn.
     """
     if request.param == "redis":
-        return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
+        return request.getfixturevalue("redis_server").empty_url()
     return request.getfixturevalue("postgres_url")
 
 

@@ -4,6 +4,7 @@ Redis as the tests and proofs start it: one server, a cluster, and a primary tha
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ import time
 from processes import PATIENCE_S, find, free_port, wait_until_up
 
 MASTERS = 3
+NUMBERS = itertools.count()
 
 
 class Redis:
@@ -80,6 +82,12 @@ class Redis:
         Return what a store is opened by.
         """
         return f"redis://{account}127.0.0.1:{self.port}/0{options}"
+
+    def empty_url(self, options=""):
+        """
+        Return what an empty store is opened by, whose prefix no other has had; *options* begin with `&`.
+        """
+        return self.url(f"?prefix=empty-{next(NUMBERS)}{options}")
 
 
 class RedisCluster:

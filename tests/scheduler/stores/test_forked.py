@@ -95,7 +95,7 @@ def url(request, tmp_path):
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     partitions = 3 if request.param == "partitions" else 1
-    return request.getfixturevalue("redis_server").url(f"?prefix=forked{id(request)}&partitions={partitions}")
+    return request.getfixturevalue("redis_server").empty_url(f"&partitions={partitions}")
 
 
 @pytest.mark.parametrize("state", ["opened", "started"])

@@ -22,7 +22,7 @@ def server_url(request):
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     partitions = "&partitions=3" if request.param == "partitions" else ""
-    return request.getfixturevalue("redis_server").url(f"?prefix=lanes{id(request)}{partitions}")
+    return request.getfixturevalue("redis_server").empty_url(partitions)
 
 
 @pytest.mark.slow

@@ -38,9 +38,9 @@ def kept(request, tmp_path):
             yield store, lambda: connection.execute("SELECT count(*) FROM tickwheel_answer").fetchone()[0]
     else:
         redis, server = pytest.importorskip("redis"), request.getfixturevalue("redis_server")
-        prefix, place = f"onces{id(request)}", server.url("").partition("?")[0]
+        place, _, prefix = (url := server.empty_url()).partition("?prefix=")
         with (
-            closing(open_store(server.url(f"?prefix={prefix}"))) as store,
+            closing(open_store(url)) as store,
             closing(redis.Redis.from_url(place)) as connection,
         ):
             yield store, lambda: len(connection.keys(f"{{{prefix}}}:once:*"))

@@ -26,7 +26,7 @@ def any_url(request, tmp_path):
     if request.param == "postgres":
         return request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
     partitions = 3 if request.param == "partitions" else 1
-    return request.getfixturevalue("redis_server").url(f"?prefix=any{id(request)}&partitions={partitions}")
+    return request.getfixturevalue("redis_server").empty_url(f"&partitions={partitions}")
 
 
 def test_a_series(server_url, make):
