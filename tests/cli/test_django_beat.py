@@ -10,6 +10,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from years import YEAR, year_like
 
 pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
@@ -29,7 +30,7 @@ CREATE TABLE django_celery_beat_periodictask (id integer PRIMARY KEY, name varch
 INSERT INTO django_celery_beat_intervalschedule VALUES (1, 3, 'hours');
 INSERT INTO django_celery_beat_crontabschedule VALUES (1, '30', '7,19', 'mon-fri', '*', '*', 'Europe/Berlin');
 INSERT INTO django_celery_beat_crontabschedule VALUES (2, '0', '0', '5', '13', '*', 'UTC');
-INSERT INTO django_celery_beat_clockedschedule VALUES (1, '2050-01-01 09:00:00');
+INSERT INTO django_celery_beat_clockedschedule VALUES (1, 'YEAR-01-01 09:00:00');
 INSERT INTO django_celery_beat_solarschedule VALUES (1, 'sunset', 1, 1);
 """
 
@@ -50,12 +51,12 @@ def test_the_tables(run, tmp_path, monkeypatch):
         connection.execute(statement, [*row.values()])
 
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection, connection:
-        connection.executescript(TABLES)
+        connection.executescript(TABLES.replace("YEAR", str(YEAR)))
         text = last.replace(tzinfo=None).isoformat(" ")
         task("interval", interval_id=1, last_run_at=text, queue="slow", priority=3, expire_seconds=60)
-        task("owed", interval_id=1, last_run_at="2026-01-01 00:00:00")
-        task("weekdays", crontab_id=1, kwargs='{"deep": true}', expires="2060-01-01 00:00:00")
-        task("friday 13", crontab_id=2, start_time="2050-01-01 00:00:00")
+        task("owed", interval_id=1, last_run_at="2001-01-01 00:00:00")
+        task("weekdays", crontab_id=1, kwargs='{"deep": true}', expires=f"{YEAR}-01-01 00:00:00")
+        task("friday 13", crontab_id=2, start_time=f"{year_like(2050)}-01-01 00:00:00")
         task("once", interval_id=1, one_off=1)
         task("clocked", clocked_id=1, one_off=1)
         task("disabled", interval_id=1, enabled=0)
@@ -76,7 +77,7 @@ def test_the_tables(run, tmp_path, monkeypatch):
     rule = jobs["weekdays"]["recurrence"]
     assert (rule["cron"], rule["tz"], "until" in rule) == ("30 7,19 * * 1,2,3,4,5", "Europe/Berlin", True)
     assert jobs["friday 13"]["recurrence"]["day_match"] == "both"
-    assert due["friday 13"] == datetime(2050, 5, 13, tzinfo=UTC)
+    assert due["friday 13"] == datetime(year_like(2050), 5, 13, tzinfo=UTC)
     assert jobs["once"]["recurrence"]["max_runs"] == 1
-    assert (due["clocked"], jobs["clocked"]["recurrence"]) == (datetime(2050, 1, 1, 9, tzinfo=UTC), None)
+    assert (due["clocked"], jobs["clocked"]["recurrence"]) == (datetime(YEAR, 1, 1, 9, tzinfo=UTC), None)
     assert "there is no table" in run("import", "celerybeat", "sqlite:///none.db").stderr

@@ -7,9 +7,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from years import YEAR, year_like
 
 from tickwheel.cli.interchange import exported, request_of
 from tickwheel.jobs.model import USUAL_RETRY
@@ -19,15 +22,15 @@ from tickwheel.scheduler import Job, RetryPolicy, Scheduler, State
 from tickwheel.testing import InlineScheduler, ManualClock
 
 LINES = """\
-{"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
+{"key": "a", "at": "YEAR-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
 
 {"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
-{"key": "b2", "every": "90s", "tz": "Asia/Tokyo", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
-{"key": "b4", "every": 60, "at": "2049-06-01T00:00Z", "tz": "Asia/Tokyo", "exclude": ["* * * * SUN"], "target": "log"}
+{"key": "b2", "every": "90s", "tz": "Asia/Tokyo", "until": "YEAR-02-01T00:00Z", "max_runs": 9, "target": "log"}
+{"key": "b4", "every": 60, "at": "YEAR-06-01T00:00Z", "tz": "Asia/Tokyo", "exclude": ["* * * * SUN"], "target": "log"}
 {"key": "b3", "cron": "0 9 L * *", "misfire": "skip", "misfire_grace": "PT5M", "overlap": "all", "target": "log"}
-{"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}
-{"key": "d", "at": 2524608000.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
-"""
+{"key": "c", "every": 90, "at": EPOCH, "target": "webhook", "handler": "https://example.com/hook"}
+{"key": "d", "at": EPOCH.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
+""".replace("YEAR", str(YEAR)).replace("EPOCH", str(int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp())))
 
 
 def test_what_is_exported_makes_the_same_jobs(run):
@@ -53,11 +56,12 @@ def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
     A job that is first due on a Sunday in Tokyo, and may not run then, is exported in the phase that it began with.
     """
-    line = {"key": "k", "every": 3600, "at": "2049-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
-    line["exclude"] = ["2050-12-24/2051-01-02", "* * * * SUN"]
+    year = year_like(2049)
+    line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
+    line["exclude"] = [f"{year + 1}-12-24/{year + 2}-01-02", "* * * * SUN"]
     assert run("import", "jsonl", "-", stdin=json.dumps(line)).returncode == 0
     exported_line = run("export").stdout
-    assert json.loads(exported_line)["at"] == "2049-06-06T15:20:30.000+00:00"
+    assert json.loads(exported_line)["at"] == f"{year}-06-06T15:20:30.000+00:00"
     assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported_line).returncode == 0
     assert run("export", "--store", "sqlite:///copy.db").stdout == exported_line
 
@@ -91,11 +95,11 @@ def test_a_start_to_come_is_exported(run):
     """
     A cron line whose first run is put off, or whose next ones were skipped, begins there in the copy, too.
     """
-    assert run("set", "c", "--cron", "0 9 * * *", "--at", "2081-01-01T00:00", "--target", "log").returncode == 0
+    assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout
     assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported_line).returncode == 0
     assert run("export", "--store", "sqlite:///copy.db").stdout == exported_line
-    assert json.loads(exported_line)["at"] == "2081-01-01T09:00:00.000+00:00"
+    assert json.loads(exported_line)["at"] == f"{YEAR}-01-01T09:00:00.000+00:00"
 
 
 def test_a_series_is_imported_where_it_was_exported():
@@ -159,7 +163,7 @@ def test_paused_and_dead_jobs(run, tmp_path):
     What was paused is imported paused, however long it is due; dead letters are left out, and both commands say so.
     """
     path = tmp_path / "tickwheel.db"
-    past = 1_700_000_000.0
+    past = time.time() - 86_400.0
     with Scheduler(f"sqlite:///{path}") as scheduler:
         scheduler.set("due", at=past + 2**31, target="log")
         scheduler.set("series", every=60, at=past + 2**31, target="log")

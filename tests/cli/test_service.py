@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 from zoneinfo import ZoneInfo
 
 import pytest
+from years import YEAR
 
 from tickwheel.cli import watch
 from tickwheel.cli.exits import ExitCode
@@ -82,7 +83,7 @@ def test_documents_are_those_of_the_service(ask, url):
     """
     With --json, jobs, their past and schedules have the fields of the HTTP API, with the same values.
     """
-    ask("set", "tea", "--at", "2040-01-01T00:00:00.25Z", "--expires", "90s", "--target", "log", "--payload", "[1.5]")
+    ask("set", "tea", "--at", f"{YEAR}-01-01T00:00:00.25Z", "--expires", "90s", "--target", "log", "--payload", "[1.5]")
     ask("set", "bell", "--cron", "0 9 * * *", "--target", "log", "--attempts", "3")
     ask("pause", "tea", "--note", "later")
     for key in ("tea", "bell"):

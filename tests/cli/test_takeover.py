@@ -16,13 +16,14 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
+from years import YEAR
 
 from tickwheel.calendar import Cron, DayMatch
 from tickwheel.cli import pickles
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MILLISECOND = timedelta(milliseconds=1)
-LATER = datetime(2100, 1, 1, 9, tzinfo=BERLIN)
+LATER = datetime(YEAR, 1, 1, 9, tzinfo=BERLIN)
 
 
 class Order:
@@ -191,7 +192,7 @@ def test_apscheduler_4(run, tmp_path, kind):
     }
     jobs = imported(run, "apscheduler", "sqlite:///old.db", "--skip-bad")
     rules = {name: job["recurrence"] for name, job in jobs.items()}
-    assert (jobs["once"]["due_at"], rules.pop("once")) == (datetime(2100, 1, 1, tzinfo=BERLIN), None)
+    assert (jobs["once"]["due_at"], rules.pop("once")) == (datetime(2112, 1, 1, tzinfo=BERLIN), None)
     assert (jobs["once"]["handler"], jobs["once"]["payload"]) == (
         "builtins:print",
         {"args": [1], "kwargs": {"sep": "-"}},
@@ -207,8 +208,8 @@ def test_apscheduler_4(run, tmp_path, kind):
         "last": ("0 1 L * *", "UTC"),
     }
     assert (rules["weekdays"]["misfire"], rules["last"]["misfire"]) == ("all", "once")
-    assert jobs["last"]["due_at"] == datetime(2098, 1, 31, 1, tzinfo=UTC)
-    assert jobs["weekdays"]["due_at"] == datetime(2098, 1, 31, 9, tzinfo=BERLIN)
+    assert jobs["last"]["due_at"] == datetime(2110, 1, 31, 1, tzinfo=UTC)
+    assert jobs["weekdays"]["due_at"] == datetime(2110, 1, 31, 9, tzinfo=BERLIN)
 
 
 def test_apscheduler_4_in_cbor(run, tmp_path):

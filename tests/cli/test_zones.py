@@ -5,8 +5,10 @@ Zones beside times: `--at`, `--until` and `--since`, and the columns of a table.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
+from years import YEAR
 
 
 def due(run, key):
@@ -21,16 +23,16 @@ def test_a_time_is_read_in_its_zone(run, first):
     """
     A time without an offset is in the zone beside it, in whatever order they are given; an offset wins.
     """
-    options = {"--at": "2081-12-24 09:00", "--tz": "Asia/Tokyo"}
+    options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
     assert run("set", "once", *given, "--target", "log").returncode == 0
-    assert due(run, "once") == "2081-12-24T00:00:00Z"
+    assert due(run, "once") == f"{YEAR}-12-24T00:00:00Z"
     assert run("set", "every", "--every", "1d", *given, "--target", "log").returncode == 0
-    assert due(run, "every") == "2081-12-24T00:00:00Z"
+    assert due(run, "every") == f"{YEAR}-12-24T00:00:00Z"
     assert run("set", "cron", "--cron", "0 10 * * *", *given, "--target", "log").returncode == 0
-    assert due(run, "cron") == "2081-12-24T01:00:00Z"
-    assert run("move", "once", "--at", "2081-12-25T09:00", "--tz", "America/New_York").returncode == 0
-    assert due(run, "once") == "2081-12-25T14:00:00Z"
+    assert due(run, "cron") == f"{YEAR}-12-24T01:00:00Z"
+    assert run("move", "once", "--at", f"{YEAR}-12-25T09:00", "--tz", "America/New_York").returncode == 0
+    assert due(run, "once") == f"{YEAR}-12-25T14:00:00Z"
 
 
 def test_an_end_is_read_in_its_zone(run):
@@ -38,9 +40,9 @@ def test_an_end_is_read_in_its_zone(run):
     `--until` is read as `--at` is, by `set`, `change` and `schedule next`.
     """
     zone = ("--tz", "America/New_York")
-    run("set", "k", "--cron", "0 9 * * *", "--until", "2081-12-24 09:00", *zone, "--target", "log")
+    run("set", "k", "--cron", "0 9 * * *", "--until", f"{YEAR}-12-24 09:00", *zone, "--target", "log")
     until = json.loads(run("get", "k", "--json").stdout)["recurrence"]["until"]
-    assert json.loads(run("export").stdout)["until"] == "2081-12-24T14:00:00.000+00:00", until
+    assert json.loads(run("export").stdout)["until"] == f"{YEAR}-12-24T14:00:00.000+00:00", until
     answer = run("schedule", "next", "0 9 * * *", *zone, "--until", "2000-01-01 09:00")
     assert "no run is due until then" in answer.stderr
 
@@ -49,10 +51,10 @@ def test_an_end_is_read_in_its_zone(run):
     "given",
     [
         ("set", "k", "--delay", "1h", "--target", "log"),
-        ("set", "k", "--at", "2081-12-24T09:00+01:00", "--target", "log"),
-        ("set", "k", "--at", "3534000000", "--target", "log"),
+        ("set", "k", "--at", f"{YEAR}-12-24T09:00+01:00", "--target", "log"),
+        ("set", "k", "--at", f"{datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()}", "--target", "log"),
         ("move", "k", "--delay", "1h"),
-        ("move", "k", "--at", "2081-12-24T09:00Z"),
+        ("move", "k", "--at", f"{YEAR}-12-24T09:00Z"),
     ],
 )
 def test_a_zone_of_nothing_is_refused(run, given):
@@ -80,9 +82,9 @@ def test_columns(run):
     """
     A table may have columns for a time and its zone; its messages speak of columns.
     """
-    table = "key,at,tz,cron,target\na,2081-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
+    table = f"key,at,tz,cron,target\na,{YEAR}-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
     assert run("import", "csv", "-", stdin=table).stdout == "imported 2 jobs\n"
-    assert due(run, "a") == "2081-12-24T00:00:00Z"
+    assert due(run, "a") == f"{YEAR}-12-24T00:00:00Z"
     answer = run("import", "csv", "-", stdin="key,delay,tz,target\nc,1h,Asia/Tokyo,log\n")
     assert "line 2: tz is 'Asia/Tokyo': it is the zone of nothing here" in answer.stderr
     answer = run("import", "csv", "-", stdin="key,delay,max_runs,target\nc,1h,3,log\n")

@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +56,7 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
     files = sorted({name.partition("::")[0] for name in names})
     since = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
     with tempfile.NamedTemporaryFile(prefix="tickwheel-offset-") as offset:
-        offset.write(bytes(8))
+        offset.write(struct.pack("<q", int((since - time.time()) * 1e9)))  # files of tests may read the clock, too
         offset.flush()
         clock = {"LD_PRELOAD": str(library), "INTERPOSED_OFFSET": offset.name, "TZ": zone}
         command = [*PYTEST, f"--only-listed={LIST}", f"--from-instant={since}", *arguments, *files]

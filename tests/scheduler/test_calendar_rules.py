@@ -10,6 +10,7 @@ from time import tzset
 from zoneinfo import ZoneInfo
 
 import pytest
+from years import YEAR
 
 from tickwheel.cli.interchange import exported, request_of
 from tickwheel.jobs.errors import InvalidJobError, InvalidRecurrenceError
@@ -154,25 +155,25 @@ def test_another_zone_or_time_keeps_the_dates(client):
     """
     Only another number of days begins another count, from the last run.
     """
-    start = datetime(2031, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
+    start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
-    assert rule(first)["anchor_on"] == "2031-01-30"
-    for fields in ({"time": "14:00"}, {"tz": "Europe/Berlin"}, {"exclude": ["2031-02-28"]}):
-        assert rule(client.change("dates", **fields).job)["anchor_on"] == "2031-01-30"
+    assert rule(first)["anchor_on"] == f"{YEAR}-01-30"
+    for fields in ({"time": "14:00"}, {"tz": "Europe/Berlin"}, {"exclude": [f"{YEAR}-02-28"]}):
+        assert rule(client.change("dates", **fields).job)["anchor_on"] == f"{YEAR}-01-30"
     again = client.set("dates", target="log", every="1 month", time="15:00", tz="Europe/Berlin").job
-    assert rule(again)["anchor_on"] == "2031-01-30"
+    assert rule(again)["anchor_on"] == f"{YEAR}-01-30"
 
 
 def test_a_phase_that_is_asked_for(client):
     """
     `at=` names the dates, past or to come; set again with it, a series with these dates is the same.
     """
-    fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2026-01-05T00:00Z"}
+    fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2001-01-01T00:00Z"}
     job = client.set("phase", **fields).job
     assert datetime.fromtimestamp(job.due_at / 1000, UTC).weekday() == 0
     assert client.set("phase", **fields).outcome is Outcome.UNCHANGED
-    assert client.set("phase", **fields | {"at": "2026-01-19T09:00Z"}).outcome is Outcome.UNCHANGED
-    assert client.set("phase", **fields | {"at": "2026-01-12T09:00Z"}).outcome is Outcome.CHANGED
+    assert client.set("phase", **fields | {"at": "2001-01-15T09:00Z"}).outcome is Outcome.UNCHANGED
+    assert client.set("phase", **fields | {"at": "2001-01-08T09:00Z"}).outcome is Outcome.CHANGED
 
 
 def test_the_zone_of_this_machine(client, monkeypatch):

@@ -9,6 +9,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from years import YEAR
 
 from tickwheel.errors import ClosedError, InvalidDelayError
 from tickwheel.scheduler import InvalidJobError, Outcome, RecurrenceError, RetryPolicy, SetRequest, State, StoreError
@@ -70,8 +71,8 @@ def test_timedeltas_and_iso_text(client):
     """
     Wherever seconds are taken so is a timedelta, and wherever an instant is, ISO 8601 text with an offset.
     """
-    hour, until = timedelta(hours=1), "2040-01-01T01:00:00+01:00"
-    at_ms = int(datetime(2040, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    hour, until = timedelta(hours=1), f"{YEAR}-01-01T01:00:00+01:00"
+    at_ms = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
     job = client.set("at", at=until, expires=hour, handler="h").job
     assert (job.due_at, job.expires_at) == (at_ms, at_ms + HOUR * 1000)
     every = client.set("every", at=until, every=hour, jitter=timedelta(0), handler="h").job
@@ -80,10 +81,13 @@ def test_timedeltas_and_iso_text(client):
     assert 0 <= by_delta - by_seconds < 60_000
     put_off = [client.set("bounded", delay=2 * HOUR, max_wait=wait, handler="h").job.due_at for wait in (HOUR, hour)]
     assert abs(put_off[1] - by_delta) < 60_000
-    assert client.move("every", at="2039-12-31T23:30Z").job.due_at == at_ms - 1_800_000
+    assert client.move("every", at=f"{YEAR - 1}-12-31T23:30Z").job.due_at == at_ms - 1_800_000
     assert abs(client.move("every", delay=hour).job.due_at - by_delta) < 60_000
-    assert [found.key for found in client.list(due_from=until, due_until="2041-01-01T00:00Z").jobs] == ["again", "at"]
-    assert [found.key for found in client.upcoming("2039-01-01T00:00Z", "2039-01-02T00:00Z")] == []
+    assert [found.key for found in client.list(due_from=until, due_until=f"{YEAR + 1}-01-01T00:00Z").jobs] == [
+        "again",
+        "at",
+    ]
+    assert [found.key for found in client.upcoming(f"{YEAR - 1}-01-01T00:00Z", f"{YEAR - 1}-01-02T00:00Z")] == []
     assert client.forecast(until, hour, 2) == [2, 0]
 
 
@@ -91,7 +95,7 @@ def test_durations_as_text(client):
     """
     Wherever seconds are taken so is text with units and ISO 8601, and `@every` is an interval that counts elapsed time.
     """
-    until, at_ms = "2040-01-01T00:00Z", int(datetime(2040, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    until, at_ms = f"{YEAR}-01-01T00:00Z", int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
     by_number = client.set("number", at=until, every=5400, jitter=90, expires=HOUR, handler="h").job
     for key, every, jitter, expires in (("units", "1h30m", "90s", "60m"), ("iso", "PT1H30M", "PT90S", "PT1H")):
         job = client.set(key, at=until, every=every, jitter=jitter, expires=expires, handler="h").job
@@ -105,7 +109,7 @@ def test_durations_as_text(client):
     assert HOUR * 1000 - 60_000 < moved.due_at - delayed.due_at < HOUR * 1000 + 60_000
     put_off = client.set("delay", delay="2d", max_wait="1d", handler="h").job
     assert put_off.due_at - put_off.first_set_at == 86_400_000
-    assert client.forecast("2039-12-31T23:30Z", "1h", 1) == [5]
+    assert client.forecast(f"{YEAR - 1}-12-31T23:30Z", "1h", 1) == [5]
 
 
 def test_a_delay_never_ends_early(client):

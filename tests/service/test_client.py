@@ -12,9 +12,10 @@ import re
 import socket
 import threading
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
+from years import YEAR
 
 from tickwheel.errors import ClosedError
 from tickwheel.remote._pulls import RemotePulls
@@ -121,19 +122,25 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
-    bounds = {"until": "2040-01-01T00:00Z", "max_runs": 5, "misfire": "skip", "misfire_grace": "5m", "overlap": "once"}
-    excluded = [date(2039, 12, 25), "* * * * SUN"]
+    bounds = {
+        "until": f"{YEAR}-01-01T00:00Z",
+        "max_runs": 5,
+        "misfire": "skip",
+        "misfire_grace": "5m",
+        "overlap": "once",
+    }
+    excluded = [date(YEAR - 1, 12, 25), "* * * * SUN"]
     rule = json.loads(
         client.set("comes/back", cron="@every 1m", target="log", exclude=excluded, **bounds).job.recurrence
     )
     assert (rule["every_ms"], rule["until"], rule["max_runs"], rule["grace_ms"]) == (
         60_000,
-        2_208_988_800_000,
+        int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000,
         5,
         300_000,
     )
     assert rule["overlap"] == "once"
-    assert (rule["exclude"], rule["tz"]) == (["2039-12-25", "* * * * SUN"], "UTC")
+    assert (rule["exclude"], rule["tz"]) == ([f"{YEAR - 1}-12-25", "* * * * SUN"], "UTC")
     client.set("comes/once", delay=60, target="log")
     assert [job.key for job in client.list("comes/", recurring=True).jobs] == ["comes/back"]
     assert client.cancel("comes/back").outcome is client.cancel("comes/once").outcome is Outcome.CANCELLED

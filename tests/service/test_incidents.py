@@ -4,7 +4,7 @@ Dead letters as incidents, over HTTP and through a scheduler on the service.
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_replay_later(server, letters):
     for number, key in enumerate(letters):
         job = server.job("GET", key).json
         assert job["state"] == "pending"
-        late_s = time.mktime(time.strptime(job["due_at"][:19], "%Y-%m-%dT%H:%M:%S")) - time.mktime(time.gmtime())
+        late_s = (datetime.fromisoformat(job["due_at"]) - datetime.now(UTC)).total_seconds()
         assert 3500 < late_s - 10 * number < 3700
     assert server.ask("GET", "/v1/incidents").json["incidents"] == []
 

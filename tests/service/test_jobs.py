@@ -5,8 +5,10 @@ The verbs over HTTP: what each answers, and with which status.
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
+from years import YEAR
 
 from tickwheel.scheduler import SetRequest
 
@@ -144,11 +146,12 @@ def test_list_by_time(server):
     """
     A list can be narrowed to those that fall due in a part of time, from its begin and before its end.
     """
-    server.job("PUT", "time/early", {"at": "2050-01-01T00:00:00Z", "target": "log"})
-    server.job("PUT", "time/late", {"at": 2524608000 + 3600, "target": "log"})
-    path = "/v1/jobs?prefix=time/&due_from=2050-01-01T01:00:00%2B01:00&due_until=2524608001"
+    seconds = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp())
+    server.job("PUT", "time/early", {"at": f"{YEAR}-01-01T00:00:00Z", "target": "log"})
+    server.job("PUT", "time/late", {"at": seconds + 3600, "target": "log"})
+    path = f"/v1/jobs?prefix=time/&due_from={YEAR}-01-01T01:00:00%2B01:00&due_until={seconds + 1}"
     assert [job["key"] for job in server.ask("GET", path).json["jobs"]] == ["time/early"]
-    assert server.job("GET", "time/late").json["due_at"] == "2050-01-01T01:00:00Z"
+    assert server.job("GET", "time/late").json["due_at"] == f"{YEAR}-01-01T01:00:00Z"
     for key in ("time/early", "time/late"):
         server.job("DELETE", key)
 

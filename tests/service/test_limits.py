@@ -9,6 +9,7 @@ import socket
 from datetime import timedelta
 
 import pytest
+from years import YEAR
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError
 from tickwheel.service import ServiceOptions
@@ -86,9 +87,9 @@ def test_pending_max_of_a_backfill(start, until):
     A backfill sets no jobs where no more may be pending, though it may be counted.
     """
     server = start("--pending-max", "5")
-    assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": "2040-01-01T00:00:00Z"}).status == 201
+    assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
     until(lambda: server.ask("GET", "/v1/stats").json["pending"] == 1)
-    body = {"since": "2039-12-31T23:50:00Z", "until": "2040-01-01T00:00:00Z"}
+    body = {"since": f"{YEAR - 1}-12-31T23:50:00Z", "until": f"{YEAR}-01-01T00:00:00Z"}
     assert server.ask("POST", "/v1/schedules/filled:backfill", body | {"dry_run": True}).json["runs"] == 10
     assert server.ask("POST", "/v1/schedules/filled:backfill", body).status == 429
     assert server.ask("GET", "/v1/stats").json["pending"] == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from years import YEAR
 
 from tickwheel.scheduler import Outcome
 from tickwheel.service.examples import ANSWERS, BODIES
@@ -141,7 +142,7 @@ def test_answers_have_no_more_than_is_documented(server, document):
 
 RULES = {
     "cron": {"cron": "0 9 * * 1-5", "tz": "Europe/Berlin", "jitter": 1.5},
-    "every": {"every": 60, "until": "2099-01-01T00:00:00Z", "max_runs": 9},
+    "every": {"every": 60, "until": f"{YEAR}-01-01T00:00:00Z", "max_runs": 9},
     "skip": {"every": "1h", "misfire": "skip", "misfire_grace": "2m", "overlap": "cancel"},
     "all": {"every": "1h", "misfire": "all", "exclude": ["2030-12-24/2030-12-26", "* * * * SAT,SUN"]},
     "retried": {"every": "1h", "delay": 0, "misfire": "all", "expires": "2h", "retry": {"attempts": 2, "base_s": 3600}},

@@ -25,12 +25,13 @@ from apscheduler.triggers.interval import IntervalTrigger
 from sqlalchemy import create_engine
 
 BERLIN = ZoneInfo("Europe/Berlin")
-END = datetime(2100, 1, 1, tzinfo=BERLIN)
+END = datetime(2112, 1, 1, tzinfo=BERLIN)
+"""Dates that are written down cannot be relative: they are later than any clock, and within a century."""
 SERIALIZERS = {"cbor": CBORSerializer, "json": JSONSerializer, "pickle": PickleSerializer}
 
 
 def _cron(**fields):
-    return CronTrigger(**{"timezone": UTC, "start_time": datetime(2098, 1, 31, tzinfo=UTC)} | fields)
+    return CronTrigger(**{"timezone": UTC, "start_time": datetime(2110, 1, 31, tzinfo=UTC)} | fields)
 
 
 async def write(url, kind):

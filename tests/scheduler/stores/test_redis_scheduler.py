@@ -91,11 +91,11 @@ def test_all_shards_are_told(make, events, redis_url):
     nodes[1].start()
     told.of(OwnershipGained)  # once the first node has renewed, and given up its surplus
     assert {shard.owner for shard in asker.shards()} == {node.stats()["owner"] for node in nodes}
-    now = time.time() * 1000
     for node in (*nodes, asker):
         shards = node.shards()
+        now = time.time() * 1000
         assert [shard.number for shard in shards] == list(range(16))
-        assert all(now - 1_000 < shard.until < now + 5_000 for shard in shards)
+        assert all(abs(shard.until - now) < 60_000 for shard in shards)
         assert len({shard.epoch for shard in shards}) == 16
     nodes[1].stop()
     assert "two" not in {shard.owner.partition(":")[0] for shard in asker.shards() if shard.owner}
