@@ -2,6 +2,7 @@
 `tickwheel lab` as a user runs it.
 """
 
+import gzip
 import json
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.lab.generate import Load, generate
-from tickwheel.lab.trace import read_trace, write_trace
+from tickwheel.cli import app
+from tickwheel.lab.trace import read_trace
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -145,7 +146,13 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
         (["generate", "heartbeats", "x.csv", "--seconds", "0"], "'0' is too short: write more than 0 s"),
     ],
 )
-def test_bad_input(run: Run, tmp_path: Path, arguments: list[str], problem: str) -> None:
+def test_bad_input(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    problem: str,
+) -> None:
     """
     What is wrong is said in a line, with the remedy, and ends with exit code 2.
     """
@@ -153,9 +160,9 @@ def test_bad_input(run: Run, tmp_path: Path, arguments: list[str], problem: str)
     (tmp_path / "good.csv").write_text(header + "0,S,a,60000000\n")
     (tmp_path / "bad.csv").write_text(header + "5,S,a,60\n4,S,a,60\n")
     (tmp_path / "columns.csv").write_text("t_us,op,delay_us\n")
-    write_trace(tmp_path / "whole.csv.gz", generate(Load("heartbeats", seconds=300)))
-    (tmp_path / "cut.csv.gz").write_bytes((tmp_path / "whole.csv.gz").read_bytes()[:-3_000])
-    answer = run(*arguments)
-    assert answer.returncode == 2
-    assert problem in answer.stderr
-    assert answer.stdout == ""
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(f"{header}0,S,a,60\n".encode() * 50)[:-10])
+    monkeypatch.chdir(tmp_path)
+    assert app.run(("lab", *arguments)) == 2
+    out, errors = capsys.readouterr()
+    assert problem in errors
+    assert out == ""
