@@ -39,6 +39,8 @@ DOCS = ROOT / "docs"
 FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 WRITTEN = ("api", "metrics", "reference")
 """Pages that a script of the same name prints."""
+SOURCES = "sources.json"
+"""The file of the staged site from which `conf.py` knows where each page can be edited."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|integrations\.django\.apps)")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
@@ -218,6 +220,15 @@ def written(name: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 
+def source_folders() -> dict[str, str]:
+    """
+    Return the folder of the repository that has the file of each page; pages made from the code are left out.
+    """
+    folders = {page.relative_to(DOCS).with_suffix("").as_posix(): "docs" for page in DOCS.rglob("*.md")}
+    del folders["README"], folders["site/index"]
+    return folders | dict.fromkeys((name.removesuffix(".md") for name in FROM_ROOT), "") | {"index": "docs/site"}
+
+
 def stage(folder: Path) -> None:
     """
     Lay out the source of the site in *folder*.
@@ -226,6 +237,7 @@ def stage(folder: Path) -> None:
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("README.md"))
     for name in ("index.md", "conf.py", "_static", "_templates"):
         shutil.move(folder / "site" / name, folder / name)
+    (folder / SOURCES).write_text(json.dumps(source_folders()), "utf-8")
     for name in FROM_ROOT:
         text = (
             (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("](decisions)", "](decisions/index.md)")

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import ForwardRef
 from urllib.parse import urlsplit
 
@@ -37,7 +39,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 root_doc = "index"
 exclude_patterns = ["site"]
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block", "colon_fence"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "substitution"]
 
 default_role = "code"  # docstrings write names in single backticks, as Markdown does
 autodoc_typehints = "signature"
@@ -71,11 +73,12 @@ html_sidebars = {
     ]
 }
 html_theme_options = {"navigation_with_keys": True}
-if repository := os.environ.get("TICKWHEEL_REPOSITORY_URL"):  # where the site is published; adds "edit this page"
-    html_theme_options |= {
+myst_substitutions = {"repository": "repository"}
+if repository := os.environ.get("TICKWHEEL_REPOSITORY_URL"):  # where the site is published
+    myst_substitutions = {"repository": f"[repository]({repository})"}
+    html_theme_options |= {  # they add "edit this page"
         "source_repository": repository.rstrip("/"),
         "source_branch": "main",
-        "source_directory": "docs/",
         "footer_icons": [{"name": "Repository", "url": repository, "html": "Repository", "class": ""}],
     }
 sitemap_url_scheme = "{link}"
@@ -94,6 +97,7 @@ ogp_image = f"{html_baseurl}_static/card.png"
 ogp_image_alt = "A timing wheel, and the words: timers by the million, and timers that survive a crash"
 copybutton_prompt_text = "$ "
 
+SOURCE_FOLDERS = json.loads(Path(__file__).with_name("sources.json").read_text("utf-8"))
 REFERENCE = re.compile(r"(?<![`\w])(\w+)_(?=[^\w`]|$)")
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples|Note):$")
 
@@ -163,10 +167,21 @@ def shown(kind) -> str:
     return kind.__forward_arg__ if isinstance(kind, ForwardRef) else getattr(kind, "__name__", str(kind))
 
 
+def with_source(_app, page, _template, context, _doctree) -> None:
+    """
+    Let "edit this page" lead to the file of a page, and leave it out where the page is made from the code.
+    """
+    if page in SOURCE_FOLDERS:
+        context["theme_source_directory"] = SOURCE_FOLDERS[page]
+    else:
+        context["page_source_suffix"] = ""
+
+
 def setup(app) -> None:
     """
-    Run before napoleon does.
+    Connect the functions above; those for docstrings run before napoleon does.
     """
+    app.connect("html-page-context", with_source)
     ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)
     app.connect("autodoc-process-docstring", as_drawn, priority=400)
     app.connect("autodoc-process-signature", with_fields)

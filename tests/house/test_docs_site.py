@@ -8,7 +8,11 @@ import functools
 import http.server
 import importlib.util
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -106,3 +110,48 @@ def choose(browser: Any, version: str) -> str:
     wait.until(lambda _: browser.title == version)
     address: str = browser.current_url
     return address
+
+
+def test_every_page_can_be_edited_where_its_file_is(script: ModuleType) -> None:
+    """
+    Each page has the folder of its file; those that are made from the code have none.
+    """
+    folders = script.source_folders()
+    for page, folder in folders.items():
+        assert (ROOT / folder / f"{page}.md").is_file(), page
+    assert {"index", "durable", "explanation/native-wheel", "CONTRIBUTING"} <= folders.keys()
+    assert not {"api", "reference", "metrics", "decisions/index", "python/tickwheel", "genindex"} & folders.keys()
+
+
+def test_edit_this_page(script: ModuleType, tmp_path: Path) -> None:
+    """
+    The link leads to the file in the repository, also from the first page, and generated pages have none.
+    """
+    for library in ("furo", "myst_parser", "sphinx_copybutton", "sphinx_sitemap", "notfound", "sphinxext.opengraph"):
+        pytest.importorskip(library, reason=f"{library} is not installed: pip install -r requirements/docs.txt")
+    source, built = tmp_path / "source", tmp_path / "built"
+    (source / "explanation").mkdir(parents=True)
+    for name in ("conf.py", "_static", "_templates"):
+        path = ROOT / "docs" / "site" / name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, source / name)
+    (source / "sources.json").write_text(json.dumps(script.source_folders()), "utf-8")
+    for page in ("api", "durable", "CONTRIBUTING", "explanation/native-wheel"):
+        (source / f"{page}.md").write_text(f"# {page}\n", "utf-8")
+    listed = "```{toctree}\napi\ndurable\nCONTRIBUTING\nexplanation/native-wheel\n```"
+    (source / "index.md").write_text(f"# First\n\nIn the {{{{ repository }}}}.\n\n{listed}\n", "utf-8")
+    repository = "https://github.com/example/tickwheel"
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(built)]
+    environment = {**os.environ, "TICKWHEEL_REPOSITORY_URL": repository}
+    subprocess.run(command, env=environment, check=True, timeout=300, capture_output=True)
+
+    def edited(page: str) -> list[str]:
+        text = (built / f"{page}.html").read_text("utf-8")
+        return re.findall(r'href="([^"]*)"[^>]*rel="edit"', text)
+
+    branch = f"{repository}/edit/main"
+    assert edited("index") == [f"{branch}/docs/site/index.md"]
+    assert edited("durable") == [f"{branch}/docs/durable.md"]
+    assert edited("explanation/native-wheel") == [f"{branch}/docs/explanation/native-wheel.md"]
+    assert edited("CONTRIBUTING") == [f"{branch}/CONTRIBUTING.md"]
+    assert edited("api") == edited("genindex") == []
+    assert f'href="{repository}">repository</a>' in (built / "index.html").read_text("utf-8")
