@@ -85,7 +85,7 @@ class ClosedError(TickwheelError, RuntimeError):
 
     def __init__(self, what: str = "wheel") -> None:
         self.what = what
-        super().__init__(f"the {what} is closed: nothing can be set on it any more")
+        super().__init__(f"the {what} is closed, and nothing can be set on it any more: make another one")
 
 
 class TooManyTimersError(TickwheelError, RuntimeError):

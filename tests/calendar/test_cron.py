@@ -28,6 +28,7 @@ REFUSED = {
     "0 0 9 */Z * MON": "day-of-month field '*/Z'",
     "? * * * *": "minute field '?'",
     "* * * *": "it has 4 fields",
+    "9:00": "it has 1 field: write 5",
     "": "it has 0 fields",
     "@reboot": "the aliases are @yearly",
     "1," * 300 + "1 * * * *": "characters: a line has at most 500",
@@ -53,6 +54,27 @@ def test_unknown_zone(tz):
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Cron.parse("0 9 * * *", tz)
+
+
+@pytest.mark.parametrize(
+    ("tz", "remedy"),
+    [
+        ("Asia/Kolkatta", "pass an IANA zone: did you mean 'Asia/Kolkata'?"),
+        ("europe/zurich", "did you mean 'Europe/Zurich'?"),
+        (" Europe/Zurich ", "did you mean 'Europe/Zurich'?"),
+        ("America/New York", "did you mean 'America/New_York'?"),
+        ("utc", "did you mean 'UTC'?"),
+        ("Europe/Berln" + "n" * 60, "pass an IANA zone such as"),
+        (ZoneInfo("Europe/Zurich"), "pass its name, 'Europe/Zurich'"),
+    ],
+)
+def test_a_misspelt_zone(tz, remedy):
+    """
+    The error names the zone that was probably meant.
+    """
+    with pytest.raises(RecurrenceError) as caught:
+        Cron.parse("0 9 * * *", tz)
+    assert remedy in str(caught.value)
 
 
 def test_zone_in_the_line():

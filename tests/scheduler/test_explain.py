@@ -144,7 +144,7 @@ def test_no_handler(url, make, record, until):
     until(lambda: reason(scheduler, "k") is WaitReason.NO_HANDLER)
     until(lambda: scheduler.get("k").lacks_handler)
     assert reason(scheduler, "k") is WaitReason.NO_HANDLER
-    assert "no handler 'mail' is registered here, but 'other'" in scheduler.explain("k").text
+    assert "no handler 'mail' is registered here, but 'other': register it" in scheduler.explain("k").text
 
 
 def test_a_payload_that_does_not_fit(make, until):

@@ -661,6 +661,12 @@ def mistakes(scheduler):
         "not their names": lambda: scheduler.task(name="x", retry_on="OSError")(closed),
         "is a method, and no payload": lambda: scheduler.task(name="x")(Sent.later),
         "which needs no handler": lambda: scheduler.handler("h")(made),
+        "is a class, and its objects would be lost": lambda: scheduler.task(name="x")(Sent),
+        "dead_on has it": lambda: scheduler.task(name="x", retry_on=OSError, dead_on=OSError)(closed),
+        "dead_on has it, too": lambda: scheduler.task(name="x", retry_on=(KeyError,), dead_on=[LookupError])(closed),
+        "pass it behind the key": lambda: scheduler.set("k", handler=made.of(), delay=1),
+        "JSON has no TaskCall: pass it behind": lambda: scheduler.set("k", handler="h", payload=made.of(), delay=1),
+        "which @task makes": lambda: scheduler.register(closed),
     }
 
 

@@ -372,7 +372,7 @@ def test_closed(client):
         client.stats,
         client.start,
     ):
-        with pytest.raises(ClosedError, match="the scheduler is closed"):
+        with pytest.raises(ClosedError, match=r"the scheduler is closed.*: make another one"):
             call()
 
 
@@ -381,7 +381,12 @@ def test_closed(client):
     [
         ("oracle:/x", "no store is named by 'oracle:/x'"),
         ("oracle://scott:tiger@host/db", r"oracle://scott:\*\*\*@host/db"),
-        ("jobs.db", "begin with memory:// or .*sqlite://"),
+        ("jobs.db", r"begin with memory:// or .*sqlite://.*did you mean 'sqlite:///jobs\.db'"),
+        ("/var/lib/jobs.sqlite3", "did you mean 'sqlite:////var/lib/jobs.sqlite3'"),
+        ("postgresql+psycopg://scott:tiger@host/db", r"did you mean 'postgresql://scott:\*\*\*@host/db'"),
+        ("sqlite+aiosqlite:///jobs.db", "did you mean 'sqlite:///jobs.db'"),
+        ("postgrsql://host/db", "did you mean 'postgresql://host/db'"),
+        ("redis+sentinal://host/0?master=jobs", "did you mean 'redis\\+sentinel://host/0"),
         ("sqlite://jobs.db", "write sqlite:///relative.db or sqlite:////absolute.db"),
         ("sqlite:///", "names no file"),
         ("sqlite:///x.db?synchronous=never", "write full or normal"),

@@ -105,7 +105,8 @@ class Cron:
             raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}, and for jobs '@every 90s'")
         count = len(line.split())
         if count not in (WITH_SECONDS - 1, WITH_SECONDS):
-            raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
+            fields = "1 field" if count == 1 else f"{count} fields"
+            raise RecurrenceError("cron", text, f"it has {fields}: write 5 (minute first) or 6 (second first)")
         needs_both = day_match is DayMatch.BOTH
         if not needs_both:
             _check_days(text, line)

@@ -25,6 +25,8 @@ LOCAL: Final = "local"
 _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
+_NAME_MAX: Final = 64
+"""A longer text is not a misspelt name of a zone."""
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
 _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
 """The file of a zone with a constant clock: a header, one offset of 0, and its name."""
@@ -61,7 +63,8 @@ def check_zone(tz: str) -> str:
         RecurrenceError: With the remedy.
     """
     if not isinstance(tz, str):
-        raise RecurrenceError("tz", tz, _REMEDY)
+        name = getattr(tz, "key", None)  # of a ZoneInfo
+        raise RecurrenceError("tz", tz, _REMEDY if name is None else f"pass its name, {name!r}")
     if tz == LOCAL:
         return local_zone()
     zone_of(tz)
@@ -99,11 +102,24 @@ def local_zone() -> str:
 
 
 @lru_cache(maxsize=1)
-def _has_zones(_path: tuple[str, ...]) -> bool:
+def _names(_path: tuple[str, ...]) -> dict[str, str]:
     """
-    Return True if there are any zones: a walk through some thousand files.
+    Return the names of all zones by their lower case: a walk through some thousand files.
     """
-    return bool(available_timezones())
+    return {name.lower(): name for name in available_timezones()}
+
+
+def _remedy(tz: str) -> str:
+    names = _names(zoneinfo.TZPATH)
+    if not names:
+        return _NO_DATABASE
+    if not isinstance(tz, str) or len(tz) > _NAME_MAX:
+        return _REMEDY
+    from difflib import get_close_matches  # noqa: PLC0415  for errors alone
+
+    given = tz.strip().replace(" ", "_").lower()
+    meant = names.get(given) or next(map(names.get, get_close_matches(given, names, n=1, cutoff=0.8)), None)
+    return _REMEDY if meant is None else f"pass an IANA zone: did you mean {meant!r}?"
 
 
 @lru_cache(maxsize=512)
@@ -119,7 +135,7 @@ def zone_of(tz: str) -> ZoneInfo:
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
         if tz == "UTC":
             return ZoneInfo.from_file(io.BytesIO(_UTC), tz)
-        raise RecurrenceError("tz", tz, _REMEDY if _has_zones(zoneinfo.TZPATH) else _NO_DATABASE) from None
+        raise RecurrenceError("tz", tz, _remedy(tz)) from None
 
 
 @lru_cache(maxsize=512)

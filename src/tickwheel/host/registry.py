@@ -16,6 +16,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
+from tickwheel.jobs.near import near
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
@@ -183,8 +184,11 @@ class Registry:
             return f"a library that the target {target!r} needs is missing here: install it"
         if target not in self._targets:
             return f"there is no target {target!r} here: the targets are {', '.join(self._targets)}"
-        names = ", ".join(sorted(repr(name) for name in cast("Naming", self._targets[target]).names())) or "none"
-        return f"no handler {handler!r} is registered here, but {names}: register it, or correct the job's handler="
+        names = sorted(cast("Naming", self._targets[target]).names())
+        others = f", but {', '.join(map(repr, names))}" if names else ""
+        meant = near(handler, names)
+        remedy = f"correct the job's handler={'' if meant is None else f' (did you mean {meant!r}?)'}"
+        return f"no handler {handler!r} is registered here{others}: register it, or {remedy}"
 
     def listen(self, listener: Callable[[], object]) -> None:
         """

@@ -23,6 +23,7 @@ from tickwheel.errors import InvalidDelayError
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import Progress
 from tickwheel.jobs.remedies import NotJsonError, refuse
+from tickwheel.jobs.task_call import BEHIND_THE_KEY, TaskCall
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
@@ -108,6 +109,8 @@ def check_handler(handler: str) -> str:
     Validate a handler: at most 2,048 bytes of UTF-8, the maximum length of a URL.
     """
     if not isinstance(handler, str):
+        if isinstance(handler, TaskCall):
+            raise InvalidJobError("handler", handler, BEHIND_THE_KEY)
         if hasattr(handler, "of"):
             raise InvalidJobError("handler", handler, "pass a call of the task behind the key, such as task.of(...)")
         raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")

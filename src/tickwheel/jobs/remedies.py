@@ -25,6 +25,7 @@ _REMEDIES: Final = {
     "builtins.set": "pass sorted(value), and read it with set(items)",
     "builtins.frozenset": "pass sorted(value), and read it with frozenset(items)",
     "enum.Enum": "pass value.value, and read it with its class",
+    "tickwheel.jobs.task_call.TaskCall": "pass it behind the key, as in set('order/17', call)",
 }
 """By names of types, so that none of their modules is imported."""
 

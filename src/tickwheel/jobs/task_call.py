@@ -12,7 +12,9 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.record import record
 from tickwheel.jobs.retry import RetryPolicy
 
-__all__ = ["TaskCall", "check_call"]
+__all__ = ["BEHIND_THE_KEY", "TaskCall", "check_call"]
+
+BEHIND_THE_KEY: Final = "it is a call of a task: pass it behind the key, as in set('order/17', call)"
 
 _OF: Final = "pass what its of() returns, such as cancel_order.of(number=17)"
 

@@ -50,7 +50,7 @@ class Codec:
             raise TypeError(message)
         for part in parts:
             if isinstance(part, kinds.CustomType) and not hasattr(part.cls, "model_validate"):
-                message = f"JSON cannot hold a {part.cls.__qualname__}: {_KNOWN}"
+                message = f"JSON cannot hold {part.cls.__qualname__}: {_KNOWN}"
                 raise TypeError(message)
         self._is_open = any(isinstance(part, kinds.AnyType) for part in parts)
 

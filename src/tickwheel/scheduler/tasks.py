@@ -124,6 +124,9 @@ class Task(Generic[_P, _Q, _R]):
                 f"{function!r} is not a function: write @task above one, and its options by name, as in @task(name=...)"
             )
             raise TypeError(message)
+        if inspect.isclass(function):
+            message = f"task {function!r} is a class, and its objects would be lost: decorate a function"
+            raise TypeError(message)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             message = f"task {function!r} is a generator, which nothing iterates: let it return"
             raise TypeError(message)
@@ -140,6 +143,9 @@ class Task(Generic[_P, _Q, _R]):
         self._retry = None if retry is None else check_policy(retry)
         self._retry_on = _errors("retry_on", fields.get("retry_on"))
         self._dead_on = _errors("dead_on", fields.get("dead_on")) or ()
+        for each in self._retry_on or ():
+            if issubclass(each, self._dead_on):
+                raise InvalidJobError("retry_on", each, "dead_on has it, too, and counts: leave it out of one of them")
         timeout = fields.get("timeout", USUAL)
         self._timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -317,7 +323,7 @@ def check_task(given: object) -> Task[..., ..., Any]:
         InvalidJobError: With the remedy.
     """
     if not isinstance(given, Task):
-        raise InvalidJobError("task", given, "pass a task: what @task has made of a function")
+        raise InvalidJobError("task", given, "pass a task, which @task makes of a function")
     return given
 
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from tickwheel.clock import Clock
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.near import near
 from tickwheel.stores._memory import MemoryStore
 from tickwheel.stores.contract import Store
 
@@ -58,10 +59,21 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     scheme, separator, rest = url.partition("://")
     make = _MAKERS.get(scheme.lower()) if separator else None
     if make is None:
-        what = f"no store is named by {masked(url)!r}"
-        raise StoreError(what, f"begin with {' or '.join(f'{known}://' for known in sorted(_MAKERS))}")
+        what, meant = f"no store is named by {masked(url)!r}", _meant(scheme.lower(), separator, rest)
+        remedy = f"begin with {' or '.join(f'{known}://' for known in sorted(_MAKERS))}"
+        raise StoreError(what, remedy if meant is None else f"{remedy} (did you mean {masked(meant)!r}?)")
     path, _, query = rest.partition("?")
     return make(url, path, dict(parse_qsl(query, keep_blank_values=True)), clock)
+
+
+def _meant(scheme: str, separator: str, rest: str) -> str | None:
+    """
+    Return the URL that was probably meant: of SQLAlchemy's form, with a misspelt scheme, or the path of a file.
+    """
+    if not separator:
+        return f"sqlite:///{scheme}" if scheme.endswith((".db", ".sqlite", ".sqlite3")) and ":" not in scheme else None
+    known = near(scheme, _MAKERS) or scheme.partition("+")[0]
+    return f"{known}://{rest}" if known in _MAKERS else None
 
 
 def masked(url: str) -> str:
