@@ -68,6 +68,21 @@ def test_a_handler_that_no_other_process_would_know(make, name):
         make("memory://").handler(name)(lambda _: None)
 
 
+def test_the_wrong_with():
+    """
+    The error of `with` and of `async with` names the other one.
+    """
+    with pytest.raises(TypeError, match="write `async with`, or use Scheduler"), AsyncScheduler("memory://"):
+        pass
+
+    async def wrong():
+        async with Scheduler("memory://"):
+            pass
+
+    with pytest.raises(TypeError, match="write `with`, or use AsyncScheduler"):
+        asyncio.run(wrong())
+
+
 RESULTS = {
     "Retry": Retry,
     "Snooze": Snooze,

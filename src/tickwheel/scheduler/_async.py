@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, overload
 
 from tickwheel.client.pages import drained, jobs_with
 from tickwheel.jobs import checks
@@ -105,6 +105,14 @@ class AsyncScheduler(Common):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    if not TYPE_CHECKING:  # checkers refuse `with` where a class has neither
+
+        def __enter__(self) -> NoReturn:
+            message = f"a `with` enters {type(self).__name__}: write `async with`, or use Scheduler"
+            raise TypeError(message)
+
+        def __exit__(self, *_: object) -> None: ...
 
     async def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         client = self._core.client

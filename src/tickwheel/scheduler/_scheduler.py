@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from tickwheel.client.pages import drained, jobs_with
 from tickwheel.host.backend import Jobs
@@ -98,6 +98,14 @@ class Scheduler(Fleet):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    if not TYPE_CHECKING:  # checkers refuse `async with` where a class has neither
+
+        async def __aenter__(self) -> NoReturn:
+            message = f"an `async with` enters {type(self).__name__}: write `with`, or use AsyncScheduler"
+            raise TypeError(message)
+
+        async def __aexit__(self, *_: object) -> None: ...
 
     def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         client = self._core.client
