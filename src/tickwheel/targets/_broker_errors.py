@@ -7,7 +7,7 @@ The verdict on what the library of a queue raises, by the names of its classes: 
     wrong password, access refused                          refused: a failed attempt
     connection, timeout, any error of the system            unreachable: the job waits
     a type or value that the library does not take          the call is wrong: a dead letter
-    an import that fails                                    reported as it is
+    an import that fails                                    this node lacks a library: the job waits
     anything else                                           refused: a failed attempt
 """
 
@@ -47,15 +47,29 @@ _UNREACHABLE: Final = frozenset(
         "MaxConnectionsError",
         "NoServersError",
         "OSError",
-        "OperationalError",
         "RecoverableConnectionError",
         "RecoverableChannelError",
         "TimeoutError",
     }
 )
-_WRONG: Final = frozenset({"TypeError", "ValueError", "SerializationError"})
+_WRONG: Final = frozenset(
+    {
+        "ArithmeticError",
+        "DataError",
+        "LookupError",
+        "SerializationError",
+        "SerializerNotInstalled",
+        "TimeoutFormatError",
+        "TypeError",
+        "ValueError",
+    }
+)
+_WRAPPER: Final = "OperationalError"
+"""An error of kombu, which wraps whatever its transport raised; alone it means that the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
 """Part of the answer of a Redis without memory; one before 7.0 hides it in the error of a script."""
+_NO_LIBRARY: Final = "Please install"
+"""Part of the error of a serializer that kombu knows, and whose library is missing."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 
@@ -63,17 +77,19 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
     """
     Return the verdict on *error*: the end of the job, or the exception to raise.
     """
-    names, text = set(), ""
+    names, text, is_wrapper = set(), "", False
     for each in _chain(error):
         names |= {kind.__name__ for kind in type(each).__mro__}
+        is_wrapper = type(each).__name__ == _WRAPPER
         text = str(each) or text  # the innermost says most
     reason = destination.masked(text or type(error).__name__)
+    is_cut = is_wrapper or not names.isdisjoint(_UNREACHABLE)
     verdict: DeadLetter | Exception = destination.failed(reason)
-    if "ImportError" in names:
-        verdict = ImportError(f"a library of the queue is missing here: {reason}")
+    if "ImportError" in names or ("SerializerNotInstalled" in names and _NO_LIBRARY in text):
+        verdict = NotTakenError(f"a library of the queue is missing here: {reason}")
     elif names & _FULL or NO_MEMORY in text:
         verdict = NotTakenError(f"it is full: {reason}", is_full=True)
-    elif names & _DOWN or text.startswith(_BUSY) or (names & _UNREACHABLE and not names & _REFUSED):
+    elif names & _DOWN or text.startswith(_BUSY) or (is_cut and not names & _REFUSED):
         verdict = NotTakenError(reason, is_up=False)
     elif names & _WRONG and not names & _REFUSED:
         verdict = DeadLetter(f"{destination.shown} cannot take the call: {type(error).__name__}: {reason}")

@@ -4,16 +4,32 @@ The options of a queue that a job may carry, which are checked when it is set, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from tickwheel.jobs.errors import InvalidJobError
 
-__all__ = ["Kind", "check_headers", "check_options", "count", "flag", "mapping", "scalar", "seconds", "text"]
+__all__ = [
+    "SECONDS_MAX",
+    "Kind",
+    "check_headers",
+    "check_options",
+    "count",
+    "flag",
+    "mapping",
+    "matching",
+    "scalar",
+    "seconds",
+    "text",
+    "whole_to",
+]
 
 Kind = tuple[Callable[[Any], bool], str]
 """True if a value is of a kind, and what to pass instead of another."""
 
+SECONDS_MAX: Final = 3_155_760_000
+"""A century: libraries add seconds to a date, which has an end."""
 _OURS: Final = ("tickwheel-", "traceparent", "message-id")
 
 
@@ -27,12 +43,34 @@ count: Final[Kind] = (
     lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
     "pass a whole number, 0 or more",
 )
-seconds: Final[Kind] = (lambda value: _is_number(value) and value > 0, "pass seconds, more than 0")
+seconds: Final[Kind] = (
+    lambda value: _is_number(value) and 0 < value <= SECONDS_MAX,
+    "pass seconds, more than 0 and less than a century",
+)
 mapping: Final[Kind] = (lambda value: isinstance(value, dict), "pass an object of names and values")
 scalar: Final[Kind] = (
     lambda value: isinstance(value, str | bool) or _is_number(value),
     "pass a text, a number, true or false",
 )
+
+
+def whole_to(most: int, least: int = 0) -> Kind:
+    """
+    Return the kind of whole numbers from *least* to *most*.
+    """
+
+    def is_one(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return is_one, f"pass a whole number from {least} to {most}"
+
+
+def matching(pattern: str, remedy: str) -> Kind:
+    """
+    Return the kind of texts that match all of *pattern*.
+    """
+    compiled = re.compile(pattern)
+    return lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None, remedy
 
 
 def check_options(
@@ -61,9 +99,11 @@ def check_options(
             raise InvalidJobError(shown, value, remedy)
 
 
-def check_headers(name: str, headers: Mapping[str, Any] | None) -> None:
+def check_headers(
+    name: str, headers: Mapping[str, Any] | None, library: str = "", theirs: Collection[str] = ()
+) -> None:
     """
-    Refuse *headers* that would replace those that identify a firing.
+    Refuse *headers* that would replace those that identify a firing, and *theirs*, which the *library* sets.
 
     Raises:
         InvalidJobError: Naming the header.
@@ -71,3 +111,5 @@ def check_headers(name: str, headers: Mapping[str, Any] | None) -> None:
     for each in headers or ():
         if each.lower().startswith(_OURS):
             raise InvalidJobError(name, each, "choose another name: tickwheel sets this one")
+        if each in theirs:
+            raise InvalidJobError(name, each, f"choose another name: {library} sets this one")

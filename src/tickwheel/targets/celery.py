@@ -8,6 +8,7 @@ The task's id is the same for all attempts.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final, Self
 
 from tickwheel.jobs import checks
@@ -15,7 +16,7 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library, missing
-from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
+from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text, whole_to
 from tickwheel.targets._task import BlockingTaskTarget, Task
 from tickwheel.targets._threads import Threads
 from tickwheel.targets._url import TargetUrl, UrlForm, number
@@ -28,23 +29,60 @@ __all__ = ["CeleryTarget"]
 
 _EARLIER: Final = "leave it out, and set the job for that instant: the job waits here, and not in a worker"
 _REFUSED: Final = {"countdown": _EARLIER, "eta": _EARLIER}
+
+
+def _is_signature(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("task"), str)
+
+
+def _is_expiry(value: Any) -> bool:
+    if not isinstance(value, str):
+        return bool(seconds[0](value))
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
 _EXPIRES: Final[Kind] = (
-    lambda value: isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)),
+    _is_expiry,
     "pass seconds, which count from the instant of the job, or a time as text in ISO 8601",
 )
-_SIGNATURES: Final[Kind] = (lambda value: isinstance(value, dict | list), "pass a signature, or a list of them")
+_SIGNATURE: Final[Kind] = (_is_signature, "pass a signature, such as signature('tasks.mail')")
+_SIGNATURES: Final[Kind] = (
+    lambda value: _is_signature(value) or (isinstance(value, list) and all(map(_is_signature, value))),
+    "pass a signature, or a list of them, such as signature('tasks.mail')",
+)
 _OPTIONS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("queue", "exchange", "routing_key", "serializer", "compression", "task_id", "shadow"), text),
-    **dict.fromkeys(("reply_to", "group_id", "root_id", "parent_id", "argsrepr", "kwargsrepr", "content_type"), text),
+    **dict.fromkeys(("reply_to", "group_id", "root_id", "parent_id", "argsrepr", "kwargsrepr"), text),
     **dict.fromkeys(("ignore_result", "retry", "mandatory", "immediate"), flag),
-    **dict.fromkeys(("priority", "delivery_mode", "group_index"), count),
     **dict.fromkeys(("time_limit", "soft_time_limit", "expiration"), seconds),
-    **dict.fromkeys(("headers", "retry_policy", "stamps"), mapping),
+    **dict.fromkeys(("headers", "retry_policy"), mapping),
     **dict.fromkeys(("link", "link_error", "chain"), _SIGNATURES),
+    "priority": whole_to(255),
+    "delivery_mode": whole_to(2, least=1),
+    "group_index": count,
     "expires": _EXPIRES,
-    "chord": mapping,
+    "chord": _SIGNATURE,
 }
-"""Those of `apply_async`."""
+"""Those of `apply_async` that have an effect without the task's code."""
+_HEADERS: Final = frozenset(
+    {
+        *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
+        *("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "ignore_result", "replaced_task_nesting"),
+        *("stamped_headers", "stamps"),
+    }
+)
+"""The headers by which a worker of Celery knows the task; one that a job gives would replace them."""
+_LIBRARIES: Final = frozenset(
+    {
+        *("bzip2", "bzip", "brotli", "lzma", "xz", "zstd", "zstandard"),
+        *("application/x-bz2", "application/x-brotli", "application/x-lzma", "application/zstd"),
+    }
+)
+"""The compressions that kombu has if their libraries are there."""
 
 
 class CeleryTarget(BlockingTaskTarget):
@@ -129,11 +167,12 @@ class CeleryTarget(BlockingTaskTarget):
 
     def _check_options(self, options: dict[str, Any]) -> None:
         check_options("Celery", options, _OPTIONS, _REFUSED)
-        check_headers("options['headers']", options.get("headers"))
+        check_headers("options['headers']", options.get("headers"), "Celery", _HEADERS)
 
     def _enqueue(self, firing: Firing, task: Task) -> None:
         options = {"task_id": firing.message_id, "retry": False, **task.options}
         options["headers"] = {**(task.options.get("headers") or {}), **headers(firing)}
+        _check_compression(options.get("compression"))
         with self._producers.acquire(block=True) as producer:
             self._app.send_task(firing.job.handler, task.args, task.kwargs, producer=producer, **options)
 
@@ -142,6 +181,26 @@ class CeleryTarget(BlockingTaskTarget):
 
     def _url(self) -> str:
         return str(self._app.conf.broker_write_url or self._app.conf.broker_url or "")
+
+
+def _check_compression(name: str | None) -> None:
+    """
+    Refuse a compression that kombu does not have: its transports would report a broken connection.
+
+    Raises:
+        ImportError: If its library is missing here.
+        ValueError: If it does not exist.
+    """
+    if name is None:
+        return
+    try:
+        library("kombu.compression", "celery").get_encoder(name)
+    except KeyError:
+        if name in _LIBRARIES:
+            message = f"kombu needs a library for the compression {name!r}"
+            raise ImportError(message) from None
+        message = f"kombu has no compression {name!r}"
+        raise ValueError(message) from None
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:

@@ -13,7 +13,7 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._options import Kind, check_options, count, flag, mapping, text
+from tickwheel.targets._options import Kind, check_options, count, flag, matching, text
 from tickwheel.targets._task import BlockingTaskTarget, Task
 from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds
 from tickwheel.targets._url import text as text_of
@@ -28,14 +28,21 @@ _REFUSED: Final = {
     "tickwheel": "choose another name: tickwheel sets this one",
 }
 _ANY: Final[Kind] = (lambda _: True, "")
-_NAMES: Final[Kind] = (lambda value: isinstance(value, str | dict), "pass the name of an actor, or its message")
+_MESSAGE: Final[Kind] = (
+    lambda value: isinstance(value, dict) and {"queue_name", "actor_name", "args", "kwargs", "options"} <= value.keys(),
+    "pass a message, such as actor.message().asdict()",
+)
+_QUEUE: Final = matching(
+    r"[a-zA-Z_][a-zA-Z0-9._-]*", "begin with a letter or _, and go on with letters, digits, points, dashes and _"
+)
+"""The names that Dramatiq lets actors declare; no worker takes messages from another queue."""
 _OPTIONS: Final[dict[str, Kind]] = {
-    "queue_name": text,
+    "queue_name": _QUEUE,
     **dict.fromkeys(("max_retries", "min_backoff", "max_backoff", "max_age", "time_limit"), count),
     **dict.fromkeys(("result_ttl", "broker_priority", "priority", "max_backoff_exponent"), count),
     **dict.fromkeys(("store_results", "notify_shutdown", "pipe_ignore", "requeue_after_shutdown"), flag),
-    **dict.fromkeys(("on_success", "on_failure", "on_retry_exhausted"), _NAMES),
-    "pipe_target": mapping,
+    **dict.fromkeys(("on_success", "on_failure", "on_retry_exhausted"), text),
+    "pipe_target": _MESSAGE,
 }
 """Those of the middleware that comes with Dramatiq."""
 
@@ -59,6 +66,9 @@ class DramatiqTarget(BlockingTaskTarget):
     ) -> None:
         if not hasattr(broker, "enqueue"):
             raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
+        is_name, remedy = _QUEUE
+        if not is_name(queue):
+            raise InvalidJobError("queue", queue, remedy)
         self._broker = broker
         self._queue = queue
         super().__init__("the broker of Dramatiq", timeout_s, rate)

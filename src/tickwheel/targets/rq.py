@@ -6,6 +6,7 @@ The RQ job's id is the same for all attempts, and a repeat of one that RQ still 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Self
 
 from tickwheel.jobs import checks
@@ -13,7 +14,16 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._options import Kind, check_headers, check_options, flag, mapping, text
+from tickwheel.targets._options import (
+    SECONDS_MAX,
+    Kind,
+    check_headers,
+    check_options,
+    flag,
+    mapping,
+    matching,
+    text,
+)
 from tickwheel.targets._task import BlockingTaskTarget, Task
 from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds
 from tickwheel.targets._url import text as text_of
@@ -23,21 +33,51 @@ from tickwheel.typing import Duration
 __all__ = ["RqTarget"]
 
 _MESSAGE_ID: Final = "tickwheel-message-id"
-_RETRY: Final[Kind] = (
-    lambda value: (
-        (isinstance(value, int) and not isinstance(value, bool) and value > 0)
-        or (isinstance(value, dict) and "max" in value and value.keys() <= {"max", "interval"})
-    ),
-    'pass how often, or {"max": 3, "interval": [10, 60]}',
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION: Final = re.compile(r"(-?[0-9]+)([smhd]?)", re.ASCII | re.IGNORECASE)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_retry(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return _is_whole(value, 1)
+    interval = value.get("interval", 0)
+    waits = interval if isinstance(interval, list) else [interval]
+    is_known = value.keys() <= {"max", "interval"} and _is_whole(value.get("max"), 1)
+    return is_known and all(_is_whole(each, 0) for each in waits)
+
+
+def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
+    """
+    Return the kind of durations of RQ that are *least* seconds or more, or -1 where that means *forever*.
+    """
+
+    def is_one(value: Any) -> bool:
+        found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+        whole = value if found is None else int(found[1]) * _UNITS[found[2].lower()]
+        return (forever and whole == -1) or (_is_whole(whole, least) and whole <= SECONDS_MAX)
+
+    return is_one, f"pass whole seconds, or text such as '1h', {remedy}"
+
+
+_IDS: Final = r"[A-Za-z0-9_-]+"
+_ID: Final = matching(_IDS, "write it with letters, digits, dashes and _")
+_RETRY: Final[Kind] = (_is_retry, 'pass how often, or {"max": 3, "interval": [10, 60]}')
+_TIMEOUT: Final = _duration("more than 0, or -1 for no limit", forever=True, least=1)
+_RESULT_TTL: Final = _duration("0 or more, or -1 to keep it", forever=True, least=0)
+_JOBS: Final[Kind] = (
+    lambda value: all(map(_ID[0], value if isinstance(value, list) and value else [value])),
+    "pass the id of a job, or a list of them",
 )
-_DURATION: Final[Kind] = (
-    lambda value: isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)),
-    "pass whole seconds, or text such as '1h'",
-)
-_JOBS: Final[Kind] = (lambda value: isinstance(value, str | list), "pass the id of a job, or a list of them")
 _OPTIONS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("queue", "description", "job_id"), text),
-    **dict.fromkeys(("timeout", "job_timeout", "result_ttl", "ttl", "failure_ttl"), _DURATION),
+    **dict.fromkeys(("queue", "description"), text),
+    **dict.fromkeys(("timeout", "job_timeout"), _TIMEOUT),
+    **dict.fromkeys(("result_ttl", "failure_ttl"), _RESULT_TTL),
+    "ttl": _duration("more than 0", forever=False, least=1),
+    "job_id": _ID,
     **dict.fromkeys(("at_front", "unique"), flag),
     "depends_on": _JOBS,
     "meta": mapping,
@@ -102,6 +142,9 @@ class RqTarget(BlockingTaskTarget):
             raise InvalidJobError(
                 "options['job_timeout']", options["job_timeout"], "it is the same as timeout: pass one"
             )
+        if options.get("unique") and options.get("depends_on"):
+            remedy = "RQ has no unique jobs that depend on others: pass one of unique and depends_on"
+            raise InvalidJobError("options['unique']", options["unique"], remedy)
 
     def _enqueue(self, firing: Firing, task: Task) -> None:
         rq = library("rq", "rq")
@@ -114,9 +157,11 @@ class RqTarget(BlockingTaskTarget):
         queue = rq.Queue(options.pop("queue", self._queue), connection=self._connection)
         name = options.pop("job_id", firing.message_id)
         is_ours = name == firing.message_id
-        if not is_ours and self._has(queue, name, firing.message_id):
+        is_alone = is_ours and not options.get("depends_on")  # RQ refuses a dependent job that has to be unique
+        if not is_alone and self._has(queue, name, firing.message_id):
             return
-        unique = options.pop("unique", is_ours)
+        unique = options.pop("unique", None)
+        unique = is_alone if unique is None else unique
         try:
             queue.enqueue_call(firing.job.handler, tuple(task.args), task.kwargs, job_id=name, unique=unique, **options)
         except library("rq.exceptions", "rq").DuplicateJobError:

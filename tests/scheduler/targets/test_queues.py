@@ -17,7 +17,8 @@ from outages import LongOutage
 from tickwheel.jobs.errors import DeliveryError
 from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, Job, Snooze
-from tickwheel.targets import make_target
+from tickwheel.targets import DeadLetter, make_target
+from tickwheel.targets import celery as celery_module
 from tickwheel.targets._broker_errors import judge_broker
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._not_taken import NotTakenError
@@ -150,6 +151,67 @@ def test_verdicts_on_a_redis():
     assert isinstance(judge_broker(errors.ResponseError("WRONGTYPE"), destination), DeliveryError)
 
 
+def test_verdicts_on_wrong_calls():
+    """
+    A call that a library cannot take ends its job and says nothing about the broker, whatever kombu wraps around it.
+    """
+    kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
+    destination = Destination.masking("the broker of Celery", "hunter2")
+
+    def wrapped(cause):
+        error = kombu.OperationalError(str(cause))
+        error.__cause__ = cause
+        return judge_broker(error, destination)
+
+    for wrong in (KeyError("bogus"), OverflowError("too large"), TypeError("no")):
+        assert isinstance(wrapped(wrong), DeadLetter)
+        assert isinstance(judge_broker(wrong, destination), DeadLetter)
+    assert isinstance(judge_broker(kombu.SerializerNotInstalled("no encoder"), destination), DeadLetter)
+    for away in (kombu.OperationalError("gone"), ConnectionResetError("gone")):
+        assert wrapped(away).is_up is False
+        assert judge_broker(away, destination).is_up is False
+    unknown = "No decoder installed for msgpack. Please install the msgpack-python library"
+    for lacks in (ModuleNotFoundError("No module named 'x'", name="x"), kombu.SerializerNotInstalled(unknown)):
+        verdict = judge_broker(lacks, destination)
+        assert isinstance(verdict, NotTakenError)
+        assert (verdict.is_full, verdict.is_up) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"compression": "bogus"}, "dies"),
+        ({"serializer": "bogus"}, "dies"),
+        ({"compression": "missing"}, "waits"),
+        ({"compression": "gzip"}, "is sent"),
+    ],
+)
+def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, monkeypatch):
+    """
+    A task with an encoding that does not exist dies at once, one whose library is missing waits; neither harms others.
+    """
+    pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
+    monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
+    target = make_target(f"celery+redis://:{SECRET}@127.0.0.1:{redis_server.port}/1?queue=jobs")
+
+    async def send():
+        send_one = target.resolve("tasks.note").function
+        answers = []
+        for number, payload in enumerate(({"args": [1], "options": options}, {"args": [2]})):
+            job = Job(f"{number}", 1, 0, json.dumps(payload).encode(), handler="tasks.note")
+            answers.append(await send_one(Firing(job, 1, 0.0)))
+        figures = target.figures()
+        await target.close()
+        return (*answers, figures)
+
+    first, second, figures = asyncio.run(send())
+    kinds = {"dies": DeadLetter, "waits": Snooze, "is sent": type(None)}
+    assert isinstance(first, kinds[verdict]), first
+    assert second is None
+    assert figures == {}
+    assert client.llen("jobs") == (2 if verdict == "is sent" else 1)
+
+
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_one_try_makes_one_connection(kind):
     """
@@ -264,6 +326,31 @@ def test_an_id_of_their_own(client, redis_server, make, events):
 
         asyncio.run(send_twice())
         assert client.llen("rq:queue:jobs") == 4
+
+
+def test_a_job_that_depends_on_another(client, redis_server):
+    """
+    An RQ job that depends on another one waits for it in RQ, and a repeat of its message is not put there twice.
+    """
+    rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
+    import redis  # noqa: PLC0415 only where it is installed
+
+    with redis.Redis.from_url(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/1") as connection:
+        target = RqTarget(connection, queue="jobs")
+        queue = rq.Queue("jobs", connection=client)
+        first = queue.enqueue_call("tasks.note", job_id="first")
+        payload = {"args": [2], "options": {"depends_on": "first"}}
+        firing = Firing(Job("one", 1, 0, json.dumps(payload).encode(), handler="tasks.note"), 1, 0.0)
+
+        async def send_twice():
+            for _ in range(2):
+                assert await target.resolve("tasks.note").function(firing) is None
+            await target.close()
+
+        asyncio.run(send_twice())
+        assert queue.get_job_ids() == ["first"]
+        assert queue.deferred_job_registry.get_job_ids() == [firing.message_id]
+        assert [each.decode() for each in client.smembers(first.dependents_key)] == [firing.message_id]
 
 
 class TestDramatiq(LongOutage, TargetSuite):

@@ -99,11 +99,17 @@ def four(make):
         ("celery", {"queue": "slow", "expires": 60, "priority": 0, "headers": {"x": "1"}, "ignore_result": True}),
         ("celery", {"link": {"task": "t.other"}, "retry": False, "time_limit": 1.5, "task_id": "mine"}),
         ("celery", {"expires": "2030-01-01T00:00:00+00:00", "soft_time_limit": None}),
+        ("celery", {"link": [{"task": "t.a"}, {"task": "t.b"}], "chord": {"task": "t.c"}, "priority": 255}),
         ("rq", {"queue": "slow", "job_timeout": 77, "result_ttl": -1, "ttl": "1h", "at_front": True}),
         ("rq", {"meta": {"a": 1}, "retry": 3, "job_id": "mine", "depends_on": ["a", "b"]}),
         ("rq", {"retry": {"max": 3, "interval": [1, 2]}, "timeout": "10m", "unique": True}),
+        ("rq", {"timeout": -1, "result_ttl": "0", "failure_ttl": "-1", "ttl": "2D", "depends_on": "a", "unique": None}),
         ("dramatiq", {"queue_name": "slow", "max_retries": 0, "time_limit": 1000, "on_failure": "other"}),
         ("dramatiq", {"of_its_own": [1]}),
+        (
+            "dramatiq",
+            {"pipe_target": {"queue_name": "q", "actor_name": "a", "args": [], "kwargs": {}, "options": {}}},
+        ),
         ("taskiq", {"anything": 1, "f": 0.5, "b": True, "s": "x"}),
     ],
 )
@@ -125,15 +131,48 @@ def test_options(four, target, options):
         ("celery", {"queue": 5}, r"options\['queue'\] is 5: pass a text"),
         ("celery", {"headers": {"Tickwheel-Key": "x"}}, "headers.* is 'Tickwheel-Key': choose another name"),
         ("celery", {"headers": [1]}, "pass an object"),
+        ("celery", {"headers": {"id": "x"}}, "headers.* is 'id': choose another name: Celery sets this one"),
+        ("celery", {"headers": {"eta": "2030-01-01"}}, "choose another name: Celery sets this one"),
         ("celery", {"retry": "yes"}, "pass true or false"),
+        ("celery", {"Queue": "slow"}, "option is 'Queue': the options of Celery are "),
+        ("celery", {"content_type": "a/b"}, "option is 'content_type'"),
+        ("celery", {"stamps": {"a": 1}}, "option is 'stamps'"),
+        ("celery", {"expires": "tomorrow"}, "pass seconds, which count from the instant"),
+        ("celery", {"expires": -5}, "pass seconds, which count from the instant"),
+        ("celery", {"expires": 1e300}, "pass seconds, which count from the instant"),
+        ("celery", {"time_limit": 1e300}, "pass seconds, more than 0"),
+        ("celery", {"priority": 256}, "pass a whole number from 0 to 255"),
+        ("celery", {"delivery_mode": 0}, "pass a whole number from 1 to 2"),
+        ("celery", {"link": {"a": 1}}, "pass a signature"),
+        ("celery", {"chain": [{"task": "t.a"}, 1]}, "pass a signature"),
+        ("celery", {"chord": [{"task": "t.a"}]}, "pass a signature"),
         ("rq", {"bogus": 1}, "option is 'bogus': the options of RQ are "),
         ("rq", {"timeout": 1, "job_timeout": 1}, "it is the same as timeout: pass one"),
         ("rq", {"retry": "3"}, "pass how often"),
+        ("rq", {"retry": {"max": 0}}, "pass how often"),
+        ("rq", {"retry": {"max": 3, "interval": "x"}}, "pass how often"),
+        ("rq", {"retry": {"max": 3, "interval": [1, -1]}}, "pass how often"),
+        ("rq", {"timeout": "1x"}, "pass whole seconds, or text such as '1h', more than 0, or -1"),
+        ("rq", {"job_timeout": 0}, "more than 0, or -1"),
+        ("rq", {"timeout": -2}, "more than 0, or -1"),
+        ("rq", {"timeout": "h"}, "pass whole seconds"),
+        ("rq", {"ttl": -1}, "more than 0"),
+        ("rq", {"ttl": "\u0661h"}, "pass whole seconds"),
+        ("rq", {"result_ttl": 1.5}, "pass whole seconds"),
+        ("rq", {"failure_ttl": 10**12}, "pass whole seconds"),
+        ("rq", {"depends_on": [1]}, "pass the id of a job"),
+        ("rq", {"depends_on": []}, "pass the id of a job"),
+        ("rq", {"depends_on": "a", "unique": True}, "pass one of unique and depends_on"),
+        ("rq", {"job_id": "a b"}, "write it with letters, digits"),
         ("rq", {"meta": {"tickwheel-fire-id": 1}}, "choose another name"),
         ("dramatiq", {"bogus": 1}, "option is 'bogus': the options of Dramatiq are "),
         ("dramatiq", {"delay": 5000}, "leave it out, and set the job for that instant"),
         ("dramatiq", {"max_retries": -1}, "pass a whole number, 0 or more"),
         ("dramatiq", {"max_retries": True}, "pass a whole number, 0 or more"),
+        ("dramatiq", {"queue_name": "a b"}, "begin with a letter or _"),
+        ("dramatiq", {"queue_name": "1st"}, "begin with a letter or _"),
+        ("dramatiq", {"on_failure": {"a": 1}}, "pass a text"),
+        ("dramatiq", {"pipe_target": {"actor_name": "a"}}, "pass a message"),
         ("dramatiq", {"tickwheel": {}}, "choose another name"),
         ("taskiq", {"x": [1]}, "pass a text, a number"),
         ("taskiq", {"delay": 5}, "leave it out"),
@@ -279,6 +318,14 @@ class Connection:
     """
 
     connection_pool = None
+
+
+def test_a_queue_that_no_actor_may_declare():
+    """
+    A target of Dramatiq refuses the name of a queue that Dramatiq would refuse.
+    """
+    with pytest.raises(InvalidJobError, match="queue is 'slow jobs': begin with a letter or _"):
+        DramatiqTarget(Broker(), queue="slow jobs")
 
 
 @pytest.mark.parametrize("target", [CeleryTarget, RqTarget, DramatiqTarget, TaskiqTarget])
