@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from unittest.mock import ANY
 
 import pytest
@@ -130,6 +131,21 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     client.set_many(herd(kind))
     client.set_many(jobs)
     assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+    client.close()
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
+def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
+    """
+    A lane that is full of jobs for later runs one that is due now.
+    """
+    scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
+    scheduler.handler("crowd")(record)
+    scheduler.set_many([replace(request, delay=1_800.0) for request in herd()])
+    scheduler.start()
+    client = Scheduler(file_url) if is_other else scheduler
+    client.set_many([SetRequest(f"now/{n}", delay=0, handler="crowd", payload=n) for n in range(LANES)])
+    assert sorted(record.wait(LANES)) == list(range(LANES))
     client.close()
 
 

@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from unittest import mock
+from unittest.mock import ANY
 
 import pytest
 
@@ -262,6 +263,24 @@ def test_a_share_for_each_lane(due_at, shares):
         assert table.waiting_in(f"handler:h{number}") == share
         assert table.is_full(f"handler:h{number}", is_due=due_at == NOW)
     assert table.free == 100 - sum(shares) > 0
+    table.check()
+
+
+def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
+    """
+    A lane that later jobs fill still takes due ones: three quarters of the rest, and no more.
+    """
+    table = small_table(1_000)
+    later = lane("h", 1_000)
+    due = [replace(job, key=f"due/{job.key}") for job in lane("h", 300, NOW, start=2_000)]
+    assert len(table.stage(later, 7, is_news=False)[0]) == 750
+    assert table.is_full("handler:h", is_due=False)
+    assert not table.is_full("handler:h", is_due=True)
+    entries, refused = table.stage(due, 7, is_news=True)
+    assert ([entry.job for entry in entries], refused) == (due[:188], due[188:])
+    assert (table.waiting_in("handler:h"), table.due_in("handler:h")) == (938, 188)
+    table.drop([job.key for job in due[:20]])
+    assert table.stage(due[188:], 7, is_news=False) == ([ANY] * 20, due[208:])
     table.check()
 
 

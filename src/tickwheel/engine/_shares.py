@@ -77,8 +77,8 @@ class Shares:
         return 0 if free <= 0 else max(1, min(max(_PAGE // shards, _LEAST), free // 2 // shards))
 
     def page_of(self, lane: str, shards: int, *, is_due: bool) -> int:
-        count, free = self._staged.waiting_in(lane), self._staged.free
-        room = (3 * free - count) // 4
+        count = self._staged.due_in(lane) if is_due else self._staged.waiting_in(lane)
+        room = (3 * self._staged.free - count) // 4
         if is_due:
             room = min(room, self._staged.due_max - count)
         return 0 if self._staged.is_full(lane, is_due=is_due) else max(1, min(_PAGE, room) // shards)

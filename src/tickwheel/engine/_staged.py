@@ -24,9 +24,10 @@ Of two generations of one key, one is busy at a time: the next is not begun befo
 
 The table is shared as the buffer of a network switch is (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times what is free. So one lane may hold three quarters of the table, and whatever lanes hold, something is free
-for the next one. Of jobs that are due already a lane holds less: they wait for a place and not for their instant, so
-that more of them in memory would fire no earlier. A job that its lane has no room for is refused, whichever thread
-brings it; it stays in the store.
+for the next one. Jobs that are due when they are staged are counted apart, and a lane holds fewer of them: they wait
+for a place and not for their instant, so that more of them in memory would fire no earlier. So a lane that is full of
+later jobs has room for one that is due. A job that its lane has no room for is refused, whichever thread brings it; it
+stays in the store.
 
 Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller that
 got the answer that a job is cancelled knows that it will not start; the answer that it is too late means that it has.
@@ -83,11 +84,13 @@ class StagedJobs:
         self._now = now
         self.size = size
         self.due_max = max(size // 8, min(_DUE_LEAST, size // 2), 1)
-        """Maximum number of due jobs of one lane."""
+        """Maximum number of jobs of one lane that were due when they were staged."""
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
         """The number of waiting entries of each lane that has some. A named lane is not in it, but the lanes of its
         handlers are, because one may be registered while its jobs wait here."""
+        self._due_by_lane: dict[str, int] = {}
+        """The number of those of them that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._queued: dict[str, list[StagedJob]] = {}
@@ -98,6 +101,12 @@ class StagedJobs:
 
     def waiting_in(self, lane: str) -> int:
         return sum(self._by_lane.get(member, 0) for member in self.lanes.members(lane))
+
+    def due_in(self, lane: str) -> int:
+        """
+        Return the number of jobs of *lane* that were due when they were staged, and are not yet begun.
+        """
+        return sum(self._due_by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def by_lane(self) -> dict[str, int]:
         """
@@ -118,7 +127,7 @@ class StagedJobs:
         """
         Return whether *lane* has no room for another job, which *is_due* or comes later.
         """
-        return self._is_full(self.waiting_in(lane), is_due=is_due)
+        return self._is_full(self.due_in(lane) if is_due else self.waiting_in(lane), is_due=is_due)
 
     def jobs(self) -> list[Job]:
         """
@@ -149,8 +158,7 @@ class StagedJobs:
         refused: list[Job] = []
         waiting, busy, by_lane, named = self._waiting, self._busy, self._by_lane, self.lanes.named
         with self._lock:
-            is_tight = len(waiting) + len(jobs) > self.due_max
-            now_ms = self._now() if is_tight else 0.0
+            is_tight, now_ms = len(waiting) + len(jobs) > self.due_max, self._now()
             for job in jobs:
                 known = waiting.get(job.key)
                 if is_news:  # a retry has the same generation and is due later
@@ -161,14 +169,14 @@ class StagedJobs:
                 if known is not None:
                     del waiting[job.key]
                     self._drop(known)
-                lane = lane_of(job.target, job.handler)
-                count = by_lane.get(lane, 0)
-                all_of_lane = self.waiting_in(named[lane]) if lane in named else count
-                if is_tight and self._is_full(all_of_lane, is_due=job.due_at <= now_ms):
+                lane, is_due = lane_of(job.target, job.handler), job.due_at <= now_ms
+                if is_tight and self.is_full(named.get(lane, lane), is_due=is_due):
                     refused.append(job)
                     continue
-                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
-                by_lane[lane] = count + 1
+                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED, was_due=is_due)
+                by_lane[lane] = by_lane.get(lane, 0) + 1
+                if is_due:
+                    self._due_by_lane[lane] = self._due_by_lane.get(lane, 0) + 1
                 new.append(entry)
         return new, refused
 
@@ -222,7 +230,7 @@ class StagedJobs:
                     continue
                 entry.phase = _BEGINNING
                 del self._waiting[key]
-                self._leave_lane(entry.job)
+                self._leave_lane(entry)
                 self._busy[entry.job.generation] = entry
                 self._busy_keys.add(key)
                 begun.append(entry)
@@ -329,6 +337,8 @@ class StagedJobs:
         with self._lock:
             lanes = Counter(lane_of(entry.job.target, entry.job.handler) for entry in self._waiting.values())
             assert self._by_lane == lanes, (self._by_lane, lanes)
+            due = [entry.job for entry in self._waiting.values() if entry.was_due]
+            assert self._due_by_lane == Counter(lane_of(job.target, job.handler) for job in due), self._due_by_lane
             for key, entry in self._waiting.items():
                 assert entry.phase is Phase.STAGED, (key, entry.phase)
                 assert entry.job.key == key, (key, entry.job)
@@ -353,20 +363,20 @@ class StagedJobs:
         return freed
 
     def _drop(self, entry: StagedJob) -> None:
-        self._leave_lane(entry.job)
+        self._leave_lane(entry)
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
     def _is_full(self, count: int, *, is_due: bool) -> bool:
         return count >= 3 * (self.size - len(self._waiting)) or (is_due and count >= self.due_max)
 
-    def _leave_lane(self, job: Job) -> None:
-        lane = lane_of(job.target, job.handler)
-        left = self._by_lane[lane] - 1
-        if left:
-            self._by_lane[lane] = left
-        else:
-            del self._by_lane[lane]
+    def _leave_lane(self, entry: StagedJob) -> None:
+        lane = lane_of(entry.job.target, entry.job.handler)
+        for counts in (self._by_lane, self._due_by_lane) if entry.was_due else (self._by_lane,):
+            if counts[lane] > 1:
+                counts[lane] -= 1
+            else:
+                del counts[lane]
 
 
 def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:

@@ -95,6 +95,7 @@ class StagedJob:
         epoch: Of the lease under which it fires.
         fire_at: When to fire it: its instant, or later where its handler's rate is used up.
         phase: Where it is; changed by `StagedJobs` alone.
+        was_due: True if its instant had come when it was staged.
         is_booked: Whether the rate was asked.
         lane: Where it holds a place while it is begun.
         call: How to run it, from its instant on.
@@ -119,6 +120,7 @@ class StagedJob:
     epoch: int
     fire_at: int
     phase: Phase = Phase.FAR
+    was_due: bool = False
     is_booked: bool = False
     lane: Lane | None = None
     call: Call | None = None
