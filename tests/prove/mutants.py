@@ -401,6 +401,44 @@ def has_no_shares() -> Any:
     )
 
 
+def lends_nothing() -> Any:
+    """
+    An idle lane has to wait until another lane gives a place back.
+    """
+    return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_queue, _lanes, _armer)))
+
+
+def forgets_the_position_of_a_lane() -> Any:
+    """
+    A shard that is taken over is read, in a lane that is full here, from its position elsewhere.
+
+    The other ways to learn of its jobs are closed too: it is left out when overdue jobs are looked for, and is never
+    read from its beginning.
+    """
+    own = Stager.own
+
+    def careless(self: Any, leases: Any) -> None:
+        own(self, leases)
+        end = _stager._end(int(self._clock.now()) + self._horizon_ms)
+        for shard in self._shards.values():
+            for lane in self._shares.lanes:
+                shard.lanes.setdefault(lane, end)
+
+    return both(mock.patch.object(Stager, "own", careless), looks_past_a_lane())
+
+
+def looks_past_a_lane() -> Any:
+    """
+    A lane is read by its cursor alone; that does no harm while the cursor is right.
+    """
+    look = Lookout.look
+
+    def careless(self: Any, epochs: Any, crowded: Any = ()) -> None:
+        look(self, epochs, {*crowded, "handler:slow"})
+
+    return both(mock.patch.object(Lookout, "look", careless), mock.patch.object(_stager, "_SWEEP_S", 1e6))
+
+
 def keeps_what_is_leased() -> Any:
     """
     An owner that has lost a shard goes on holding what workers have leased from it.
@@ -417,6 +455,8 @@ RARE = {
     "takes_a_rate_for_a_step": 24,
     "ends_what_it_cannot_read": 30,
     "waits_for_a_statement_that_hangs": 26,
+    "lends_nothing": 19,
+    "forgets_the_position_of_a_lane": 18,
 }
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
@@ -458,10 +498,11 @@ SOON = {
     "takes_a_rate_for_a_step": 24,
     "ends_what_it_cannot_read": 30,
     "waits_for_a_statement_that_hangs": 26,
+    "lends_nothing": 19,
 }
 """By name, the seed of an hour in which the fault shows; of the others it is 0."""
 
-SLOWLY = {"knows_itself_by_host_and_pid": 0}
+SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
 """The same of two hours, for what an hour does not show."""
 
 ON_A_FILE = {
@@ -551,5 +592,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "waits_for_a_statement_that_hangs": (waits_for_a_statement_that_hangs, {"silent", "late", "lost"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),
     "has_no_shares": (has_no_shares, {"silent"}),
+    "lends_nothing": (lends_nothing, {"silent"}),
+    "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
 """By name, the fault and the kinds of violation of which it has to cause one."""

@@ -23,11 +23,13 @@ CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""
 PULLED = (8, 9)
 """The seeds of days on which workers pull, on a cluster and on a file."""
+FULL_LANES = (18, 19)
+"""The seeds of days on which lanes have more jobs than there is room for, on a cluster and on a file."""
 RATES, EQUIPMENT = 20, 30
 """The seeds of days on which clocks run at other rates and statements hang, and on which nodes lack equipment."""
 
 
-@pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, RATES, EQUIPMENT])
+@pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
 def test_a_day_without_violations(seed):
     """
     Some hours of a day with kills, pauses, cuts, bad lines and clock steps break nothing of the promise.
@@ -39,7 +41,7 @@ def test_a_day_without_violations(seed):
     assert (verdict.counts["extended"] > 50) is (seed in PULLED)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *PULLED, RATES, EQUIPMENT])
+@pytest.mark.parametrize("seed", [0, 1, *PULLED, FULL_LANES[1], RATES, EQUIPMENT])
 def test_an_hour_without_violations(seed):
     """
     The same of an hour, which shows most of the faults.

@@ -17,6 +17,7 @@ from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 __all__ = [
     "EQUIPPED",
     "FROM_AFAR",
+    "LIMITED",
     "LONG_EACH_S",
     "LOSS",
     "QUEUE",
@@ -29,6 +30,7 @@ __all__ = [
     "crowd",
     "equipped",
     "from_afar",
+    "full_lanes",
     "hangs",
     "needed_by",
     "overlaps",
@@ -55,8 +57,10 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
 ]
 QUEUE: Final = "scans"
 """The queue from which workers pull."""
-QUEUEING: Final = ("single", "hung", QUEUE)
-"""Handlers whose jobs wait for one another, or for a worker that comes by."""
+LIMITED: Final = ("single", "hung", "slow", "wide")
+"""Handlers whose jobs wait for one another: one that is due begins once none of its lane is under way."""
+QUEUEING: Final = (*LIMITED, QUEUE)
+"""Those, and jobs that wait for a worker that comes by."""
 LONG_EACH_S: Final = 600
 """How far apart the runs are due of which some last longer."""
 VERSIONED: Final = ("first", "second")
@@ -88,6 +92,8 @@ _SERVER_STEPS: Final = 0.5
 """How likely a step of the server's clock follows the death of a node, on the days that have such steps."""
 _BESIDE: Final = 10
 """How many jobs of another handler are due meanwhile."""
+_DEAD_S: Final = 200.0
+"""The time that a node is dead which was killed beside a crowd: more than its leases last."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
@@ -239,25 +245,65 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
 
     They are more than may be begun at once, and are soon cancelled. In a day of minutes there is no room for them.
     """
+    start = _calm_from(dice, length, others, broken)
+    return [] if start is None else _herd(start, "hung", HERD)
+
+
+def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break], *, nodes: int) -> list[Ask | Break]:
+    """
+    Return requests for lanes with more jobs than the *nodes* have room for, and for others beside them; drawn apart.
+
+    The jobs of one lane end slowly, and a node is killed while they wait: the next owners of its shards have other
+    jobs of the lane in memory, more than they have room for. Those of the other lane hang, and take all places.
+    """
+    dice = random.Random(seed)
+    found: list[Ask | Break] = []
+    start = _calm_from(dice, length, others, broken)
+    if start is not None:
+        found.append(Break(start + 5.0, "kill", _DEAD_S))
+        for number in range(HERD * nodes):
+            key = f"slow-{number}"
+            found.append(Ask(start, "set", key, _setter(key, [], 2.0, "slow", delay=1.0)))
+        found += _beside(start, int(_DEAD_S))
+    start = _calm_from(dice, length, [each for each in [*others, *found] if isinstance(each, Ask)], broken)
+    if start is not None:
+        found += _herd(start, "wide", HERD * nodes)
+    return found
+
+
+def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> float | None:
+    """
+    Return the beginning of some calm minutes, apart from the races and crowds of *others*, or None.
+    """
     if length < _HERD_S:
-        return []
-    busy = [each.at for each in others if each.key.startswith("race-")]
+        return None
+    busy = [each.at for each in others if each.key.startswith(("race-", "hung-", "slow-", "beside-"))]
     busy += [at for each in broken for at in (each.at, each.at + each.length)]
     for _ in range(100):
         start = dice.uniform(300.0, length * 0.9)
         if not any(start - 600.0 < at < start + 200.0 for at in busy):
-            break
-    else:
-        return []
+            return start
+    return None
+
+
+def _herd(start: float, handler: str, count: int) -> list[Ask]:
+    """
+    Return requests for *count* jobs that hang, and for others beside them.
+    """
     found: list[Ask] = []
-    for number in range(HERD):
-        key = f"hung-{number}"
-        found.append(Ask(start, "set", key, _setter(key, ["hang"], 0, "hung", delay=1.0)))
+    for number in range(count):
+        key = f"{handler}-{number}"
+        found.append(Ask(start, "set", key, _setter(key, ["hang"], 0, handler, delay=1.0)))
         found.append(Ask(start + 40.0, "cancel", key, _canceller(key)))
-    for number in range(_BESIDE):
-        key = f"beside-{number}"
-        found.append(Ask(start + 10.0 + number, "set", key, _setter(key, [], delay=1.0)))
-    return found
+    return [*found, *_beside(start + 10.0, _BESIDE)]
+
+
+def _beside(start: float, count: int) -> list[Ask]:
+    """
+    Return requests for *count* jobs that end at once, one a second.
+    """
+    keys = [f"beside-{number}" for number in range(count)]
+    return [Ask(start + at, "set", key, _setter(key, [], delay=1.0)) for at, key in enumerate(keys)]
 
 
 def versions(dice: random.Random, length: float, count: int) -> list[Ask]:

@@ -3,7 +3,8 @@ When an owner is healthy, from the events of a history: what the bar on silence 
 
 A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
 to renew its lease since. The bar holds from then on, whatever was missed before. For a job whose handler the owner
-lacks it holds from when a healthy node has the handler, and a shard to take the job up into.
+lacks it holds from when a healthy node has the handler, and a shard to take the job up into. Jobs of a lane that is
+limited may wait for one another: for them it holds while none of their lane is under way at their owner.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from simulation._day import LIMITED
 from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
 from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, Set, SetPause, Settle, scope_over
 
@@ -48,6 +50,9 @@ class Health:
         self._mended_at: defaultdict[str, int] = defaultdict(int)
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._running: dict[tuple[str, int], str] = {}
+        self._under_way: dict[tuple[str, int], tuple[str, str]] = {}
+        """By key and generation, the node and handler of each attempt that waits for others of its lane."""
+        self._idle_since: dict[tuple[str, str], int] = {}
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._paused: dict[str, int] = {}
@@ -60,6 +65,8 @@ class Health:
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
+        if before.handler in LIMITED:
+            free = max(free, self._lane_idle_since(before, shard, event.at))
         if event.at - max(start, free) > _SILENT_NS:
             yield "silent", f"{name} waited {(event.at - max(start, free)) / 1e9:.1f} s for a healthy owner"
         if not isinstance(event.write, Begin):
@@ -84,6 +91,15 @@ class Health:
             able = min((self._kept_since(each, at) for each in self._shards_of(job.handler)), default=at)
             since = able if job.lacks_handler else max(since, able)
         return max(since, self._free_since.get(job.key, 0), self.resumed(job))
+
+    def _lane_idle_since(self, job: Job, shard: int, at: int) -> int:
+        """
+        Return since when no job of the lane of *job* is under way at the owner of *shard*; *at* if one is.
+        """
+        lane = (self._owners.get(shard, ""), job.handler)
+        if any(each == lane for each in self._under_way.values()):
+            return at
+        return self._idle_since.get(lane, 0)
 
     def scoped(self, event: Scoped) -> None:
         """
@@ -199,7 +215,7 @@ class Health:
         if what == "kill" and not event.is_over:
             self._bereave(node, event.at)
         if what == "emptied":
-            for gone in (self._busy, self._promised, self._orphans, self._free_since):
+            for gone in (self._busy, self._under_way, self._promised, self._orphans, self._free_since):
                 gone.clear()
         for shard, owner in self._owners.items():
             if what in _EVERYWHERE or _node(owner) == node:
@@ -232,6 +248,9 @@ class Health:
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
             self._busy[write.job.key][write.job.generation] = event.machine
+            if write.job.handler in LIMITED:
+                self._leave_lane(write.job.key, write.job.generation, event.at)
+                self._under_way[write.job.key, write.job.generation] = (event.machine, write.job.handler)
             self._orphans.discard((write.job.key, write.job.generation))
         elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
             self._free(write.job.key, write.job.generation, event.at)
@@ -264,6 +283,12 @@ class Health:
         self._busy[key].pop(generation, None)
         self._running.pop((key, generation), None)
         self._free_since[key] = at
+        self._leave_lane(key, generation, at)
+
+    def _leave_lane(self, key: str, generation: int, at: int) -> None:
+        lane = self._under_way.pop((key, generation), None)
+        if lane is not None:
+            self._idle_since[lane] = at
 
     def _bereave(self, node: str, at: int) -> None:
         for key, busy in self._busy.items():

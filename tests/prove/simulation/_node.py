@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from simulation._day import LONG_EACH_S, QUEUE, needed_by
+from simulation._day import LIMITED, LONG_EACH_S, QUEUE, needed_by
 from simulation._equipment import EQUIPMENT, RULES, TARGET
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
@@ -43,7 +43,7 @@ _LACKING: Final = 0.3
 """The probability that a life lacks a piece of equipment."""
 _SLICE_S: Final = 5
 """How often a handler that lasts long looks whether it is to stop."""
-_EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long", QUEUE)
+_EVERYWHERE: Final = ("work", "impatient", *LIMITED, "long", QUEUE)
 _VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
@@ -331,6 +331,8 @@ class Node:
         scheduler.handler("impatient", timeout=20.0)(work)
         scheduler.handler("single", concurrency=1)(work)
         scheduler.handler("hung", timeout=60.0)(work)
+        scheduler.handler("slow", concurrency=4)(work)
+        scheduler.handler("wide", concurrency=2 * RUNNING_MAX, timeout=60.0)(work)
         scheduler.handler("long")(long)
         _register_as(scheduler, (self.version, *RULES), work)
 

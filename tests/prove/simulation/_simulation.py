@@ -26,6 +26,7 @@ from simulation._day import (
     crowd,
     equipped,
     from_afar,
+    full_lanes,
     hangs,
     overlaps,
     pauses,
@@ -67,6 +68,8 @@ _RATES: Final = (32, (20, 22, 24, 26))
 """On these days of 32, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
 """On these, nodes lack a target, a zone or a kind of rule."""
+_FULL_LANES: Final = (32, (18, 19))
+"""On these, lanes have far more jobs than there is room for, and on a cluster a node is killed meanwhile."""
 _HANGING: Final = 0.05
 """The part of the calls in bad weather that hang, on days that have these."""
 _LONGEST_S: Final = 120.0
@@ -143,6 +146,14 @@ class Plan:
         True if there are jobs that need equipment which some nodes lack.
         """
         each, which = _LACKS
+        return self.seed % each in which
+
+    @property
+    def has_full_lanes(self) -> bool:
+        """
+        True if lanes have more jobs than there is room for.
+        """
+        each, which = _FULL_LANES
         return self.seed % each in which
 
     @property
@@ -268,11 +279,12 @@ class _Day:
             *storms(self.dice, broken),
             *versions(self.dice, length, self.plan.asks // 6),
         ]
+        paused, hanging = pauses(self.dice, asked), hangs(self.dice, length, racing, broken)
         events: list[Ask | Break] = [
             *asked,
-            *pauses(self.dice, asked),
+            *paused,
             *racing,
-            *hangs(self.dice, length, racing, broken),
+            *hanging,
             *broken,
             *scopes(self.dice, length, self.plan.breaks // 2),
             *(from_afar(self.dice, length, _AFAR) if self.plan.is_cluster else ()),
@@ -282,6 +294,7 @@ class _Day:
             *([*pulls(self.plan.seed, broken), *steers(self.plan.seed, length)] if self.plan.has_workers else ()),
             *(equipped(self.plan.seed, length, self.plan.asks // 4) if self.plan.has_equipment else ()),
             *(server_steps(self.plan.seed, broken) if self.plan.steps_server else ()),
+            *(self._full_lanes(length, [*racing, *hanging], broken) if self.plan.has_full_lanes else ()),
         ]
         workers = (
             PullWorkers(self._around, self.nodes, random.Random(self.plan.seed)) if self.plan.has_workers else None
@@ -304,6 +317,10 @@ class _Day:
         running, _ = self._waiting()
         if running:
             self._note(f"after an orderly stop {running} jobs run", is_over=False)
+
+    def _full_lanes(self, length: float, others: list[Ask], broken: list[Break]) -> list[Ask | Break]:
+        owners = self.plan.nodes if self.plan.is_cluster else 1
+        return full_lanes(self.plan.seed, length, others, broken, nodes=owners)
 
     def end(self) -> None:
         """

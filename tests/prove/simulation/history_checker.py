@@ -31,7 +31,7 @@ from zlib import crc32
 
 from simulation._beside import Beside
 from simulation._callers import Callers
-from simulation._day import QUEUEING, VERSIONED
+from simulation._day import QUEUE, QUEUEING, VERSIONED
 from simulation._equipment import EQUIPMENT, RULES
 from simulation._health import Health
 from simulation._series import Series, is_to_be_gone_on_with, may_be_left_out
@@ -434,7 +434,7 @@ class _Checker:
             )
         if event.at - start > LATE_NS and before is not None and before.handler not in _SCARCE:
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
-        if before is not None and before.state == "pending" and before.handler not in QUEUEING:
+        if before is not None and before.state == "pending" and before.handler != QUEUE:
             for kind, what in self._health.judge(before, start, event, shard):
                 self._add(kind, event.at, what)
 
