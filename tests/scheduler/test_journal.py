@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from tickwheel.cli.app import cli
 from tickwheel.engine import _journal
-from tickwheel.jobs.model import HistoryRecord
-from tickwheel.scheduler import HistoryOptions, SchedulerOptions
+from tickwheel.jobs.model import Actor, HistoryRecord
+from tickwheel.jobs.verbs import ACTOR
+from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
 from tickwheel.stores import Abilities, MemoryStore, Node
 
 HANGS = """
@@ -127,6 +128,28 @@ def test_acts_and_bulk(file_url, make):
     result = CliRunner().invoke(cli, ["acts", "--since", "10m", "--store", file_url])
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 5)
     assert "they were set twice" in result.stdout.splitlines()[0]
+
+
+def test_a_bulk_act_in_parts(make):
+    """
+    A bulk act that goes on from cursors is one entry with the sums, and another caller's act does not replace it.
+    """
+    scheduler = make("memory://")
+    scheduler.handler("h")(print)
+    scheduler.set_many([SetRequest(f"a/{number}", every=60, handler="h") for number in range(5)])
+    start = scheduler.bulk("pause", "a/", dry_run=True).start
+    cursor = start
+    while cursor is not None:
+        cursor = scheduler.bulk("pause", "a/", limit=2, cursor=cursor, note="in parts").cursor
+    entries = [each for each in scheduler.acts(0) if each.outcome == "bulk"]
+    assert [(each.note, each.error) for each in entries] == [("pause: 5 changed, 0 refused; prefix='a/'", "in parts")]
+    token = ACTOR.set(Actor("another", is_always=True))
+    try:
+        scheduler.bulk("cancel", "a/", cursor=start)
+    finally:
+        ACTOR.reset(token)
+    notes = [(each.by, each.note.partition(";")[0]) for each in scheduler.acts(0) if each.outcome == "bulk"]
+    assert notes == [("another", "cancel: 5 changed, 0 refused"), (entries[0].by, "pause: 5 changed, 0 refused")]
 
 
 @pytest.mark.parametrize("limit", [0, 1001, "x"])

@@ -5,11 +5,17 @@ The figures of a node by minute: counts, cost and size.
 from __future__ import annotations
 
 import json
+import threading
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from tickwheel.cli.app import cli
+from tickwheel.engine._minutes import LaneCounts
+from tickwheel.engine._verdict import Ending
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.minutes import (
     BUCKETS,
     LANES_MAX,
@@ -158,6 +164,89 @@ def test_one_statement(scheduler, store, events):
         keeper.keep()
     keeper.keep()
     assert store.calls.count("keep_minutes") == 2
+
+
+def test_one_statement_on_sqlite(file_url, make, events):
+    """
+    The minute and its quarter are one statement for SQLite, too.
+    """
+    made = make(file_url)
+    made.handler("h")(print)
+    ended = events(made.start())
+    made.set("k", delay=0, handler="h")
+    ended.of(JobSucceeded)
+    store, statements = made._core.client.store, []
+    with store._open_connections().writing() as connection:
+        connection.set_trace_callback(statements.append)
+    made._core.owner.minutes.keep()
+    with store._open_connections().writing() as connection:
+        connection.set_trace_callback(None)
+    assert sum("tickwheel_minute" in each for each in statements) == 1
+    assert len(made.minutes(0)) == 1
+
+
+def test_twice_in_a_minute(scheduler, store, events):
+    """
+    A second call in the same minute adds to its rows and loses nothing.
+    """
+    ended = events(scheduler)
+    keeper = scheduler._core.owner.minutes
+    for count in (1, 2, 3):
+        scheduler.set(str(count), delay=0, handler="fine")
+        wait_for(ended, JobSucceeded, count)
+        at, keeper._at = keeper._at, 7 * QUARTER_MS
+        keeper.keep()
+    for span in (MINUTE_MS, QUARTER_MS):
+        (row,) = store.minutes(0, at, span)
+        assert (row.at, [each.fired for each in row.lanes]) == (7 * QUARTER_MS, [3])
+
+
+def test_an_outage_of_the_store(scheduler, store, events):
+    """
+    Rows that the store did not take are kept by the next call, each once.
+    """
+    ended = events(scheduler)
+    keeper = scheduler._core.owner.minutes
+    store.fail("keep_minutes", 2)
+    for number in range(3):
+        scheduler.set(str(number), delay=0, handler="fine")
+        wait_for(ended, JobSucceeded, number + 1)
+        keeper._at = number * MINUTE_MS
+        if number == 2:
+            keeper.keep()
+        else:
+            with pytest.raises(StoreError):
+                keeper.keep()
+    assert [(each.at, each.lanes[0].fired) for each in store.minutes(0, QUARTER_MS, MINUTE_MS)] == [
+        (0, 1),
+        (MINUTE_MS, 1),
+        (2 * MINUTE_MS, 1),
+    ]
+    assert [each.lanes[0].fired for each in store.minutes(0, QUARTER_MS, QUARTER_MS)] == [3]
+
+
+def test_many_addresses_of_a_receiver():
+    """
+    Attempts count for their lane, however many addresses a receiver has; beyond 1,000 lanes for the others.
+    """
+    counts = LaneCounts(threading.Lock(), lane_of)
+    for number in range(5_000):
+        counts.add([(attempt("webhook", f"https://example.com/{number}"), Ending.SUCCEEDED)])
+    (one,) = counts.take()
+    assert (one.lane, one.fired, sum(one.lateness)) == ("webhook:https://example.com", 5_000, 5_000)
+    for number in range(2_500):
+        counts.add([(attempt("handler", f"{number}"), Ending.SUCCEEDED)])
+    lanes = counts.take()
+    assert (len(lanes) <= 1_001, lanes[-1].lane, sum(each.fired for each in lanes)) == (True, OTHER_LANES, 2_500)
+    assert counts.take() == ()
+
+
+def attempt(target, handler):
+    """
+    Return an attempt that started at its due time.
+    """
+    job = SimpleNamespace(target=target, handler=handler, due_at=5)
+    return SimpleNamespace(job=job, fired_at=5.0, ready_at=5.0, ran_ms=1.0)
 
 
 def test_restart(file_url, make, events):

@@ -16,7 +16,7 @@ from tickwheel.service import Service, ServiceOptions, TokenFileError, Tokens
 from tickwheel.service.denials import Denials
 from tickwheel.service.tokens import Access, Token, digest_of
 
-WRITE, TEAM, READER, TRICK, OLD = (name * 10 for name in ("rite", "team", "read", "tric", "oldt"))
+WRITE, TEAM, READER, TRICK, OLD, PULL = (name * 10 for name in ("rite", "team", "read", "tric", "oldt", "pull"))
 NOW, FAR = ({"delay": delay, "target": "log"} for delay in (0, 3600))
 KEYS = ("team/1", "team/2", "team", "teal/1", "other", "a", "a:run")
 NARROWED = {"jobs_list", "schedules_list", "schedules_next", "incidents_list", "figures_get_firings"}
@@ -35,6 +35,7 @@ def guarded(tmp_path_factory, server):
         Token(Access.WRITE, digest_of(TEAM), "the team", "team/"),
         Token(Access.READ, digest_of(READER), "a reader", "team/"),
         Token(Access.WRITE, digest_of(TRICK), "", "a:run"),
+        Token(Access.READ, digest_of(PULL), "", "pull:"),
         Token(Access.WRITE, digest_of(OLD), "old", until=900_000_000.0),
     )
     (folder / "tokens").write_text("\n".join(token.line() for token in tokens))
@@ -182,6 +183,23 @@ def test_dead_letters(guarded, until):
     assert keys_of(ask(guarded, "/v1/jobs?contains=other").json["jobs"]) == []
     assert ask(guarded, "/v1/incidents?prefix=other").status == 403
     assert guarded.job("DELETE", "other/dead", headers=bearer(WRITE)).status == 200
+
+
+def test_acts_on_what_is_named_like_a_key(guarded):
+    """
+    The history of a key shows such a token no acts on a scope, nor others, of the same name; the log shows it nothing.
+    """
+    assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
+    assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
+    assert guarded.job("PUT", "pull:images", FAR, bearer(WRITE)).status == 201
+    outcomes = {
+        token: [each["outcome"] for each in ask(guarded, "/v1/jobs/pull:images:history", token=token).json["records"]]
+        for token in (WRITE, PULL)
+    }
+    assert outcomes == {WRITE: ["created", "resumed", "paused"], PULL: ["created"]}
+    for path in ("/v1/acts", "/v1/acts?since=0&limit=1", "/v1/minutes", "/v1/minutes?lanes=false"):
+        assert ask(guarded, path, token=PULL).status == 403, path
+        assert ask(guarded, path, token=WRITE).status == 200, path
 
 
 def test_batches(guarded):

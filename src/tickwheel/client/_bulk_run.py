@@ -8,6 +8,7 @@ a run that is repeated from any of its cursors changes no job twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tickwheel.client.pages import walked
 from tickwheel.host.promise import Reply
 from tickwheel.jobs import checks
-from tickwheel.jobs.bulk import BulkAnswer, BulkProgress, BulkRequest
+from tickwheel.jobs.bulk import BULK, BulkAnswer, BulkProgress, BulkRequest
 from tickwheel.jobs.model import (
     Actor,
     Answer,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["done_in_bulk"]
 
 _ONCE: Final = ("move", "spread", "run", "replay")
+_SUMS: Final = re.compile(r"\w+: (\d+) changed, (\d+) refused")
 _CHANGED: Final = {
     Outcome.CANCELLED,
     Outcome.STOPPING,
@@ -92,17 +94,23 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
     finally:
         actor = client.actor()
         if changed and actor is not None:
-            client.store.add_records([_record(name, request, answer, actor, client.now_ms())])
+            _note(client, name, request, answer, actor)
     return answer
 
 
-def _record(name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor, now: int) -> HistoryRecord:
+def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
+    """
+    Add the entry of a bulk act to the log; a run that goes on from a cursor adds to the sums of its last entry.
+    """
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
     chosen = ", ".join(f"{field}={value!r}" for field, value in given.items())
-    note = f"{request.verb}: {answer.changed} changed, {answer.refused} refused; {chosen}"
-    return HistoryRecord(
-        0, now, name, 0, 0, "bulk", actor.name, "", request.verb, now, note=note[:200], error=request.words[1] or None
-    )
+    changed, refused = answer.changed, answer.refused
+    for before in client.store.history(name, None, 1) if request.run else ():
+        if before.by == actor.name and (sums := _SUMS.match(before.note or "")):
+            changed, refused = changed + int(sums[1]), refused + int(sums[2])
+    now, note = client.now_ms(), f"{request.verb}: {changed} changed, {refused} refused; {chosen}"
+    record = HistoryRecord(0, now, name, 0, 0, BULK, actor.name, "", request.verb, now, note=note[:200])
+    client.store.add_records([record._replace(error=request.words[1] or None)])
 
 
 def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | None) -> Write:

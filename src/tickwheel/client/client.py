@@ -28,7 +28,7 @@ from tickwheel.host.withdrawal_requests import WithdrawalRequests
 from tickwheel.host.within import TransactionClient
 from tickwheel.host.writer import Writer
 from tickwheel.jobs import checks
-from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
+from tickwheel.jobs.bulk import BULK, BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import StoreError, UnsupportedError
@@ -376,10 +376,7 @@ class Client:
         now = self.clock.now_ms()
         last = now + QUARTER_MS if until is None else checks.at_ms(until, now, "until")
         found = self.store.acts(checks.at_ms(since, now, "since"), last, checks.check_count("limit", limit, PAGE_MAX))
-        first = {each.key: each.number for each in found if each.outcome == "node_died"}
-        return [
-            each for each in found if each.outcome != "node_died" or first[each.key] == each.number
-        ]  # others noticed it, too
+        return _once(found)
 
     def minutes(self, since: Instant, until: Instant | None) -> list[Minute]:
         self.refresh()
@@ -418,3 +415,13 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
     if repeat is None:
         return writes
     return [replace(write, once=repeat.mark(key_of(write))) for write in writes]
+
+
+def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
+    """
+    Keep of each death the first notice, and of each bulk act the last entry, which has the sums of its run.
+    """
+    deaths = {each.key: each for each in records if each.outcome == "node_died"}
+    bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}
+    kept = {(each.key, each.number) for each in (*deaths.values(), *bulks.values())}
+    return [each for each in records if each.outcome not in {"node_died", BULK} or (each.key, each.number) in kept]

@@ -19,12 +19,13 @@ from tickwheel.jobs.explanation import LaneState
 from tickwheel.jobs.minutes import (
     BUCKETS,
     MINUTE_MS,
-    OTHER_LANES,
     QUARTER_MS,
     LaneMinute,
     Minute,
     bucket_of,
+    busiest,
     merged,
+    merged_lanes,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["LaneCounts", "MinuteKeeper"]
 
 _NAMES_MAX: Final = 1_000
+"""Maximum number of targets and handlers that are counted apart: addresses of one receiver may be many more."""
+_UNKEPT_MAX: Final = 240
+"""Maximum number of rows that wait in memory while the store does not answer: of more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
@@ -40,11 +44,17 @@ _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 class LaneCounts:
     """
     The counts of the open minute by target and handler, under a *lock*. Callable from any thread.
+
+    Args:
+        lock: A lock that nothing else uses.
+        lane_of: Returns the lane of a target and handler.
     """
 
-    def __init__(self, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, lock: AbstractContextManager[object], lane_of: Callable[[str, str], str]) -> None:
         self._lock = lock
+        self._lane_of = lane_of
         self._counts: dict[tuple[str, str], list[Any]] = {}
+        self._folded: tuple[LaneMinute, ...] = ()
 
     def add(self, ended: Sequence[tuple[StagedJob, Ending]]) -> None:
         """
@@ -57,8 +67,9 @@ class LaneCounts:
                 name = job.target, job.handler
                 row = counts.get(name)
                 if row is None:
-                    name = name if len(counts) < _NAMES_MAX else ("", "")
-                    row = counts.setdefault(name, [0, 0, 0, 0.0, 0.0, 0.0, *(0,) * BUCKETS])
+                    if len(counts) >= _NAMES_MAX:
+                        self._fold()
+                    row = counts[name] = [0, 0, 0, 0.0, 0.0, 0.0, *(0,) * BUCKETS]
                 if fired_at := entry.fired_at:
                     late_ms = fired_at - job.due_at
                     row[_FIRED] += 1
@@ -72,15 +83,22 @@ class LaneCounts:
                     row[_FAILED] += ending is _RETRIED or bool(fired_at)
                     row[_DEAD] += ending is _DIED
 
-    def take(self, lane_of: Callable[[str, str], str]) -> list[LaneMinute]:
+    def take(self) -> tuple[LaneMinute, ...]:
         """
-        Return the counts since the last call.
+        Return the counts by lane since the last call.
         """
         with self._lock:
-            taken, self._counts = self._counts, {}
-        return [
+            self._fold()
+            taken, self._folded = self._folded, ()
+            return taken
+
+    def _fold(self) -> None:
+        """
+        Add the counts to those of their lanes; beyond the busiest lanes, to those of the others.
+        """
+        lanes = (
             LaneMinute(
-                lane_of(*name) if name[0] else OTHER_LANES,
+                self._lane_of(*name),
                 row[_FIRED],
                 row[_FAILED],
                 row[_DEAD],
@@ -90,8 +108,10 @@ class LaneCounts:
                 row[_LATE_MAX],
                 tuple(row[_FIRST:]),
             )
-            for name, row in taken.items()
-        ]
+            for name, row in self._counts.items()
+        )
+        self._folded = busiest(merged_lanes((*self._folded, *lanes)), _NAMES_MAX)
+        self._counts.clear()
 
 
 class MinuteKeeper:
@@ -101,7 +121,6 @@ class MinuteKeeper:
     Args:
         resources: The resources of all roles.
         counts: The counts of this node.
-        lane_of: Returns the lane of a target and handler.
         lanes: Returns the figures of the lanes whose jobs wait.
     """
 
@@ -109,7 +128,6 @@ class MinuteKeeper:
         self,
         resources: Resources,
         counts: LaneCounts,
-        lane_of: Callable[[str, str], str],
         lanes: Callable[[], Sequence[LaneState]],
     ) -> None:
         self._store = resources.store
@@ -121,12 +139,13 @@ class MinuteKeeper:
         self._runtime = resources.runtime
         self._starter = resources.starter("the keeper of minutes")
         self._counts = counts
-        self._lane_of = lane_of
         self._lanes = lanes
         self._is_stopped = False
         self._thread: threading.Thread | None = None
         self._at = self._now_ms() // MINUTE_MS * MINUTE_MS
         self._quarter = Minute(self._owner, self._at // QUARTER_MS * QUARTER_MS, QUARTER_MS)
+        self._minute = Minute(self._owner, self._at)
+        self._unkept: dict[tuple[int, int], Minute] = {}
         self._is_started = False
 
     def start(self) -> None:
@@ -173,25 +192,32 @@ class MinuteKeeper:
         """
         Keep the figures since the last call as those of the minute in which it was, if there are any.
 
+        A second call in the same minute adds to its row, as a clock that is set back a little makes one.
+
         Raises:
-            StoreError: If the store does not answer; the figures are then part of the quarter alone.
+            StoreError: If the store does not answer; up to 240 rows wait for the next call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
-        minute = self._closed(self._at)
-        quarter_at = self._at // QUARTER_MS * QUARTER_MS
-        if quarter_at != self._quarter.at:
-            self._quarter = Minute(self._owner, quarter_at, QUARTER_MS)
-        self._at = now
+        at, self._at = self._at, now
+        minute = self._closed(at)
         if minute.commits or minute.lanes:
-            self._quarter = merged((self._quarter, minute), quarter_at, QUARTER_MS, self._owner)
-            self._store.keep_minutes((minute, self._quarter))
+            self._minute = self._with(self._minute, minute, at, MINUTE_MS)
+            self._quarter = self._with(self._quarter, minute, at // QUARTER_MS * QUARTER_MS, QUARTER_MS)
+            self._unkept |= {(each.span_ms, each.at): each for each in (self._minute, self._quarter)}
+            for place in list(self._unkept)[:-_UNKEPT_MAX]:
+                del self._unkept[place]
+        if self._unkept:
+            self._store.keep_minutes(tuple(self._unkept.values()))
+            self._unkept.clear()
+
+    def _with(self, before: Minute, minute: Minute, at: int, span_ms: int) -> Minute:
+        return merged([before, minute] if before.at == at else [minute], at, span_ms, self._owner)
 
     def _closed(self, at: int) -> Minute:
         stats, before, times = self._writer.stats(), self._stats, self._writer.times
         slowest_ms = times.since(self._times)["max_ms"]
         self._stats, self._times = stats, times.snapshot()
-        counted = Minute(self._owner, at, lanes=tuple(self._counts.take(self._lane_of)))
-        lanes = {lane.lane: lane for lane in merged((counted,), at, MINUTE_MS).lanes}
+        lanes = {lane.lane: lane for lane in self._counts.take()}
         for state in self._lanes():
             if state.waiting:
                 lanes[state.lane] = replace(lanes.get(state.lane) or LaneMinute(state.lane), overdue=state.waiting)

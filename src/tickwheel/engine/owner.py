@@ -94,8 +94,8 @@ class Owner:
             leases=self.leases,
             stagers=self._stagers,
         )
-        figures.lanes = LaneCounts(resources.runtime.lock())
-        self.minutes = MinuteKeeper(resources, figures.lanes, registry.lanes.of, self._explainer.held_lanes)
+        figures.lanes = LaneCounts(resources.runtime.lock(), registry.lanes.of)
+        self.minutes = MinuteKeeper(resources, figures.lanes, self._explainer.held_lanes)
         self._journal = Journal(resources, self.leases)
         self.heartbeat = Heartbeat(
             resources,

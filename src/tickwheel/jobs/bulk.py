@@ -16,8 +16,10 @@ from tickwheel.jobs.requests import Filter, ListFields, flag, job_query
 from tickwheel.jobs.verbs import note_of
 from tickwheel.typing import Duration, Instant
 
-__all__ = ["BULK_VERBS", "BulkAnswer", "BulkFields", "BulkProgress", "BulkRequest", "bulk_request"]
+__all__ = ["BULK", "BULK_VERBS", "BulkAnswer", "BulkFields", "BulkProgress", "BulkRequest", "bulk_request"]
 
+BULK: Final = "bulk"
+"""The outcome of the record of a bulk act in the log."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
 _STATES: Final = {
     "cancel": (State.PENDING, State.RUNNING, State.DEAD),

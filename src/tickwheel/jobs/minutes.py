@@ -22,8 +22,10 @@ __all__ = [
     "LaneMinute",
     "Minute",
     "bucket_of",
+    "busiest",
     "kept_from",
     "merged",
+    "merged_lanes",
     "of_text",
     "quantile",
     "to_text",
@@ -104,7 +106,7 @@ def to_text(minute: Minute) -> str:
     head = [minute.commits, round(minute.commit_ms, 1), round(minute.commit_max_ms, 1)]
     named = LANES_MAX
     while True:
-        lanes = [_to_list(lane) for lane in _named(minute.lanes, named)]
+        lanes = [_to_list(lane) for lane in busiest(minute.lanes, named)]
         text = json.dumps([*head, lanes], separators=(",", ":"))
         if len(text) <= _BYTES_MAX or not named:
             return text
@@ -149,18 +151,27 @@ def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") ->
     """
     Return the sum of *minutes* as one of that start and length.
     """
-    commits, commit_ms, commit_max_ms, found = 0, 0.0, 0.0, dict[str, LaneMinute]()
+    commits, commit_ms, commit_max_ms, found = 0, 0.0, 0.0, list[LaneMinute]()
     for minute in minutes:
         commits += minute.commits
         commit_ms += minute.commit_ms
         commit_max_ms = max(commit_max_ms, minute.commit_max_ms)
-        for lane in minute.lanes:
-            known = found.get(lane.lane)
-            found[lane.lane] = lane if known is None else _sum(lane.lane, (known, lane), lane.overdue)
-    return Minute(owner, at, span_ms, commits, commit_ms, commit_max_ms, _named(found.values(), len(found)))
+        found += minute.lanes
+    return Minute(owner, at, span_ms, commits, commit_ms, commit_max_ms, merged_lanes(found))
 
 
-def _named(lanes: Iterable[LaneMinute], number: int) -> tuple[LaneMinute, ...]:
+def merged_lanes(lanes: Iterable[LaneMinute]) -> tuple[LaneMinute, ...]:
+    """
+    Return one sum for each lane, the busiest first; its number of overdue jobs is that of its last part.
+    """
+    found: dict[str, list[LaneMinute]] = {}
+    for lane in lanes:
+        found.setdefault(lane.lane, []).append(lane)
+    sums = [each[0] if len(each) == 1 else _sum(name, each, each[-1].overdue) for name, each in found.items()]
+    return busiest(sums, len(sums))
+
+
+def busiest(lanes: Iterable[LaneMinute], number: int) -> tuple[LaneMinute, ...]:
     """
     Return the *number* busiest of *lanes*, and the sum of the others.
     """

@@ -20,7 +20,7 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, narrowed
+from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, is_bounded, narrowed
 from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decoded
@@ -191,6 +191,8 @@ class Jobs:
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
+        if is_bounded(call):  # a scope, a node or a bulk act may have the name of a key: its records are not about jobs
+            records = [each for each in records if each.generation]
         return document_reply(HistoryDocument([record_document(each) for each in records]))
 
     @heeds_prefix

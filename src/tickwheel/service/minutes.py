@@ -4,7 +4,9 @@ The figures of all nodes by minute.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -95,7 +97,12 @@ class Minutes:
         until = to_instant("until", fields["until"]) if "until" in fields else None
         has_lanes = to_flag("lanes", fields.get("lanes", "true"))
         found = await self._scheduler.minutes(since, until)
-        return document_reply(MinutesDocument([*EDGES_MS], [_minute(each, has_lanes=has_lanes) for each in found]))
+        shown = await asyncio.to_thread(_minutes, found, has_lanes=has_lanes)  # of many nodes there may be thousands
+        return document_reply(MinutesDocument([*EDGES_MS], shown))
+
+
+def _minutes(found: Sequence[Minute], *, has_lanes: bool) -> list[MinuteDocument]:
+    return [_minute(each, has_lanes=has_lanes) for each in found]
 
 
 def _minute(minute: Minute, *, has_lanes: bool) -> MinuteDocument:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import HistoryRecord
 from tickwheel.stores.sqlite._connections import Connections
-from tickwheel.stores.sqlite._queries import SQL, inserts
+from tickwheel.stores.sqlite._queries import SQL, insert_rows
 
 __all__ = ["acts", "add_records", "forget_minutes", "history", "keep_minutes", "minutes", "prune"]
 
@@ -33,8 +33,7 @@ def acts(connection: sqlite3.Connection, since: int, until: int, limit: int) -> 
 
 def keep_minutes(connection: sqlite3.Connection, kept: Sequence[Minute]) -> None:
     values = [value for each in kept for value in (each.span_ms, each.at, each.owner, to_text(each))]
-    for statement, part, _ in inserts("keep_minute", values):
-        connection.execute(statement, part)
+    connection.execute(insert_rows("keep_minute", len(kept)), values)
 
 
 def minutes(connection: sqlite3.Connection, since: int, until: int, span_ms: int) -> list[Minute]:

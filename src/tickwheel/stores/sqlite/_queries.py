@@ -17,6 +17,7 @@ __all__ = [
     "behind",
     "by_keys",
     "for_keys",
+    "insert_rows",
     "inserts",
     "jobs_by_key",
     "paging",
@@ -56,7 +57,7 @@ def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[An
     start, rows = 0, len(values) // width
     for size in ROWS_AT_ONCE:
         while rows >= size:
-            yield _insert_rows(name, size), values[start : start + size * width], size
+            yield insert_rows(name, size), values[start : start + size * width], size
             start, rows = start + size * width, rows - size
 
 
@@ -77,7 +78,10 @@ def for_keys(name: str, size: int) -> str:
 
 
 @cache
-def _insert_rows(name: str, size: int) -> str:
+def insert_rows(name: str, size: int) -> str:
+    """
+    Return the insert *name* for *size* rows.
+    """
     head, _, row = SQL[name].rpartition("VALUES")
     return f"{head}VALUES{','.join([row] * size)}"
 
