@@ -54,7 +54,7 @@ def node():
         options=SimpleNamespace(workers=4),
     )
     leases = SimpleNamespace(pause_s=lambda: 0.5, is_renewing=False)
-    reported = {"lanes": list, "handlers": lambda: ["b", "a"], "on_renewed": list}
+    reported = {"lanes": dict, "handlers": lambda: ["b", "a"], "on_renewed": list}
     heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, list, leases, **reported)
     return SimpleNamespace(heartbeat=heartbeat, now_s=now_s, store=store, figures=figures)
 

@@ -60,9 +60,9 @@ def test_the_page(server):
     The page and its files are compressed, an unchanged one is answered with 304, and all modules load at once.
     """
     page = server.ask("GET", "/", headers={"accept-encoding": "gzip"})
-    text = gzip.decompress(page.body).decode()
     modules = {path.name for path in STATIC.glob("*.js")}
-    assert set(re.findall(r'(?:modulepreload" href|module" src)="[./]*static/([a-z]+\.js)"', text)) == modules
+    assert set(re.findall(r"<static/([a-z]+\.js)>;rel=modulepreload", page.headers["link"])) == modules
+    assert len(page.headers["link"]) < 2_500  # proxies take headers of 4 kB
     sent = 0
     for name in (*modules, "page.css"):
         answer = server.ask("GET", f"/static/{name}", headers={"accept-encoding": "gzip"})

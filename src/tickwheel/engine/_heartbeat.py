@@ -38,7 +38,7 @@ class Heartbeat:
         progress: Returns how far that has come.
         leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
             the hooks, which may take as long as they like here.
-        lanes: Returns the lanes whose jobs wait.
+        lanes: Returns the figures of its lanes, pull queues and receivers.
         handlers: Returns the names of its handlers.
         on_renewed: Called in the heartbeat's thread after a renewal.
     """
@@ -51,7 +51,7 @@ class Heartbeat:
         progress: Callable[[], list[dict[str, Any]]],
         leases: Leases,
         *,
-        lanes: Callable[[], list[dict[str, Any]]],
+        lanes: Callable[[], dict[str, Any]],
         handlers: Callable[[], Sequence[str]],
         on_renewed: Callable[[], object],
     ) -> None:
@@ -134,7 +134,7 @@ class Heartbeat:
             "handlers": sorted(self._handlers())[:_HANDLERS_MAX],
             **self._sizes(),
             "progress": self._progress(),
-            "lanes": self._lanes(),
+            **self._lanes(),
             "recent": self._recent(),
             "service": self._figures.service,
             "lately": {

@@ -52,6 +52,7 @@ _LOOK_S: Final = 0.1
 """A stop looks at least that often whether all is settled; it is not notified of refused begins."""
 _DOUBT_S: Final = 0.1
 """After which a firing that met an untrusted lease is looked at again."""
+_REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
 """Of how many that run the progress is reported: their keys and notes are anybody's, and go with every heartbeat."""
 
@@ -103,7 +104,7 @@ class Owner:
             self.sizes,
             self.progress,
             self.leases,
-            lanes=self._held_lanes,
+            lanes=self._lanes_report,
             handlers=registry.handlers.names,
             on_renewed=self._journal.look,
         )
@@ -238,8 +239,18 @@ class Owner:
         """
         return self._explainer.explain(job)
 
-    def _held_lanes(self) -> list[dict[str, Any]]:
-        return [asdict(state) for state in self._explainer.held_lanes()]
+    def _lanes_report(self) -> dict[str, Any]:
+        receivers = [
+            {"target": target, "receiver": receiver, "state": each["state"], "reason": each["reason"][:_REASON_MAX]}
+            for target, figures in self._registry.figures().items()
+            for receiver, each in figures.items()
+            if isinstance(each, dict) and each.keys() >= {"state", "reason"}
+        ]
+        return {
+            "lanes": [asdict(state) for state in self._explainer.lanes()],
+            "queues": dict(islice(self._registry.pulls.figures().items(), _NOTED_MAX)),
+            "receivers": receivers[:_NOTED_MAX],
+        }
 
     def running(self) -> list[StagedJob]:
         return self.staged.take(Phase.RUNNING)

@@ -126,7 +126,7 @@ class _Question:
         """
         figures: Any = next((node.figures for node in self._client.nodes() if node.owner == self._node), None)
         for held in (figures or {}).get("lanes", ()):
-            if held["lane"] == self._lane:
+            if held["lane"] == self._lane and held["reason"] is not None:
                 state = LaneState(**{**held, "reason": WaitReason(held["reason"])})
                 text = f"{self._node} reports {state.waiting} waiting and {state.running} running jobs of its lane"
                 return self._because(WaitReason(held["reason"]), text, state=state)

@@ -29,6 +29,7 @@ from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.incidents import Incidents
 from tickwheel.service.intake import incoming_trace, without_conditions, without_query
 from tickwheel.service.jobs import PREFIX, Jobs
+from tickwheel.service.lanes import Lanes
 from tickwheel.service.live import Live
 from tickwheel.service.manifests import PREFIX as MANIFESTS
 from tickwheel.service.manifests import Manifests
@@ -95,6 +96,7 @@ class Service:
             figures=figures,
             live=self._live,
             fleet=Fleet(scheduler, figures),
+            lanes=Lanes(scheduler, figures),
             debug=self._debug,
             denials=denials,
         )

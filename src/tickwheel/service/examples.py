@@ -12,6 +12,7 @@ from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.incidents import IncidentsDocument
 from tickwheel.service.jobs import HistoryDocument
+from tickwheel.service.lanes import LanesDocument
 from tickwheel.service.manifests import ManifestDocument
 from tickwheel.service.minutes import MinutesDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
@@ -96,6 +97,27 @@ _MINUTE: Final[dict[str, Any]] = {
     "commit_max_ms": 7.2,
     "total": {**_LANE_MINUTE, "lane": ""},
     "lanes": [_LANE_MINUTE],
+}
+_LANE_ROW: Final[dict[str, Any]] = {
+    "lane": "pull:images",
+    "waiting": 12,
+    "is_full": False,
+    "running": 0,
+    "limit": None,
+    "oldest_due_at": "2030-01-01T09:00:00Z",
+    "fired": 340,
+    "failed": 2,
+    "p50_ms": 8.0,
+    "p99_ms": 64.0,
+    "workers": 0,
+    "nodes": None,
+    "receiver": None,
+    "reason": "no_worker",
+    "text": "no worker pulls images",
+    "is_stuck": True,
+    "scope": "pull:images",
+    "pause": None,
+    "is_drained": False,
 }
 _PAUSED: Final[dict[str, Any]] = {
     "at": _SET_AT,
@@ -297,6 +319,7 @@ ANSWERS: Final[dict[Any, Any]] = {
         "is_all": True,
     },
     ActsDocument: {"acts": [_ACT]},
+    LanesDocument: {"now": _SET_AT, "span_s": 900, "lanes": [_LANE_ROW]},
     MinutesDocument: {"edges_ms": [4 << step for step in range(11)], "minutes": [_MINUTE]},
     ScopesDocument: {"pauses": [_PAUSED]},
     ResumedDocument: {"was_paused": True},

@@ -42,6 +42,8 @@ PAGE_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
+_PRELOADS: Final = ",".join(f"<static/{path.name}>;rel=modulepreload" for path in sorted(STATIC.glob("*.js")))
+"""All modules are loaded at once, and not each when another one asks for it."""
 
 
 class Files(StaticFiles):
@@ -69,7 +71,7 @@ def compressed(files: ASGIApp) -> ASGIApp:
 
 
 async def page(_call: Request) -> ASGIApp:
-    return compressed(FileResponse(STATIC / "index.html", headers=PAGE_HEADERS))
+    return compressed(FileResponse(STATIC / "index.html", headers={**PAGE_HEADERS, "link": _PRELOADS}))
 
 
 async def problem_page(call: Request) -> Reply:

@@ -21,6 +21,7 @@ from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
 from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, HistoryDocument, Jobs
+from tickwheel.service.lanes import Lanes, LanesDocument
 from tickwheel.service.live import Live
 from tickwheel.service.manifests import ManifestDocument, Manifests
 from tickwheel.service.minutes import MINUTE_FIELDS, Minutes, MinutesDocument
@@ -114,6 +115,7 @@ def operations(
     pulls: Pulls,
     figures: Figures,
     fleet: Fleet,
+    lanes: Lanes,
     live: Live,
     debug: Debug,
     denials: Denials,
@@ -172,6 +174,7 @@ def operations(
         Operation("POST", f"{pull}:release", pulls.release, EndedDocument, _WORK, bodies.ReleaseBody, kept_by="node"),
         Operation("POST", f"{pull}:extend", pulls.extend, ExtendedDocument, _WORK, bodies.ExtendBody, kept_by="node"),
         Operation("GET", "/v1/fleet", fleet.get, FleetDocument, _ASK),
+        Operation("GET", "/v1/lanes", lanes.list, LanesDocument, _ASK),
         Operation("GET", "/v1/shards", figures.get_shards, documents.ShardsDocument, _ASK),
         Operation("GET", "/v1/wheel", figures.get_wheel, documents.WheelDocument, _ASK),
         Operation("GET", "/v1/due", figures.get_due, documents.CountsDocument, _ASK, query=DUE_FIELDS),

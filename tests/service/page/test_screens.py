@@ -39,6 +39,7 @@ VIEWS: dict[str, tuple[str, str, str | None]] = {
     "overview": ("", "#jobs .row", None),
     "dead": ("#dead", "#letters .letter", None),
     "schedules": ("#schedules", "#schedules .schedule", None),
+    "lanes": ("#lanes", "#lane-table tbody tr", None),
     "fleet": ("#fleet", "#lanes .lane", None),
     "wheel": ("#wheel", "#levels tbody tr", None),
     "job": ("", "#detail dl", "retrying/0001"),
@@ -73,6 +74,8 @@ def demo(start_module, tmp_path_factory) -> Any:
     items = [{"do": "set", "handler": "mail", "payload": {"to": "user@example.com"}} | job for job in jobs]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items})
     assert [result for result in answer.json["results"] if result["status"] >= 300] == []
+    jobs = [{"key": f"photo/{n}", "delay": 0, "target": "pull", "handler": "photos"} for n in range(12)]
+    server.ask("POST", "/v1/jobs:batch", {"items": [{"do": "set"} | job for job in jobs]})
     with server.live() as live:
         while live.event()[1].get("dead", 0) < 9:
             pass

@@ -3,15 +3,17 @@
 import { call } from "./api.js";
 import { Bulk } from "./bulk.js";
 import { byId, el } from "./dom.js";
+import { stuckOf } from "./lanes.js";
 import { isBounded, outside, within } from "./reach.js";
 import { syncCalmly } from "./steady.js";
 import { refreshed } from "./toasts.js";
-import { localTime, moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
+import { localTime, moment, now_ms, plural, printable, recurrence, span, until, where } from "./words.js";
 
 const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
 const FIRST = PHONE.matches ? 6 : 50,
   PAGE = 50;
 const ASKED_MAX = 1000; // by the service, at once
+const HELD_MAX = 5; // due jobs that nothing takes are listed, if they are so few
 const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
 const PARTS = ["contains", "handler", "target", "error", "payload", "field"]; // named as in the API
@@ -139,7 +141,26 @@ export class Jobs {
       found.push(...page.jobs);
       cursor = page.cursor;
     } while (cursor && found.length < this.limit && performance.now() - begun < this.budget);
+    const held = this.isByDue() && !this.query.part ? found.filter(stuckOf) : [];
+    if (held.length > HELD_MAX) {
+      fields.set("due_from", now_ms() / 1000);
+      const { jobs } = await call("GET", `/v1/jobs?${fields}`);
+      if (asked !== this.asked) return;
+      found.splice(0, Infinity, ...found.filter((job) => !stuckOf(job) && Date.parse(job.due_at) < now_ms()), ...jobs);
+    }
+    this.showHeld(held);
     this.fill({ jobs: found.slice(0, this.limit), cursor });
+  }
+
+  // What nothing takes does not fill the list.
+  showHeld(held) {
+    byId("held").hidden = held.length <= HELD_MAX;
+    const reasons = [...new Map(held.map((job) => [stuckOf(job)?.text, stuckOf(job)])).values()].filter(Boolean);
+    byId("held").replaceChildren(
+      "Not listed: ",
+      ...reasons.map(({ text, waiting }) => `${plural(waiting, "due job")}, as ${printable(text)}; `),
+      el("a", { href: "#lanes" }, "see queues"),
+    );
   }
 
   fill({ jobs, cursor }) {
@@ -218,7 +239,9 @@ function update(node, job) {
     paused: job.pause ? "yes" : "",
     lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "",
   });
-  node.querySelector(".where").textContent = where(job);
+  const held = stuckOf(job);
+  node.querySelector(".where").textContent = held ? printable(held.text) : where(job);
+  node.classList.toggle("stuck", Boolean(held));
   node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
   at.title = job.recurrence ? recurrence(job.recurrence) : "";

@@ -3,7 +3,7 @@
 
 import { byId } from "./dom.js";
 
-const VIEWS = { o: "overview", d: "dead", s: "schedules", f: "fleet", w: "wheel" };
+const VIEWS = { o: "overview", d: "dead", s: "schedules", q: "lanes", f: "fleet", w: "wheel" };
 const SEARCHES = { overview: "search", dead: "incidents-search", schedules: "schedules-search" };
 const PAUSE_MS = 1500; // between "g" and its letter
 const OFF = "tickwheel.keys-off";

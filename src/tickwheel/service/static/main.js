@@ -10,6 +10,7 @@ import { showFleet, tick } from "./fleet.js";
 import { Firings } from "./firings.js";
 import { Incidents } from "./incidents.js";
 import { Jobs } from "./jobs.js";
+import { readLanes, showLanes } from "./lanes.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { Near } from "./near.js";
@@ -44,6 +45,7 @@ const refresh = {
   overview: () => Promise.all([jobs.refresh(), forecast()]),
   dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
   schedules: () => sometimes(schedules),
+  lanes: () => showLanes().catch(() => null),
   fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
   wheel: () => near.refresh().catch(() => null), // the stream shows when the service is unreachable
 };
@@ -93,10 +95,8 @@ const forecast = throttle(async () => {
 }, FORECAST_MS);
 
 const showOthers = () =>
-  firingsOfOthers().then(
-    (others) => river.takeOthers(others),
-    () => null,
-  );
+  isBounded() ||
+  Promise.all([firingsOfOthers().then((others) => river.takeOthers(others)), readLanes()]).catch(() => null);
 
 follow(
   (name, data) => {
@@ -156,14 +156,14 @@ setInterval(
     document.hidden ||
     !stats ||
     (views.current === "overview" && forecast()) ||
-    (views.current === "wheel" && refresh.wheel()),
+    (["lanes", "wheel"].includes(views.current) && refresh[views.current]()),
   FORECAST_MS,
 );
 setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS);
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
-followPauseForm(byId("pause-scope").querySelector("form"));
+followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes());
 listen(() => views.current);
 
 // Nothing is asked for before the stream has shown what the token reaches, or that it does not come. If it comes after all,
@@ -181,7 +181,7 @@ function begin() {
       ]),
       ...(isBounded()
         ? []
-        : [["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))]]),
+        : [["Pause for maintenance", () => ((location.hash = "#lanes"), (byId("pause-scope").open = true))]]),
       ["Recent acts", showActs],
       ["Keys", () => byId("keys").showModal()],
     ],

@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 import { printable } from "./words.js";
 
-const ALL = ["fleet", "wheel"]; // views of all jobs
+const ALL = ["lanes", "fleet", "wheel"]; // views of all jobs
 
 let prefix = ""; // of every key, if the token has none
 

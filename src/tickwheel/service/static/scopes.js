@@ -10,12 +10,13 @@ export function showScopes(parent, scopes) {
   sync(parent, scopes, ({ scope }) => scope, make, update);
 }
 
-export function followPauseForm(form) {
+// `onDone` is called once something is paused.
+export function followPauseForm(form, onDone) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const { scope, note } = Object.fromEntries(new FormData(form));
     const pause = () => call("POST", "/v1/scopes:pause", { body: { scope, note } });
-    if (await attempt(pause)) form.reset(), toast(`Paused ${named(scope)}: resume it above`);
+    if (await attempt(pause)) form.reset(), toast(`Paused ${named(scope)}: resume it above`), onDone();
   });
 }
 

@@ -10,6 +10,7 @@ export const TITLES = {
   overview: "Overview",
   dead: "Dead letters",
   schedules: "Schedules",
+  lanes: "Handlers and queues",
   fleet: "Fleet",
   wheel: "Wheel",
 };

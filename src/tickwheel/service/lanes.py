@@ -1,0 +1,275 @@
+"""
+The lanes of all nodes: handlers, pull queues and receivers, each with its load, lateness and state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Struct
+
+from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.minutes import MINUTE_MS, LaneMinute, Minute, merged, quantile
+from tickwheel.jobs.model import Pause
+from tickwheel.jobs.pause import scope_over
+from tickwheel.scheduler import AsyncScheduler, Node, WaitReason
+from tickwheel.service.documents import Moment, PauseDocument, instant, pause_document
+from tickwheel.service.figures import Figures
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.replies import document_reply
+
+__all__ = ["Lanes", "LanesDocument", "rows_of"]
+
+_SPAN_S: Final = 15 * 60
+_FRESH_S: Final = 5.0
+_ROWS_MAX: Final = 500
+_NAMED: Final = ("handler", "pull")
+"""Targets of which each handler can be paused; of the others, all jobs together."""
+_WORST: Final = ("open", "half-open", "full", "closed")
+_STUCK: Final = {WaitReason.NO_WORKER, WaitReason.NO_HANDLER}
+_WORDS: Final = {
+    WaitReason.RATE: "the rate of its handler is used up",
+    WaitReason.CONCURRENCY: "as many attempts run as its handler allows",
+    WaitReason.BUSY: "no thread is free for it",
+    WaitReason.NO_ROOM: "its node has no room in memory for more jobs",
+    WaitReason.PAUSED: "it is paused",
+}
+
+
+class ReceiverDocument(Struct, frozen=True):
+    """
+    The state of a receiver on the node that had most trouble with it, and the reason.
+
+    "open": it failed several times in a row and gets nothing for a while; "half-open": one attempt tests it; "full":
+    it refuses more than some messages a second; "closed": it works.
+    """
+
+    state: str
+    reason: str
+
+
+class LaneRowDocument(Struct, frozen=True):
+    """
+    One lane of all nodes: the jobs of a handler, a pull queue or a receiver.
+
+    `waiting` due jobs are held back, the first of them due at `oldest_due_at`; if `is_full`, more wait in the store.
+    `running` attempts are under way, of `limit` that its handler allows on all nodes (null: no limit of its own). The
+    figures of firings are null until a minute of it is known. `workers` is the number of workers that ask for jobs of a
+    queue, `nodes` the number of nodes that have a handler. `reason` and `text` say why its jobs wait; if `is_stuck`,
+    nothing takes them. `scope` is the scope to pause; a paused lane without a running attempt `is_drained`.
+    """
+
+    lane: str
+    waiting: int
+    is_full: bool
+    running: int
+    limit: int | None
+    oldest_due_at: Moment | None
+    fired: int | None
+    failed: int | None
+    p50_ms: float | None
+    p99_ms: float | None
+    workers: int | None
+    nodes: int | None
+    receiver: ReceiverDocument | None
+    reason: str | None
+    text: str | None
+    is_stuck: bool
+    scope: str | None
+    pause: PauseDocument | None
+    is_drained: bool
+
+
+class LanesDocument(Struct, frozen=True):
+    """
+    The lanes of all nodes, those first whose jobs wait and nothing takes, then the longest waiting ones.
+
+    Figures of firings are of the last `span_s` seconds, in whole minutes.
+    """
+
+    now: Moment
+    span_s: int
+    lanes: list[LaneRowDocument]
+
+
+@dataclass(slots=True)
+class _Lane:
+    waiting: int = 0
+    is_full: bool = False
+    running: int = 0
+    limits: list[int | None] = field(default_factory=list)
+    due: list[int] = field(default_factory=list)
+    reasons: list[WaitReason] = field(default_factory=list)
+    workers: int = 0
+    nodes: int = 0
+    receivers: list[tuple[str, str]] = field(default_factory=list)
+    fired: LaneMinute | None = None
+
+
+class Lanes:
+    """
+    The lanes.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
+        self._scheduler = scheduler
+        self._figures = figures
+        self._minutes: Sequence[Minute] = ()
+        self._read_at = float("-inf")
+
+    async def list(self, _call: Request) -> Reply:
+        """
+        Return the lanes of all nodes: waiting and running jobs, figures of firings, workers, receivers and pauses.
+        """
+        nodes = await self._scheduler.nodes()
+        stats = await self._figures.scheduler_stats()
+        pauses = await self._scheduler.paused_scopes()
+        now = time.time() + stats["offset_ms"] / 1000
+        if time.monotonic() - self._read_at > _FRESH_S:
+            self._minutes = await self._scheduler.minutes(now - _SPAN_S)
+            self._read_at = time.monotonic()
+        rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats))
+        return document_reply(LanesDocument(instant(int(now * 1000)), _span_s(self._minutes), rows))
+
+
+def _counts(stats: Mapping[str, Any]) -> dict[str, int]:
+    return {each["scope"]: each["count"] for each in stats["paused_scopes"]}
+
+
+def _span_s(minutes: Sequence[Minute]) -> int:
+    """
+    Return the length of the span that *minutes* cover.
+    """
+    first = min((each.at for each in minutes), default=0)
+    return max(60, (max((each.at for each in minutes), default=0) + MINUTE_MS - first) // 1000)
+
+
+def rows_of(
+    nodes: Iterable[Node],
+    minutes: Iterable[Minute],
+    aside: Iterable[Mapping[str, Any]],
+    pauses: Iterable[Pause],
+    paused_due: Mapping[str, int],
+) -> list[LaneRowDocument]:
+    """
+    Return the rows of all lanes.
+
+    Args:
+        nodes: The nodes with their last reports.
+        minutes: The figures of the span to report.
+        aside: The jobs that no node can run, by target and handler.
+        pauses: The paused scopes.
+        paused_due: The number of due jobs that wait for each of these.
+    """
+    lanes: dict[str, _Lane] = {}
+    for node in nodes:
+        _add_report(lanes, node.figures or {})
+    for each in aside:
+        lane = lanes.setdefault(lane_of(each["target"], each["handler"]), _Lane())
+        lane.waiting += each["count"]
+        lane.due.append(each["since"])
+        lane.reasons.insert(0, WaitReason.NO_HANDLER)
+    for counted in merged(minutes, 0, 0).lanes:
+        lanes.setdefault(counted.lane, _Lane()).fired = counted
+    paused = {pause.scope: pause for pause in pauses}
+    for scope in paused:
+        if ":" in scope:
+            lanes.setdefault(scope, _Lane()).waiting += paused_due.get(scope, 0)
+    rows = [_row(name, lane, paused) for name, lane in lanes.items()]
+    return sorted(rows, key=_rank)[:_ROWS_MAX]
+
+
+def _add_report(lanes: dict[str, _Lane], figures: Mapping[str, Any]) -> None:
+    """
+    Add the report of a node, which may be of another version: it may lack a part.
+    """
+    queues: Mapping[str, Any] = figures.get("queues", {})
+    for state in figures.get("lanes", ()):
+        lane = lanes.setdefault(state["lane"], _Lane())
+        lane.waiting += state["waiting"]
+        lane.is_full |= state["is_full"]
+        lane.running += 0 if state["lane"].removeprefix("pull:") in queues else state["running"]
+        lane.limits.append(state["concurrency"])
+        if state["oldest_due_at"] is not None:
+            lane.due.append(state["oldest_due_at"])
+        if state["reason"] is not None:
+            lane.reasons.append(WaitReason(state["reason"]))
+    for name, queue in queues.items():
+        lane = lanes.setdefault(f"pull:{name}", _Lane())
+        lane.waiting += queue["ready"]
+        lane.running += queue["leased"]
+        lane.workers += queue["workers"]
+    for name in figures.get("handlers", ()):
+        lanes.setdefault(f"handler:{name}", _Lane()).nodes += 1
+    for each in figures.get("receivers", ()):
+        whole = f"{each['target']}:"
+        name = whole if whole in lanes else lane_of(each["target"], each["receiver"])
+        lanes.setdefault(name, _Lane()).receivers.append((each["state"], each["reason"]))
+
+
+def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument:
+    target, _, handler = name.partition(":")
+    is_named = target in _NAMED
+    over = scope_over(target, handler if is_named else "", paused)
+    scope = name if is_named else None if target in {"lane", "(others)"} else target
+    reason = WaitReason.PAUSED if over is not None else _reason(target, lane)
+    is_stuck = reason in _STUCK and lane.waiting > 0
+    counted = lane.fired
+    limits = [limit for limit in lane.limits if limit is not None]
+    late = (None, None) if counted is None or not counted.fired else _quantiles(counted)
+    return LaneRowDocument(
+        lane=name,
+        waiting=lane.waiting,
+        is_full=lane.is_full,
+        running=lane.running,
+        limit=sum(limits) if limits and len(limits) == len(lane.limits) else None,
+        oldest_due_at=instant(min(lane.due)) if lane.due else None,
+        fired=None if counted is None else counted.fired,
+        failed=None if counted is None else counted.failed,
+        p50_ms=late[0],
+        p99_ms=late[1],
+        workers=lane.workers if target == "pull" else None,
+        nodes=lane.nodes if target == "handler" else None,
+        receiver=min((ReceiverDocument(*each) for each in lane.receivers), key=_trouble, default=None),
+        reason=None if reason is None else reason.value,
+        text=None if reason is None else _text(reason, target, handler),
+        is_stuck=is_stuck,
+        scope=scope,
+        pause=None if over is None else pause_document(paused[over]),
+        is_drained=over is not None and not lane.running,
+    )
+
+
+def _reason(target: str, lane: _Lane) -> WaitReason | None:
+    """
+    Return why the jobs of *lane* wait: a queue of which a worker holds jobs has one.
+    """
+    if not lane.waiting:
+        return None
+    if target == "pull" and not lane.workers and not lane.running:
+        return WaitReason.NO_WORKER
+    return next((each for each in lane.reasons if target != "pull" or each is not WaitReason.NO_WORKER), None)
+
+
+def _text(reason: WaitReason, target: str, handler: str) -> str:
+    if reason is WaitReason.NO_WORKER:
+        return f"no worker pulls {handler}"
+    if reason is WaitReason.NO_HANDLER:
+        return f"no node has the handler {handler}" if target == "handler" else f"no node can send to {target}"
+    return _WORDS.get(reason, reason.value.replace("_", " "))
+
+
+def _quantiles(counted: LaneMinute) -> tuple[float, float]:
+    return quantile(counted.lateness, counted.late_max_ms, 0.5), quantile(counted.lateness, counted.late_max_ms, 0.99)
+
+
+def _trouble(receiver: ReceiverDocument) -> int:
+    return _WORST.index(receiver.state) if receiver.state in _WORST else len(_WORST)
+
+
+def _rank(row: LaneRowDocument) -> tuple[bool, float, int, int, str]:
+    oldest = float("inf") if row.oldest_due_at is None or not row.waiting else row.oldest_due_at.timestamp()
+    return not row.is_stuck, oldest, -row.waiting, -(row.fired or 0), row.lane

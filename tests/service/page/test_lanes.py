@@ -1,0 +1,72 @@
+"""
+Handlers and queues on the page: rows, reasons, and pauses that are chosen from the list.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+QUEUE = {"target": "pull", "handler": "orphans"}
+
+# The text of a named cell of the row of a lane.
+CELL = """
+const rows = [...document.querySelectorAll("#lane-table tbody tr")];
+const row = rows.find((each) => each.dataset.key === arguments[0]);
+return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
+"""
+
+
+@pytest.fixture
+def orphans(server):
+    """
+    Set more due jobs of a queue without a worker than a list shows, and one that is due later.
+    """
+    items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
+    items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
+    assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+    yield
+    server.ask("POST", "/v1/scopes:resume", {"scope": "pull:orphans"})
+    for body in ({"prefix": "orphan/", "running": True}, {"prefix": "upcoming"}):
+        server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", **body})
+
+
+def cell(page, name):
+    """
+    Return the text of a cell of the row of the queue.
+    """
+    return page.run(CELL, "pull:orphans", name)
+
+
+@pytest.mark.usefixtures("orphans")
+def test_a_queue_without_a_worker(server, page):
+    """
+    Its row says so; its jobs do not fill the list of upcoming jobs, and the list says why, and leads to the row.
+    """
+    page.open(server)
+    page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))
+    assert "no worker pulls orphans" in page.find("#held").text
+    assert not [key for key in page.texts("#jobs .key") if key.startswith("orphan/")]
+    page.click("#held a")
+    page.wait_for(lambda: cell(page, "Waiting") == "60")
+    assert cell(page, "State") == "no worker pulls orphans"
+    assert page.texts("#lane-table .stuck th") == ["pull orphans"]
+    assert cell(page, "Fired") != "0"
+    (lease,) = server.ask("POST", "/v1/pull:lease", {"queue": "orphans"}).json["leases"]
+    page.wait_for(lambda: cell(page, "Running") == "1")
+    assert page.texts("#lane-table .stuck th") == []
+    server.ask("POST", "/v1/pull:release", {"fire_id": lease["fire_id"]})
+
+
+@pytest.mark.usefixtures("orphans")
+def test_pause_from_the_list(server, page):
+    """
+    A press in the row chooses it in the form; a paused row is drained, and is resumed where it is.
+    """
+    page.open(server)
+    page.click("#views a", "Handlers and queues")
+    page.click("[aria-label='Pause pull:orphans']")
+    page.find("#pause-scope [name=note]").send_keys("no milk")
+    page.click("#pause-scope button", "Pause")
+    page.wait_for(lambda: cell(page, "State").startswith("drained: paused ") and "no milk" in cell(page, "State"))
+    page.click("[aria-label='Resume pull:orphans']", "Resume")
+    page.wait_for(lambda: server.ask("GET", "/v1/scopes").json["pauses"] == [])

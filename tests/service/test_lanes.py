@@ -1,0 +1,156 @@
+"""
+The lanes of all nodes: sums of reports, minutes, pauses and jobs without a node, and the answer of a service.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.jobs.minutes import BUCKETS, MINUTE_MS, LaneMinute, Minute
+from tickwheel.jobs.model import Pause
+from tickwheel.stores import Node
+
+service_lanes = pytest.importorskip("tickwheel.service.lanes", reason="Starlette is not installed")
+
+
+def state(lane, **fields):
+    """
+    Return a lane as a node reports it.
+    """
+    idle = {"reason": None, "staged": 0, "waiting": 0, "running": 0, "oldest_due_at": None, "is_full": False}
+    return {"lane": lane, **idle, "concurrency": None, "rate": None, **fields}
+
+
+def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
+    """
+    Return the rows by lane, in their order.
+    """
+    nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
+    return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {})}
+
+
+def test_nodes_are_added_up():
+    """
+    Waiting and running jobs, limits and nodes are sums; the oldest due time is the first one.
+    """
+    mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
+    found = rows(
+        {"lanes": [state("handler:mail", **mail)], "handlers": ["mail", "idle"]},
+        {"lanes": [state("handler:mail", **mail | {"oldest_due_at": 4_000, "is_full": True})], "handlers": ["mail"]},
+        {},
+        None,
+    )
+    row = found["handler:mail"]
+    assert (row.waiting, row.running, row.limit, row.nodes, row.is_full) == (6, 4, 10, 2, True)
+    assert (row.oldest_due_at.timestamp(), row.reason, row.is_stuck, row.workers) == (4, "concurrency", False, None)
+    assert (found["handler:idle"].nodes, found["handler:idle"].waiting, found["handler:idle"].fired) == (1, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("queue", "is_stuck", "text"),
+    [
+        ({"ready": 4, "leased": 0, "workers": 0}, True, "no worker pulls images"),
+        ({"ready": 4, "leased": 1, "workers": 0}, False, None),
+        ({"ready": 4, "leased": 0, "workers": 2}, False, None),
+        ({"ready": 0, "leased": 0, "workers": 0}, False, None),
+    ],
+)
+def test_queues(queue, is_stuck, text):
+    """
+    A queue with jobs is stuck without a worker: one that waits for jobs, or holds some.
+    """
+    row = rows({"lanes": [state("pull:images", running=queue["ready"])], "queues": {"images": queue}})["pull:images"]
+    assert (row.waiting, row.running, row.workers) == (queue["ready"], queue["leased"], queue["workers"])
+    assert (row.is_stuck, row.text) == (is_stuck, text)
+
+
+def test_a_worker_of_another_node():
+    """
+    A queue whose jobs are on one node and whose worker is on another one has a worker.
+    """
+    held = state("pull:images", waiting=7, reason="no_worker", oldest_due_at=1_000)
+    ready, asked = {"ready": 0, "leased": 0, "workers": 0}, {"ready": 0, "leased": 0, "workers": 1}
+    row = rows({"lanes": [held], "queues": {"images": ready}}, {"queues": {"images": asked}})["pull:images"]
+    assert (row.waiting, row.workers, row.is_stuck) == (7, 1, False)
+    assert rows({"lanes": [held]})["pull:images"].is_stuck
+
+
+def test_jobs_without_a_node():
+    """
+    Jobs that no node can run are in the row of their lane, which is stuck, and first.
+    """
+    aside = [{"target": "handler", "handler": "gone", "count": 8, "since": 5_000}]
+    busy = state("handler:mail", waiting=5, reason="busy", oldest_due_at=1_000)
+    found = rows({"lanes": [busy], "handlers": ["mail"]}, aside=aside)
+    assert list(found) == ["handler:gone", "handler:mail"]
+    row = found["handler:gone"]
+    assert (row.waiting, row.nodes, row.is_stuck, row.text) == (8, 0, True, "no node has the handler gone")
+
+
+@pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
+def test_pauses(scope):
+    """
+    A paused lane drains, and is drained once nothing of it runs; it is not stuck.
+    """
+    pause = Pause(5_000, "ops", "disk", scope)
+    for running in (2, 0):
+        found = rows({"lanes": [state("handler:mail", running=running)]}, pauses=[pause], due={"handler:mail": 3})
+        row = found["handler:mail"]
+        assert (row.pause.scope, row.pause.note, row.scope) == (scope, "disk", "handler:mail")
+        assert (row.is_drained, row.is_stuck, row.reason) == (not running, False, "paused")
+        assert row.waiting == (3 if scope == "handler:mail" else 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "receiver", "lane"),
+    [
+        ("webhook", "https://example.com", "webhook:https://example.com"),
+        ("nats", "nats://broker:4222", "nats:"),
+    ],
+)
+def test_receivers(target, receiver, lane):
+    """
+    A receiver's state is that of the node that has most trouble with it, in the row of its lane.
+    """
+    reports = [
+        {
+            "lanes": [state(lane)],
+            "receivers": [{"target": target, "receiver": receiver, "state": each, "reason": f"it is {each}"}],
+        }
+        for each in ("closed", "open", "full")
+    ]
+    row = rows(*reports)[lane]
+    assert (row.receiver.state, row.receiver.reason, row.scope) == ("open", "it is open", target)
+
+
+def test_figures_of_firings():
+    """
+    The figures are sums of all nodes' minutes.
+    """
+    lateness = (1, 0, 4, *(0,) * (BUCKETS - 3))
+    lane = LaneMinute("handler:mail", 5, 2, 1, lateness=lateness, late_max_ms=12.0)
+    minutes = [Minute(node, at * MINUTE_MS, lanes=(lane,)) for node in "ab" for at in (1, 2)]
+    row = rows(minutes=minutes)["handler:mail"]
+    assert (row.fired, row.failed, row.p50_ms, row.p99_ms) == (20, 8, 12.0, 12.0)
+
+
+def test_of_a_service(server):
+    """
+    A queue without a worker is stuck until one asks for its jobs, and shows as drained once it is paused.
+    """
+
+    def row() -> dict[str, object]:
+        return next(each for each in server.ask("GET", "/v1/lanes").json["lanes"] if each["lane"] == "pull:orphans")
+
+    with server.live() as live:
+        server.job("PUT", "orphan", {"delay": 0, "target": "pull", "handler": "orphans"})
+        while not (queue := live.event()[1].get("pull", {}).get("orphans")) or not queue["ready"] + queue["waiting"]:
+            pass
+    assert (row()["is_stuck"], row()["waiting"], row()["text"]) == (True, 1, "no worker pulls orphans")
+    (lease,) = server.ask("POST", "/v1/pull:lease", {"queue": "orphans"}).json["leases"]
+    assert (row()["is_stuck"], row()["waiting"], row()["running"]) == (False, 0, 1)
+    server.ask("POST", "/v1/scopes:pause", {"scope": "pull:orphans", "note": "why"})
+    assert (row()["is_drained"], row()["pause"]["note"]) == (False, "why")
+    server.ask("POST", "/v1/pull:ack", {"fire_id": lease["fire_id"]})
+    assert row()["is_drained"] is True
+    server.ask("POST", "/v1/scopes:resume", {"scope": "pull:orphans"})
