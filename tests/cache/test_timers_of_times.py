@@ -29,7 +29,7 @@ def difference(unit, passed):
 
 
 TIMES = {
-    "datetime": lambda passed: datetime(2026, 1, 1) + passed,  # noqa: DTZ001
+    "datetime": lambda passed: datetime(2026, 1, 1) + passed,  # noqa: DTZ001  timers may return naive times
     "aware": lambda passed: datetime(2026, 1, 1, tzinfo=UTC) + passed,
     "date": lambda passed: date(2026, 1, 1) + passed,
     "timedelta": lambda passed: passed,

@@ -140,7 +140,7 @@ def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs are shown without anything being stored. The years stand for some to come with the same weekdays.
+    A rule's next runs are shown without anything being stored. Years to come with the same weekdays replace the years.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")

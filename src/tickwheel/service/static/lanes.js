@@ -67,9 +67,9 @@ const rate = (a_second) =>
   a_second >= 1 || !a_second ? `${count(Math.round(a_second))} / s` : `${(60 * a_second).toFixed(1)} / min`;
 
 function state({ pause, is_drained, running, text, receiver }) {
+  const paused = pause && `paused ${moment(Date.parse(pause.at))} by ${pause.by}${pause.note && `, ${pause.note}`}`;
   const parts = [
-    pause &&
-      `${is_drained ? "drained" : `draining, ${running} run`}: paused ${moment(Date.parse(pause.at))} by ${pause.by}${pause.note && `, ${pause.note}`}`,
+    pause && `${is_drained ? "drained" : `draining, ${running} run`}: ${paused}`,
     !pause && text,
     receiver && receiver.state !== "closed" && `receiver ${receiver.state}: ${receiver.reason}`,
   ];
