@@ -2,7 +2,7 @@
 What runs under gevent in a process of its own, and prints what it found.
 
 Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the URL
-of a store or a service, for what talks to a server.
+of a store or a service, for what talks to a server, then with "failover" for a primary that is lost.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from contextlib import suppress
 
 ORDER = sys.argv[1]
 
@@ -25,7 +26,7 @@ if ORDER == "after":
     patch()
 from tickwheel import PoolExecutor, ThreadDriver, TimerWheel, background, with_timeout
 from tickwheel.cache import TTLCache
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import Scheduler, StoreError
 from tickwheel.threads import CallLock, Timer
 
 LOCK = CallLock()
@@ -233,7 +234,59 @@ def server(call):
     STARTED.append(scheduler)
 
 
+def failover(call):
+    """
+    Greenlets set jobs while the primary is lost; each that is acknowledged fires.
+    """
+
+    def note(key):
+        fired.add(key)
+        if is_over and fired >= acknowledged:
+            call()
+
+    def set_jobs(number):
+        for each in range(10_000):
+            key = f"{number}-{each}"
+            with suppress(StoreError):
+                scheduler.set(key, delay=0, handler="h", payload=key)
+                acknowledged.add(key)
+                since.append(key)
+            if is_lost and len(since) > 20:
+                return
+            gevent.sleep(0.05)
+
+    fired, acknowledged, since, is_lost, is_over = set(), set(), [], [], []
+    scheduler = Scheduler(sys.argv[2])
+    scheduler.handler("h")(note)
+    scheduler.start()
+    STARTED.append(scheduler)
+    greenlets = [gevent.spawn(set_jobs, number) for number in range(5)]
+    while len(acknowledged) < 5:
+        gevent.sleep(0.01)
+    print("up", flush=True)
+    gevent.get_hub().threadpool.apply(sys.stdin.readline)
+    since.clear()
+    is_lost.append(1)
+    gevent.joinall(greenlets, raise_error=True)
+    is_over.append(1)
+    acknowledged.add("last")
+    gevent.spawn(set_last, scheduler)
+    return scheduler
+
+
+def set_last(scheduler):
+    while True:
+        with suppress(StoreError):
+            scheduler.set("last", delay=0, handler="h", payload="last")
+            return
+        gevent.sleep(0.05)
+
+
 if __name__ == "__main__":
+    if sys.argv[3:]:
+        print(failover.__name__, fired_in_time(failover), flush=True)
+        STARTED[0].stop()
+        sys.exit()
     if sys.argv[2:]:
         print(server.__name__, fired_in_time(server), flush=True)
         STARTED[0].stop()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from libraries import needs_libraries
 from processes import free_port, wait_until_up
+from redis_servers import RedisCluster, RedisSentinels
 
 PATIENCE_S = 60.0
 NUMBERS = itertools.count()
@@ -45,6 +46,27 @@ def redis(redis_server, request):
     return redis_server.url(f"?prefix=gevent-{next(NUMBERS)}&lease_s=2&partitions={request.param}")
 
 
+@pytest.fixture
+def tls(make_redis, certificate):
+    """
+    Return the URL of a store on a server that speaks TLS.
+    """
+    cert, key = certificate()
+    port, settings = free_port(), ("--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+    make_redis("--tls-port", port, *settings)
+    return f"rediss://127.0.0.1:{port}/0?lease_s=2&ssl_ca_certs={cert}"
+
+
+@pytest.fixture(params=["cluster", "sentinels"])
+def group(request, make_redis):
+    """
+    Return servers that are one store, of each kind in turn.
+    """
+    group = RedisCluster(make_redis) if request.param == "cluster" else RedisSentinels(make_redis)
+    yield group
+    group.stop()
+
+
 def check(order: str, url: str) -> None:
     """
     Let a scheduler of *url* be asked by many greenlets at once, keep its leases, fire, and stop.
@@ -71,3 +93,28 @@ def test_a_service(service, order):
     A client of a service sets, asks, pulls and reports.
     """
     check(order, service)
+
+
+@needs_libraries("gevent", "httpx", "redis")
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_store_of_redis_by_tls(tls, order):
+    """
+    A server that speaks TLS does the same.
+    """
+    check(order, tls)
+
+
+@needs_libraries("gevent", "httpx", "redis")
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_store_of_several_servers(group, order):
+    """
+    A cluster and sentinels do the same, also when the primary is lost: greenlets find its replica, and jobs fire.
+    """
+    check(order, f"{group.url}lease_s=2")
+    command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as app:
+        assert app.stdout.readline() == "up\n", app.stderr.read()[-3_000:]
+        group.fail_over(is_replicated=True)
+        found, errors = app.communicate("lost\n", PATIENCE_S)
+    assert (found, app.returncode) == ("failover True\n", 0), errors[-3_000:]

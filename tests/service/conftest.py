@@ -10,7 +10,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -266,24 +265,6 @@ def client(server: Server) -> Iterator[Any]:
 
     with contextlib.closing(Scheduler(f"http://{server.host}:{server.port}")) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory) -> Callable[..., tuple[str, str]]:
-    """
-    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
-    """
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-
-    def make(*more: str, key: str = "key.pem") -> tuple[str, str]:
-        folder = tmp_path_factory.mktemp("tls")
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
-        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "cert.pem", "-keyout", folder / key]
-        subprocess.run([*command, *(more or ["-nodes"])], check=True, capture_output=True, timeout=60)
-        return str(folder / "cert.pem"), str(folder / key)
-
-    return make
 
 
 @pytest.fixture(scope="session")

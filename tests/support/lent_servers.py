@@ -5,6 +5,8 @@ A real PostgreSQL and Redis for each test that asks for one: one of each serves 
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 
 import pytest
 from lines import Line
@@ -129,3 +131,21 @@ def line_and_url(request):
     if request.param == "redis":
         return line, f"redis://127.0.0.1:{line.port}/0?prefix=line{next(NUMBERS)}"
     return line, f"postgresql://tick@127.0.0.1:{line.port}/{request.getfixturevalue('database')}?shards=4"
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """
+    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
+    """
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+
+    def make(*more: str, key: str = "key.pem") -> tuple[str, str]:
+        folder = tmp_path_factory.mktemp("tls")
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "cert.pem", "-keyout", folder / key]
+        subprocess.run([*command, *(more or ["-nodes"])], check=True, capture_output=True, timeout=60)
+        return str(folder / "cert.pem"), str(folder / key)
+
+    return make
