@@ -32,6 +32,8 @@ def test_a_page_under_a_prefix(page):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
+        page.browser.get(f"http://admin:secret@{host}:{port}/shop/jobs/")
+        page.wait_for(lambda: page.find("#link").text == "live")
         page.browser.get(f"http://{host}:{port}/shop/jobs")
         page.wait_for(lambda: page.find("#link").text == "live")
         assert page.browser.current_url.partition("#")[0] == f"http://{host}:{port}/shop/jobs/"

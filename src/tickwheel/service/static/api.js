@@ -17,8 +17,10 @@ const UNREACHABLE = 0;
 // What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
 export const isShown = ({ status }) => [UNREACHABLE, 401, 503].includes(status);
 
-// The address of a path of the service, wherever the page is mounted.
-export const here = (path) => `.${path}`;
+// The address of a path of the service, wherever the page is mounted. It is absolute, because a relative one would
+// repeat a name and a password in the page's own address, and no request may have those.
+const folder = location.origin + location.pathname.replace(/[^/]*$/, "");
+export const here = (path) => folder + path.slice(1);
 
 export const headers = (extra = {}) => (token ? { ...extra, authorization: `Bearer ${token}` } : extra);
 
