@@ -5,15 +5,18 @@ The doctor on real servers, each of them made wrong in one way.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 
 import pytest
+from redis_servers import RedisCluster
 
 from tickwheel.cli import doctor
 from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import Scheduler
 from tickwheel.stores import open_store
 from tickwheel.stores.postgres import _examine
+from tickwheel.stores.redis import _examine as redis_examine
 
 ROWS = 12_000
 
@@ -110,9 +113,11 @@ def test_poolers(database, make_pgbouncer, jobs_url):
     assert not _examine._pooler(is_between=True, is_pooled=False).is_well
 
 
-def test_replication(postgres_pair, until):
+def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor says for whom answers wait, and finds standbys that none waits for, that are away, and slots left behind.
+    The doctor says for whom answers wait.
+
+    It finds standbys for which no answer waits, that lag or that are away, and slots left behind.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -129,6 +134,10 @@ def test_replication(postgres_pair, until):
     until(lambda: is_wrong(url, "autovacuum", "is off"))
     primary.execute("SELECT pg_create_physical_replication_slot('left', true)")
     assert is_wrong(url, "replication slot", "'left' keeps")
+    standby.execute("SELECT pg_wal_replay_pause()")
+    monkeypatch.setattr(_examine, "LAG_MAX", 0)
+    primary.execute("CREATE TABLE more (a int)")
+    until(lambda: is_wrong(url, "standby", "standby has yet to replay 0 MiB"))
     standby.stop()
     until(lambda: is_wrong(url, "replication", "no standby of synchronous_standby_names = '*' streams"))
 
@@ -159,6 +168,50 @@ def test_replicas(make_redis, until):
     server.execute("CONFIG", "SET", "min-replicas-to-write", "3")
     with pytest.raises(StoreError, match="too few replicas"):
         found(server.url())
+
+
+def test_a_replica_that_lags(make_redis, until, monkeypatch):
+    """
+    A replica that has not been heard of for long is named by its address.
+    """
+    server = make_redis()
+    replica = make_redis("--replicaof", f"127.0.0.1 {server.port}")
+    monkeypatch.setattr(redis_examine, "LAG_MAX_S", -1)
+    named = f"127.0.0.1:{replica.port} is online, and was last heard of"
+    until(lambda: is_wrong(server.url("?replicas=1"), "replica", named))
+
+
+def test_a_redis_that_cannot_save(make_redis, tmp_path, until):
+    """
+    A save that failed is found.
+    """
+    server = make_redis("--enable-protected-configs", "yes")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    server.execute("CONFIG", "SET", "dir", str(gone))
+    gone.rmdir()
+    server.execute("BGSAVE")
+    until(lambda: is_wrong(server.url(), "saving", "rdb_last_bgsave_status failed"))
+
+
+def test_partitions(make_redis):
+    """
+    A finding about some partitions names them, and one that cannot be reached hides nothing about the others.
+    """
+    cluster = RedisCluster(make_redis, replicas=0)
+    url = f"{cluster.url}partitions=3"
+    masters = cluster.masters()
+    for number, server in enumerate(masters):
+        server.execute("CONFIG", "SET", "maxmemory", "1000000" if number else "0")
+    memory = [(is_well, text) for check, is_well, text in doctor._server(url) if check == "memory"]
+    assert sum(is_well for is_well, _ in memory) == 1
+    assert all(re.match(r"partitions? [012](, [012])? of 3: ", text) for _, text in memory)
+    for server in masters:
+        server.execute("CONFIG", "SET", "maxmemory", "0")
+    masters[0].stop()
+    checks = [(check, is_well, text) for check, is_well, text in doctor._server(url) if check == "server"]
+    assert [is_well for _, is_well, _ in checks] == [False]
+    assert checks[0][2].startswith("partition")
 
 
 def test_handlers_of_nodes(redis_server, until, run):

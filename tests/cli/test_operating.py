@@ -10,6 +10,8 @@ import os
 import stat
 import subprocess
 import sys
+import time
+import zoneinfo
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -290,8 +292,9 @@ def test_doctor_without_zone_data(run, monkeypatch):
     A system without time zone data is found, and one that has them names their release.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
-    monkeypatch.setattr(doctor, "TZPATH", ())
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "tzdata" else find_spec(name))
+    monkeypatch.setattr(zoneinfo, "TZPATH", ())
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "tzdata" else find_spec(name))
     is_well, text = findings_of(run("doctor", "--json"))["zone data"]
     assert (is_well, "pip install tzdata" in text) == (False, True)
 
@@ -316,6 +319,53 @@ def test_doctor_compares_versions(versions, is_well):
     found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
     assert found["versions"][1] is is_well
     assert found["versions"][2].startswith(", ".join(sorted(set(versions))))
+
+
+@pytest.mark.parametrize(("releases", "is_found"), [(["2025a", "2025b"], True), (["2025b", "2025b", ""], False)])
+def test_doctor_compares_zone_data(releases, is_found):
+    """
+    Nodes with different releases of the zone data are found; a node whose release is unknown is not compared.
+    """
+    nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
+    found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
+    assert ("zone data of nodes" in found) is is_found
+    if is_found:
+        assert not found["zone data of nodes"][1]
+        assert found["zone data of nodes"][2].startswith("2025a, 2025b: ")
+
+
+def test_doctor_finds_missing_libraries(run, monkeypatch):
+    """
+    A library of an extra that is missing is named, with the command that installs it.
+    """
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in {"cronsim", "uvicorn"} else find_spec(name))
+    found = findings_of(run("doctor", "--json"))
+    assert found["extra cron"] == (False, "cronsim missing: pip install 'tickwheel[cron]'")
+    assert found["extra service"] == (False, "uvicorn missing: pip install 'tickwheel[service]'")
+
+
+def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
+    """
+    A clock in a year long ago has not been set since the machine was switched on.
+    """
+    assert [each[1] for each in doctor._clock()] == [True]
+    monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
+    ((_, is_well, text),) = doctor._clock()
+    assert (is_well, text.endswith(": set it, and keep it set with NTP")) == (False, True)
+
+
+def test_doctor_finds_a_bad_disk(run, monkeypatch):
+    """
+    A folder without write access, a disk with little room and one that is slow are found, each with its remedy.
+    """
+    monkeypatch.setattr(doctor, "_FREE_MIN", 1 << 62)
+    monkeypatch.setattr(doctor, "_flush_ms", lambda _folder: 50.0)
+    found = findings_of(run("doctor", "--json"))
+    assert (found["free space"][0], found["free space"][1].endswith(": make room")) == (False, True)
+    assert found["flush to disk"] == (False, "50.00 ms: this disk is slow, use another")
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    is_well, text = findings_of(run("doctor", "--json"))["folder"]
+    assert (is_well, "cannot be written: change its rights" in text) == (False, True)
 
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from tickwheel.errors import MissingExtraError, RecurrenceError
 
-__all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of"]
+__all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of", "zone_release"]
 
 LOCAL: Final = "local"
 """A caller's name for the zone of this machine; it is never stored."""
@@ -136,6 +136,26 @@ def zone_of(tz: str) -> ZoneInfo:
         if tz == "UTC":
             return ZoneInfo.from_file(io.BytesIO(_UTC), tz)
         raise RecurrenceError("tz", tz, _remedy(tz)) from None
+
+
+def zone_release() -> tuple[str, str] | None:
+    """
+    Return the release of the zone data, or "" if that is unknown, and its folder or package; None without data.
+
+    Python searches the system's folders first, and then the package `tzdata`.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415  few programs ask
+
+    for folder in map(Path, zoneinfo.TZPATH):
+        if (folder / "Europe" / "Berlin").is_file():
+            named = folder / "tzdata.zi"
+            head = named.read_text(errors="replace").partition("\n")[0] if named.is_file() else ""
+            return head.removeprefix("# version "), str(folder)
+    if find_spec("tzdata") is not None:
+        from tzdata import IANA_VERSION  # noqa: PLC0415  as above
+
+        return str(IANA_VERSION), "the package tzdata"
+    return None
 
 
 @lru_cache(maxsize=512)

@@ -13,14 +13,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from zoneinfo import TZPATH
 
 import click
 
+from tickwheel.calendar.zone import zone_release
 from tickwheel.cli import targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, sqlite_path, store_option
@@ -91,27 +90,14 @@ def _clock() -> Iterator[_Found]:
 
 def _zones() -> Iterator[_Found]:
     """
-    Report the release of the time zone data: nodes with different data compute different instants of a cron line.
+    Report the release of the time zone data of this machine.
     """
-    release = _zone_release()
-    remedy = "no data: install it, as 'pip install tzdata' does, or jobs with tz= wait for a node that has it"
-    yield "zone data", release is not None, release or remedy
-
-
-def _zone_release() -> str | None:
-    """
-    Return the release of the zone data and its folder or package, or None without data.
-
-    Python searches the system's folders first, and then the package `tzdata`.
-    """
-    for folder in map(Path, TZPATH):
-        if (folder / "Europe" / "Berlin").is_file():
-            named = folder / "tzdata.zi"
-            head = named.read_text(errors="replace").partition("\n")[0] if named.is_file() else ""
-            return f"{head.removeprefix('# version ') or 'release unknown'}, in {folder}"
-    if find_spec("tzdata") is not None:
-        return f"{import_module('tzdata').IANA_VERSION}, in the package tzdata"
-    return None
+    release = zone_release()
+    if release is None:
+        text = "no data: install it, as 'pip install tzdata' does, or jobs with tz= wait for a node that has it"
+        yield "zone data", False, text
+    else:
+        yield "zone data", True, f"{release[0] or 'release unknown'}, in {release[1]}"
 
 
 def _targets() -> Iterator[_Found]:
@@ -242,6 +228,10 @@ def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:
         text = ", ".join(versions)
         is_one = len(versions) == 1
         yield "versions", is_one, text if is_one else f"{text}: bring all nodes to one version"
+    releases = sorted({str(node.figures["zones"]) for node in nodes if node.figures and node.figures.get("zones")})
+    if len(releases) > 1:
+        text = f"{', '.join(releases)}: nodes may compute different instants of a rule, so bring them to one release"
+        yield "zone data of nodes", False, text
     for each in stats["waiting_for_handler"]:
         jobs = "1 job waits" if each["count"] == 1 else f"{each['count']} jobs wait"
         remedy = "no node can run them: register the handler and what its rule needs, or change or cancel the jobs"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tickwheel._version import __version__
+from tickwheel.calendar.zone import zone_release
 from tickwheel.engine._leases import Leases
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
@@ -68,6 +69,7 @@ class Heartbeat:
         self._on_renewed = on_renewed
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
+        self._zones = (zone_release() or ("",))[0]
         self._past = deque([self._now()])
         self._current_thread = resources.runtime.current_thread
         self._is_stopped = False
@@ -132,6 +134,7 @@ class Heartbeat:
             "dead": number["dead_total"],
             "places": self._places,
             "handlers": sorted(self._handlers())[:_HANDLERS_MAX],
+            "zones": self._zones,
             **self._sizes(),
             "progress": self._progress(),
             **self._lanes(),

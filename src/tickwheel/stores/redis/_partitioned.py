@@ -64,8 +64,16 @@ class PartitionedRedisStore:
         return f"<PartitionedRedisStore {self.url}>"
 
     def examine(self) -> list[Finding]:
-        found = [each for partition in self.partitions for each in partition.examine()]
-        return [*dict.fromkeys(found)]  # several partitions may have one master
+        # A partition that cannot be reached must not hide the findings about the others.
+        places: dict[Finding, list[int]] = {}
+        for number, partition in enumerate(self.partitions):
+            try:
+                found = partition.examine()
+            except StoreError as error:
+                found = [Finding.wrong("server", str(error))]
+            for each in found:
+                places.setdefault(each, []).append(number)
+        return [_placed(each, numbers, self._count) for each, numbers in places.items()]
 
     def open(self) -> None:
         if self._listener is not None:
@@ -393,6 +401,16 @@ class PartitionedRedisStore:
     def _divided(self, jobs: Sequence[Job]) -> list[tuple[RedisStore, list[Job]]]:
         places = self._by_partition(job.key for job in jobs)
         return [(self.partitions[number], [jobs[index] for index in own]) for number, own in places.items()]
+
+
+def _placed(finding: Finding, numbers: Sequence[int], count: int) -> Finding:
+    """
+    Return *finding* with the *numbers* of its partitions, unless it is about all of them.
+    """
+    if len(numbers) == count:
+        return finding
+    named = f"partition{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {count}"
+    return finding._replace(text=f"{named}: {finding.text}")
 
 
 def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
