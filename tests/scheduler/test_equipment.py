@@ -5,9 +5,11 @@ A node runs what it has the handler, the target and the rule for; the rest waits
 from __future__ import annotations
 
 import importlib.resources
+import json
 import logging
 import sys
 import zoneinfo
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -15,10 +17,11 @@ import pytest
 from tickwheel.calendar import _fields
 from tickwheel.calendar.zone import zone_of
 from tickwheel.jobs import unreadable as _unreadable
-from tickwheel.jobs.model import Adopt
+from tickwheel.jobs.model import Adopt, SetAside
 from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.unreadable import unreadable_part
 from tickwheel.scheduler import DeadLetter, Retry, RetryPolicy, Snooze
+from tickwheel.stores import open_store
 from tickwheel.targets.kafka import KafkaTarget
 
 
@@ -254,6 +257,67 @@ def test_a_job_of_another_version_waits(make, url, until):
     until(lambda: all(waits(scheduler, f"k{number}") for number in range(4)))
     assert [scheduler.get(f"k{number}").recurrence for number in range(4)] == texts
     assert scheduler.stats()["fired"] == 0
+
+
+def other_texts(text):
+    """
+    Return texts that no node here can read, each like *text* or a rule with a zone.
+    """
+    zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
+    facts = json.loads(text)
+    return {
+        "escaped": json.dumps(zoned, separators=(",", ":")),
+        "not escaped": json.dumps(zoned, separators=(",", ":"), ensure_ascii=False),
+        "with blanks": json.dumps(zoned),
+        "two parts": json.dumps(zoned | {"misfire": "later", "cron": "61 * * * *"}),
+        "no rule": "every 5 s",
+        "a list": "[1]",
+        "an end as text": json.dumps(facts | {"until": "soon"}),
+        "no interval": json.dumps(facts | {"every_ms": 0}),
+        "backwards": json.dumps(facts | {"every_ms": -5}),
+        "a fraction": json.dumps(facts | {"every_ms": 0.5}),
+        "a count as text": json.dumps(facts | {"runs": "2"}),
+        "an instant as text": json.dumps(facts | {"next_at": "noon"}),
+        "half an end": json.dumps(facts | {"ended": [1, 2]}),
+        "another definition": json.dumps(facts | {"then": "[2]"}),
+    }
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
+def test_what_no_node_can_read_costs_nothing(make, url, until):
+    """
+    Each node sets such a job aside once, however its rule is written, and does not take it up again and again.
+    """
+    stores = [open_store(url) for _ in range(1 if url.startswith("sqlite") else 2)]
+    asides = Counter()
+
+    def counting(apply):
+        def counted(writes):
+            asides.update(write.job.key for write in writes if isinstance(write, SetAside))
+            return apply(writes)
+
+        return counted
+
+    for store in stores:
+        store.apply = counting(store.apply)
+    nodes = [make(store) for store in stores]
+    runs = []
+    for node in nodes:
+        node.handler("h")(lambda _, firing: runs.append(firing.job.key))
+    job = nodes[0].set("k", handler="h", every=1).job
+    nodes[0].cancel("k")
+    due, texts = replace(job, due_at=job.due_at - 60_000), other_texts(job.recurrence)
+    stores[0].apply([Adopt(replace(due, key=name, recurrence=text)) for name, text in texts.items()])
+    for node in nodes:
+        node.start()
+    until(lambda: all(waits(nodes[0], name) for name in texts))
+    for number in range(10 * len(nodes)):
+        nodes[number % len(nodes)].set(f"{number}", delay=0, handler="h")
+        until(lambda wanted=number + 1: len(runs) == wanted)
+    found = [nodes[0].get(name) for name in texts]
+    assert {(job.state, job.attempt, job.error) for job in found} == {("pending", 0, None)}
+    assert set(runs) == {f"{number}" for number in range(10 * len(nodes))}
+    assert {name: count for name, count in asides.items() if count > 2 * len(nodes)} == {}
 
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):

@@ -63,6 +63,9 @@ _OF_RULES: Final = (
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
 """All fields of a canonical text: a field of a later version is refused, and not ignored."""
+_NUMBERS: Final = frozenset(
+    {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
+)
 _DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
@@ -550,8 +553,10 @@ class Recurrence:
             state = {name: facts.pop(name) for name in _STATE if name in facts}
             if not FIELDS.issuperset(facts):
                 raise ValueError  # noqa: TRY301  as for whatever else cannot be read
+            _check_numbers(state)
             if "ended" in state:
                 state["ended"] = Ended(*state["ended"])
+                _check_numbers(state["ended"]._asdict())
             rule = _rule_of(json.dumps(facts))
             return replace(rule, **state) if state else rule
         except (ValueError, TypeError, LookupError, AttributeError, RecurrenceError):
@@ -564,6 +569,7 @@ def _rule_of(text: str) -> Recurrence:
     Parse a text without state, which the runs of a series share.
     """
     facts = json.loads(text)
+    _check_numbers(facts)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
     overlap = DstOverlap(facts["dst_overlap"]) if "dst_overlap" in facts else None
     rule: Rule
@@ -576,11 +582,22 @@ def _rule_of(text: str) -> Recurrence:
         at, anchor_on = time.fromisoformat(facts["time"]), date.fromisoformat(facts["anchor_on"])
         rule = Dates(step, at, anchor_on, facts["tz"], gap, overlap)
     else:
+        if facts["every_ms"] < 1:
+            raise ValueError(text)
         rule = Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
     more = {name: facts[name] for name in _MORE if name in facts}
     exclude = tuple(Exclusion.parse(each, rule.tz) for each in facts.get("exclude", ()))
     more["overlap"] = Overlap(facts["overlap"]) if "overlap" in facts else None
     return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], exclude=exclude, **more)
+
+
+def _check_numbers(facts: dict[str, Any]) -> None:
+    """
+    Raise TypeError if a field of *facts* that is a number here is something else, as in the text of another version.
+    """
+    for name in _NUMBERS & facts.keys():
+        if type(facts[name]) is not int:
+            raise TypeError(name)
 
 
 def _in_place(

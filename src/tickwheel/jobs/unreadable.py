@@ -18,6 +18,7 @@ from typing import Any, Final
 from tickwheel.calendar import Cron, DayMatch, DstGap, DstOverlap, Exclusion, Misfire, Step
 from tickwheel.calendar.zone import zone_of
 from tickwheel.errors import RecurrenceError
+from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.recurrence import FIELDS, Interval, Overlap, Recurrence
 
 __all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
@@ -39,6 +40,11 @@ def unreadable_part(text: str) -> str | None:
     """
     if is_readable(text):
         return None
+    part = _part_of(text)
+    return part if part in text else text  # another program may have written it, with blanks for instance
+
+
+def _part_of(text: str) -> str:
     facts = _facts_of(text)
     if added := sorted(facts.keys() - FIELDS):
         return f"{json.dumps(added[0])}:"
@@ -84,6 +90,8 @@ def _read(recurrence: Recurrence) -> None:
         _line_of(rule.line, rule.day_match)
     if recurrence.exclude or not isinstance(rule, Interval):
         zone_of(rule.tz)
+    if recurrence.then is not None:
+        _read(Definition.from_text(recurrence.then).series)
 
 
 @lru_cache(maxsize=4096)
