@@ -18,6 +18,8 @@ HANDLERS = ("works", "fails")
 WAIT_MAX_S = 300
 WITH_DUE = {"order", "due_from", "due_until", "limit"}
 """The fields that a list in the order of the instants may have."""
+WITH_LATEST = {"order", "prefix", "state", "limit"}
+"""The fields that a list of the latest dead letters may have."""
 INSTANT_MAX_S = 4_000_000_000
 """Less than a hundred years ahead, in seconds since the epoch."""
 
@@ -47,7 +49,8 @@ def _make_listable(query: dict[str, Any]) -> None:
     """
     Leave out a valid order that does not go with the other fields, and bring far instants near.
     """
-    if query.get("order") == "due" and query.keys() - WITH_DUE:
+    is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
+    if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):
         del query["order"]
     for name in ("due_from", "due_until"):
         if _is_far(query.get(name)):

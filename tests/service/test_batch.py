@@ -143,6 +143,23 @@ def test_a_bulk_change_in_parts(server):
     assert len(server.ask("GET", "/v1/jobs?contains=ate%2F&target=pull&handler=h0").json["jobs"]) == 3
 
 
+def test_a_bulk_change_lists_its_changes(server):
+    """
+    The changed jobs are listed with their former due times and new generations, if they are asked for.
+    """
+    batch(server, [FAR | {"key": f"undo/{n}"} for n in range(3)])
+    before = {f"undo/{n}": server.job("GET", f"undo/{n}").json for n in range(3)}
+    body = {"do": "move", "prefix": "undo/", "shift": "1h"}
+    assert server.ask("POST", "/v1/jobs:bulk", body | {"dry_run": True, "changes": True}).json["changes"] == []
+    changes = server.ask("POST", "/v1/jobs:bulk", body | {"changes": True}).json["changes"]
+    assert {each["key"]: each["was_due_at"] for each in changes} == {key: job["due_at"] for key, job in before.items()}
+    assert {each["key"]: each["generation"] for each in changes} == {
+        key: server.job("GET", key).json["generation"] for key in before
+    }
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "pause", "prefix": "undo/"}).json["changes"] == []
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "undo/"}).json["changed"] == 3
+
+
 def test_a_bulk_change_of_what_runs(server):
     """
     What runs is counted and asked to stop by a filter, and by an item of a batch; the rest goes on.

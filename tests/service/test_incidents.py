@@ -34,6 +34,7 @@ def test_incidents(server, letters):
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
+    assert incident["errors"] == len({server.job("GET", key).json["error"] for key in letters})
     assert (incident["count"], document["looked_at"], document["is_all"]) == (4, 4, True)
     assert "RuntimeError" in incident["error"]
     assert incident["places"] == [{"target": "handler", "handler": "fails", "count": 4}]
@@ -99,3 +100,20 @@ def test_through_a_scheduler(server, letters):
             scheduler.replay_many(incident.keys, rate=0)
     finally:
         scheduler.stop()
+
+
+def test_latest_first(server, letters):
+    """
+    Dead letters are listed with the latest first, whole, also under a prefix; nothing else goes with that order.
+    """
+
+    def keys(query):
+        return [job["key"] for job in server.ask("GET", f"/v1/jobs?order=latest&{query}").json["jobs"]]
+
+    assert keys("") == letters[::-1]
+    assert keys("state=dead&limit=2") == letters[:1:-1]
+    assert keys("prefix=broken/") == [key for key in letters[::-1] if key.startswith("broken/")]
+    (job,) = server.ask("GET", "/v1/jobs?order=latest&limit=1").json["jobs"]
+    assert job == server.job("GET", letters[-1]).json
+    for query in ("state=pending", "contains=a", "due_from=0", "cursor=a"):
+        assert server.ask("GET", f"/v1/jobs?order=latest&{query}").status == 422, query

@@ -108,7 +108,7 @@ def change_all(
                 click.echo(f"{counted(last.changed, 'job')} so far; go on with --cursor {last.cursor!r}", err=True)
             raise
     if as_json:
-        print_json(asdict(answer))
+        print_json({name: value for name, value in asdict(answer).items() if name != "changes"})
     elif chosen["dry_run"]:
         stopped = " or stopped" if more.get("running") else ""
         click.echo(f"{counted(answer.matched, 'job')} to be {_DONE.get(verb, 'moved')}{stopped}")

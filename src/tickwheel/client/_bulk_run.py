@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tickwheel.client.pages import walked
 from tickwheel.host.promise import Reply
 from tickwheel.jobs import checks
-from tickwheel.jobs.bulk import BULK, BulkAnswer, BulkProgress, BulkRequest
+from tickwheel.jobs.bulk import BULK, CHANGES_MAX, BulkAnswer, BulkChange, BulkProgress, BulkRequest
 from tickwheel.jobs.model import (
     Actor,
     Answer,
@@ -81,6 +81,7 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
         return client.write("bulk", writes)
 
     matched = changed = refused = stopping = 0
+    changes: list[BulkChange] = []
     answer = BulkAnswer(0, 0, 0, None, run.at(""))
     try:
         for cursor, jobs, answers in walked(client, request.filters, choose, change, request.limit):
@@ -88,7 +89,9 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
             matched, changed, refused = matched + len(jobs), changed + done, refused + len(answers) - done
             stopping += sum(each.outcome is Outcome.STOPPING for each in answers)
             at = None if cursor is None else run.at(cursor)
-            answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping)
+            if request.has_changes:
+                changes += _changes(jobs, answers)[: CHANGES_MAX - len(changes)]
+            answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping, tuple(changes))
             if on_progress is not None:
                 on_progress(answer)
     finally:
@@ -98,12 +101,21 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
     return answer
 
 
+def _changes(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[BulkChange]:
+    return [
+        BulkChange(job.key, job.generation if answer.job is None else answer.job.generation, job.due_at)
+        for job, answer in zip(jobs, answers, strict=False)  # a dry run has no answers
+        if answer.outcome in _CHANGED
+    ]
+
+
 def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
     """
     Add the entry of a bulk act to the log; a run that goes on from a cursor adds to the sums of its last entry.
     """
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
-    chosen = ", ".join(f"{field}={value!r}" for field, value in given.items())
+    shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}  # not as an enum
+    chosen = ", ".join(f"{field}={value!r}" for field, value in shown.items())
     changed, refused = answer.changed, answer.refused
     for before in client.store.history(name, None, 1) if request.run else ():
         if before.by == actor.name and (sums := _SUMS.match(before.note or "")):

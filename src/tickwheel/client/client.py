@@ -371,6 +371,14 @@ class Client:
         letters = self.store.latest_dead(LETTERS_MAX + 1)
         return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
 
+    def latest_dead(self, limit: int, prefix: str) -> Sequence[Job]:
+        self.refresh()
+        limit, prefix = checks.check_count("limit", limit, PAGE_MAX), checks.check_text("prefix", prefix, 512)
+        letters = self.store.latest_dead(LETTERS_MAX if prefix else limit)
+        found = [job for job in letters if job.key.startswith(prefix)][:limit]
+        whole = (self.store.get(job.key) for job in found)  # with their payloads
+        return [job for job in whole if job is not None and job.state is State.DEAD]
+
     def acts(self, since: Instant, until: Instant | None, limit: int) -> list[HistoryRecord]:
         self.refresh()
         now = self.clock.now_ms()

@@ -16,10 +16,22 @@ from tickwheel.jobs.requests import Filter, ListFields, flag, job_query
 from tickwheel.jobs.verbs import note_of
 from tickwheel.typing import Duration, Instant
 
-__all__ = ["BULK", "BULK_VERBS", "BulkAnswer", "BulkFields", "BulkProgress", "BulkRequest", "bulk_request"]
+__all__ = [
+    "BULK",
+    "BULK_VERBS",
+    "CHANGES_MAX",
+    "BulkAnswer",
+    "BulkChange",
+    "BulkFields",
+    "BulkProgress",
+    "BulkRequest",
+    "bulk_request",
+]
 
 BULK: Final = "bulk"
 """The outcome of the record of a bulk act in the log."""
+CHANGES_MAX: Final = 10_000
+"""Maximum number of changed jobs that an answer lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
 _STATES: Final = {
     "cancel": (State.PENDING, State.RUNNING, State.DEAD),
@@ -46,6 +58,7 @@ class BulkFields(Filter, total=False):
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
         cursor: Start of the run: the cursor of an answer, or of a call of `on_progress`.
+        changes: True to return the changed jobs, up to 10,000 in one call.
     """
 
     shift: Duration | None
@@ -57,6 +70,23 @@ class BulkFields(Filter, total=False):
     dry_run: bool
     limit: int | None
     cursor: str | None
+    changes: bool
+
+
+@record
+class BulkChange:
+    """
+    A job that a bulk act changed, so that the act can be undone while the job still has this generation.
+
+    Attributes:
+        key: The job's key.
+        generation: Its generation after the act.
+        was_due_at: Its due time before the act, in ms since the epoch.
+    """
+
+    key: str
+    generation: int
+    was_due_at: int
 
 
 @record
@@ -72,6 +102,7 @@ class BulkAnswer:
         cursor: Start of the next call; None if the run is complete.
         start: A cursor at the start of the same run: from a dry run, it makes a run that can be repeated as a whole.
         stopping: Number of changed jobs that were running, and were asked to stop.
+        changes: The changed jobs, if they were asked for.
     """
 
     matched: int
@@ -80,6 +111,7 @@ class BulkAnswer:
     cursor: str | None
     start: str
     stopping: int = 0
+    changes: tuple[BulkChange, ...] = ()
 
 
 BulkProgress = Callable[[BulkAnswer], object]
@@ -98,6 +130,7 @@ class BulkRequest:
     is_dry: bool = False
     limit: int | None = None
     run: tuple[int, int] | None = None
+    has_changes: bool = False
 
     def chooses(self, job: Job) -> bool:
         if self.verb == "resume":
@@ -138,6 +171,7 @@ def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRe
         flag("dry_run", fields.get("dry_run", False)),
         None if limit is None else checks.check_count("limit", limit, checks.NUMBER_MAX),
         run,
+        flag("changes", fields.get("changes", False)),
     )
 
 

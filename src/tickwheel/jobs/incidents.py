@@ -63,6 +63,7 @@ class Incident:
         error: The common error, with `…` for variable parts; "" if none was stored.
         example: The error of the latest letter, unchanged.
         count: Number of letters.
+        errors: Number of different errors among them, unchanged.
         first_at: Due time of the last attempt of the first letter, in ms since the epoch.
         last_at: The same for the latest letter.
         by_hour: Number of letters that were due in each of the last 24 hours, the oldest hour first.
@@ -74,6 +75,7 @@ class Incident:
     error: str
     example: str
     count: int
+    errors: int
     first_at: int
     last_at: int
     by_hour: tuple[int, ...]
@@ -150,6 +152,7 @@ class _Group:
     by_hour: list[int] = field(default_factory=lambda: [0] * HOURS)
     places: Counter[tuple[str, str]] = field(default_factory=Counter)
     keys: list[str] = field(default_factory=list)
+    errors: set[str | None] = field(default_factory=set)
 
     def add(self, job: Job, now: int) -> None:
         self.first_at = job.due_at
@@ -158,6 +161,7 @@ class _Group:
             self.by_hour[hour] += 1
         self.places[job.target, job.handler] += 1
         self.keys.append(job.key)
+        self.errors.add(job.error)
 
     def incident(self, error: str, target: str, handler: str) -> Incident:
         name = f"{error}\0{target}\0{handler}".encode("utf-8", "surrogatepass")
@@ -166,6 +170,7 @@ class _Group:
             error=error,
             example=self.latest.error or "",
             count=len(self.keys),
+            errors=len(self.errors),
             first_at=self.first_at,
             last_at=self.latest.due_at,
             by_hour=tuple(self.by_hour),

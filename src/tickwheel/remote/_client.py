@@ -310,6 +310,11 @@ class RemoteClient:
         document = self._read("/v1/jobs", {"order": "due", "limit": limit, **params})
         return [_wire.job_of(job) for job in document["jobs"]]
 
+    def latest_dead(self, limit: int, prefix: str) -> Sequence[Job]:
+        limit, prefix = checks.check_count("limit", limit, PAGE_MAX), checks.check_text("prefix", prefix, 512)
+        document = self._read("/v1/jobs", {"order": "latest", "limit": limit, **({"prefix": prefix} if prefix else {})})
+        return [_wire.job_of(job) for job in document["jobs"]]
+
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         checks.check_count("steps", steps, STEPS_MAX)
         checks.at_ms(since, self.now_ms(), "since")

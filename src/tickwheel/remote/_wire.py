@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tickwheel.calendar import Step
 from tickwheel.calendar.zone import LOCAL, local_zone, zone_name
 from tickwheel.jobs import checks
-from tickwheel.jobs.bulk import BulkAnswer, BulkFields
+from tickwheel.jobs.bulk import CHANGES_MAX, BulkAnswer, BulkChange, BulkFields
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, DeclaredJob
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason
@@ -192,7 +192,9 @@ def change_body(fields: ChangeFields, now: int) -> bytes:
 
 
 def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswer:
-    answer = BulkAnswer(*(document[name] for name in ("matched", "changed", "refused", "cursor", "start", "stopping")))
+    names = ("matched", "changed", "refused", "cursor", "start", "stopping")
+    changes = (BulkChange(each["key"], each["generation"], ms(each["was_due_at"])) for each in document["changes"])
+    answer = BulkAnswer(*(document[name] for name in names), changes=tuple(changes))
     if so_far is None:
         return answer
     return BulkAnswer(
@@ -202,6 +204,7 @@ def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswe
         answer.cursor,
         so_far.start,
         so_far.stopping + answer.stopping,
+        (*so_far.changes, *answer.changes)[:CHANGES_MAX],
     )
 
 
@@ -285,6 +288,7 @@ def incidents_of(document: Mapping[str, Any]) -> Incidents:
                 error=each["error"],
                 example=each["example"],
                 count=each["count"],
+                errors=each["errors"],
                 first_at=ms(each["first_at"]),
                 last_at=ms(each["last_at"]),
                 by_hour=tuple(each["by_hour"]),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tickwheel._later import later
 from tickwheel.host.options import HistoryOptions, SchedulerOptions
-from tickwheel.jobs.bulk import BulkAnswer
+from tickwheel.jobs.bulk import BulkAnswer, BulkChange
 from tickwheel.jobs.declaration import Declared, DeclaredJob, Schedule
 from tickwheel.jobs.errors import (
     AccessError,
@@ -72,6 +72,7 @@ __all__ = [
     "AsyncScheduler",
     "Backfill",
     "BulkAnswer",
+    "BulkChange",
     "DeadLetter",
     "Declared",
     "DeclaredJob",

@@ -408,6 +408,12 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.client.acts, since, until, limit)
 
+    async def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
+        """
+        Return the latest dead letters: see `Scheduler.latest_dead`.
+        """
+        return await asyncio.to_thread(self._core.client.latest_dead, limit, prefix)
+
     async def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
         """
         Return the figures of all nodes by minute: see `Scheduler.minutes`.

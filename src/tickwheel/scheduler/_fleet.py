@@ -97,6 +97,19 @@ class Fleet(Common):
         """
         return self._core.client.acts(since, until, limit)
 
+    def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
+        """
+        Return the latest dead letters: by the due time of the last attempt, the latest first.
+
+        Args:
+            limit: Maximum number, at most 1,000.
+            prefix: Only letters whose key begins with this, among the 10,000 latest.
+
+        Raises:
+            InvalidJobError: For a limit or prefix that is out of range.
+        """
+        return self._core.client.latest_dead(limit, prefix)
+
     def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
         """
         Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.

@@ -452,7 +452,7 @@ class Scheduler(Fleet):
             prefix: Of the key; a prefix or another filter is needed.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
-                shift, over, since, note, by, running, dry_run, limit, cursor: see `BulkFields`.
+                shift, over, since, note, by, running, dry_run, limit, cursor, changes: see `BulkFields`.
 
         Raises:
             InvalidJobError: For a field that does not go with the verb, or without a filter.

@@ -27,7 +27,15 @@ from tickwheel.service.bodies import (
     ResumeItem,
     SetItem,
 )
-from tickwheel.service.documents import BatchDocument, BulkDocument, ResultDocument, Written, instant, job_document
+from tickwheel.service.documents import (
+    BatchDocument,
+    BulkChangeDocument,
+    BulkDocument,
+    ResultDocument,
+    Written,
+    instant,
+    job_document,
+)
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
@@ -102,7 +110,9 @@ class Batches:
         fields = body.fields()
         by = caller(call, self._options) if body.do == "pause" else None
         answer = await self._scheduler.bulk(fields.pop("do"), fields.pop("prefix"), by=by, **fields)
-        return document_reply(BulkDocument(**{name: getattr(answer, name) for name in BulkDocument.__struct_fields__}))
+        changes = [BulkChangeDocument(each.key, each.generation, instant(each.was_due_at)) for each in answer.changes]
+        sums = answer.matched, answer.changed, answer.refused, answer.cursor, answer.start, answer.stopping
+        return document_reply(BulkDocument(*sums, changes))
 
     async def _all_or_none(self, body: BatchBody) -> list[ResultDocument]:
         items = [item for item in body.items if isinstance(item, SetItem)]

@@ -389,6 +389,7 @@ class BulkBody(Body, frozen=True):
     dry_run: Annotated[bool, Meta(description="Count the jobs and change none.")] = False
     limit: Annotated[int, Meta(ge=1, le=10_000, description="How many jobs at most.")] = 10_000
     cursor: Annotated[Annotated[str, Meta(max_length=1024)] | None, Meta(description="Of the answer before.")] = None
+    changes: Annotated[bool, Meta(description="List the changed jobs, by which the act can be undone.")] = False
 
 
 FireId = Annotated[str, Meta(min_length=1, max_length=1024, description="As the lease gave it.")]

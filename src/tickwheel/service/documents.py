@@ -266,13 +266,23 @@ class BatchDocument(Struct, frozen=True):
     results: list[ResultDocument]
 
 
+class BulkChangeDocument(Struct, frozen=True):
+    """
+    A job that a bulk act changed: its generation after the act, and its due time before.
+    """
+
+    key: str
+    generation: int
+    was_due_at: Moment
+
+
 class BulkDocument(Struct, frozen=True):
     """
     The numbers of jobs that matched, were changed, or were left alone because they had begun or were changed by others.
 
     `stopping` of those that were changed ran, and were asked to stop. `cursor` is where to go on, null at the end;
     `start` is a cursor at the beginning of the same run, by which a dry run becomes one that may be sent twice: what it
-    moved, ran or replayed it does not touch again.
+    moved, ran or replayed it does not touch again. `changes` has the changed jobs, if they were asked for.
     """
 
     matched: int
@@ -281,6 +291,7 @@ class BulkDocument(Struct, frozen=True):
     cursor: str | None
     start: str
     stopping: int
+    changes: list[BulkChangeDocument]
 
 
 class BackfillDocument(Struct, frozen=True):

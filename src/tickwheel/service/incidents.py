@@ -56,14 +56,15 @@ class IncidentDocument(Struct, frozen=True):
     """
     Dead letters that broke in the same way: `error` has an ellipsis for what differs, `example` is the latest as it is.
 
-    `first_at` and `last_at` are when the last attempts of the first and the latest were due; `by_hour` has how many
-    were in each of the last 24 hours.
+    `errors` is the number of different errors. `first_at` and `last_at` are when the last attempts of the first and the
+    latest were due; `by_hour` has the numbers of letters in each of the last 24 hours.
     """
 
     fingerprint: str
     error: str
     example: str
     count: int
+    errors: int
     first_at: Moment
     last_at: Moment
     by_hour: list[int]
@@ -116,6 +117,7 @@ def _incident(incident: Incident, keys: int) -> IncidentDocument:
         error=incident.error,
         example=incident.example,
         count=incident.count,
+        errors=incident.errors,
         first_at=instant(incident.first_at),
         last_at=instant(incident.last_at),
         by_hour=list(incident.by_hour),

@@ -62,8 +62,9 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "not_succeeded_since": {**_INSTANT, "description": "Recurring jobs of which no run has succeeded since then."},
     "order": {
-        "enum": ["key", "due"],
-        "description": "By key; or pending jobs by instant. `due` goes with due_from, due_until and limit alone.",
+        "enum": ["key", "due", "latest"],
+        "description": "By key; or pending jobs by instant; or dead letters, the latest first. `due` goes with "
+        "due_from, due_until and limit alone, `latest` with prefix, state=dead and limit.",
     },
     "cursor": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
@@ -78,7 +79,7 @@ CANCEL_FIELDS: Final[dict[str, Any]] = {
     "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
 """The same of a cancel's."""
-_ORDERS: Final = ("key", "due")
+_ORDERS: Final = {"key": set[str](), "due": {"due_from", "due_until", "limit"}, "latest": {"prefix", "limit"}}
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
 _CHANGE: Final = msgspec.json.Decoder(ChangeBody)
@@ -287,10 +288,13 @@ class Jobs:
         if fields.get("order") == "due":
             check_all_keys(call)
         arguments["prefix"] = narrowed(call, arguments.get("prefix", ""))
-        if _is_by_due(arguments):
-            page = Page(tuple(await self._scheduler.upcoming(**arguments)))
-        else:
-            page = await self._scheduler.list(**arguments)
+        match _order(arguments):
+            case "due":
+                page = Page(tuple(await self._scheduler.upcoming(**arguments)))
+            case "latest":
+                page = Page(tuple(await self._scheduler.latest_dead(**arguments)))
+            case _:
+                page = await self._scheduler.list(**arguments)
         return document_reply(PageDocument([job_document(job) for job in page.jobs], page.cursor))
 
 
@@ -307,25 +311,26 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
     return arguments
 
 
-def _is_by_due(arguments: dict[str, Any]) -> bool:
+def _order(arguments: dict[str, Any]) -> str:
     """
-    Take `order` from *arguments*, and return whether that is by instant, which lists only pending jobs of any key.
+    Take `order` from *arguments*, and return it: "due" lists only pending jobs of any key, "latest" only dead letters.
     """
-    order = arguments.pop("order", "key")
+    order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:
         raise ProblemError("invalid_value", f"order is {show(order)}: give one of {', '.join(_ORDERS)}", value=order)
     if not arguments["prefix"]:
         del arguments["prefix"]
-    others = arguments.keys() - {"due_from", "due_until", "limit"}
-    if order == "due" and others:
+    if order == "key":
+        return order
+    if order == "latest" and arguments.get("state", "dead") == "dead":
+        arguments.pop("state", None)
+    others = arguments.keys() - _ORDERS[order]
+    if others:
         remedy = f"leave out {', '.join(sorted(others))}, or list in the order of the keys"
-        raise ProblemError(
-            "invalid_value",
-            f"order is 'due', which lists pending jobs by their instant: {remedy}",
-            value=order,
-            remedy=remedy,
-        )
-    return bool(order == "due")
+        what = "pending jobs by their instant" if order == "due" else "dead letters, the latest first"
+        message = f"order is {order!r}, which lists {what}: {remedy}"
+        raise ProblemError("invalid_value", message, value=order, remedy=remedy)
+    return order
 
 
 def _key(call: Request, action: bytes = b"") -> str:
