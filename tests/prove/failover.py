@@ -1,14 +1,15 @@
 """
 The proof of the failover: a primary is lost under load, and another server takes its place.
 
-    python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12]
+    python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
-Two owners fire while this process sets and cancels jobs; midway the primary is killed. In PostgreSQL its standby is
-promoted: with `sync` every commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before,
-so that it lacks what was answered in that window. A Redis `cluster` promotes one of two replicas, of which one must
-have each write that is answered: nothing may be lost; with `partitions` it is a store of three, of which one loses its
-master. `sentinels` promote a replica that nobody waits for. What is missing must be from the window, and no generation
-may be given, and no attempt begin, twice.
+Two owners fire while this process sets and cancels jobs; midway, in the middle of a bulk set, the primary is killed.
+Each call of the bulk set is made again until it is answered. In PostgreSQL its standby is promoted: with `sync` every
+commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before, so that it lacks what was
+answered in that window. A Redis `cluster` promotes one of two replicas, of which one must have each write that is
+answered: nothing may be lost; with `partitions` it is a store of three, of which one loses its master. `sentinels`
+promote a replica that nobody waits for. What is missing must be from the window, and no generation may be given, and no
+attempt begin, twice.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,12 +33,19 @@ from servers import postgres_pair, redis_group
 from sigstop import append, is_empty, until
 
 from tickwheel.jobs.model import Outcome
-from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
+from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SetRequest, StoreError
 
 __all__ = ["Result", "prove"]
 
 SILENT_S = 5.0
+PATIENCE_S = 120.0
 LAG_S = 2.0
+LOT = 100
+"""Number of jobs in a call of the bulk set."""
+BULK_S = 10.0
+"""Time over which the jobs of the bulk set are due."""
+AGAIN_S = 0.05
+"""Wait before a call of the bulk set is made again."""
 SETTLED_S = 3.0
 """After an outage the leases are taken again, and only then can jobs be expected to fire in time."""
 PATIENT = RetryPolicy(attempts=1000)
@@ -78,6 +88,8 @@ class Told:
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
     cancels: dict[tuple[str, int], float] = field(default_factory=dict)
+    pause_s: float = 0.0
+    """Longest time between two answers to the bulk set."""
 
 
 @dataclass(slots=True)
@@ -94,6 +106,7 @@ class Result:
     silent_s: float
     repeated: int
     left: int
+    pause_s: float
 
     @property
     def is_good(self) -> bool:
@@ -123,7 +136,32 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
         time.sleep(0.005)
 
 
-def prove(mode: str, seconds: float, seed: int) -> Result:
+def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
+    """
+    Set *count* jobs, `LOT` a call, and each call again until it is answered; set *half* midway.
+    """
+    answered_at = time.monotonic()
+    for first in range(0, count, LOT):
+        numbers = range(first, min(first + LOT, count))
+        requests = [
+            SetRequest(f"bulk-{number}", delay=BULK_S * (number + 1) / count, handler="work", retry=PATIENT)
+            for number in numbers
+        ]
+        while True:
+            try:
+                answers = client.set_many(requests)
+            except StoreError:
+                time.sleep(AGAIN_S)  # as a caller does
+            else:
+                break
+        at, now = time.time(), time.monotonic()
+        told.pause_s, answered_at = max(told.pause_s, now - answered_at), now
+        told.sets += [(each.job.key, each.job.generation, at) for each in answers if each.job is not None]
+        if 2 * numbers[-1] >= count - LOT:
+            half.set()
+
+
+def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
     """
     Lose the primary in the middle of *seconds*.
     """
@@ -148,10 +186,15 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
             if mode == "async":
                 group.detach()
                 ask(client, dice, told, time.time() + LAG_S)
+            half = threading.Event()
+            pool = stack.enter_context(ThreadPoolExecutor(1))
+            whole = pool.submit(set_in_bulk, client, told, bulk, half)
+            half.wait(PATIENCE_S)
             group.fail_over()
             if mode not in {"sync", "async"}:
                 group.await_successor()
             over = time.time()
+            whole.result(PATIENCE_S)
             ask(client, dice, told, time.time() + seconds / 2)
             until(lambda: is_empty(client))
             left = 0 if is_empty(client) else 1
@@ -182,6 +225,12 @@ def judge(
         for life, at in told.cancels.items()
         if any(start > at for start in starts.get(life, ())) and not window[0] <= at <= window[1]
     ]
+    final = {key: (generation, at) for (key, generation), at in answered.items()}
+    overtaken += [
+        (key, generation)
+        for (key, generation), begun in starts.items()
+        if key in final and generation < final[key][0] and max(begun) > final[key][1]
+    ]
     healthy = over + SETTLED_S
     silent = [
         at - max(due, answered.get(_life_of(fire_id), due))
@@ -199,6 +248,7 @@ def judge(
         silent_s=max(silent, default=0.0),
         repeated=sum(count > 1 for count in (*generations.values(), *attempts.values())),
         left=left,
+        pause_s=told.pause_s,
     )
 
 
@@ -214,6 +264,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=tuple(GROUPS), default="sync")
     parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--bulk", type=int, default=2_000, help="number of jobs in the bulk set")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--store", default="", help=argparse.SUPPRESS)
     parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
@@ -223,11 +274,12 @@ def main() -> int:
         own(options.own, options.store, options.name)
         return 0
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    result = prove(options.mode, options.seconds, seed)
+    result = prove(options.mode, options.seconds, seed, options.bulk)
     print(
         f"acknowledged {result.acknowledged}, lost {result.lost} (with the primary {result.lost_with_the_primary}), "
         f"overtaken {result.overtaken}, early {result.early}, silent longest {result.silent_s:.1f} s, "
-        f"repeated ids {result.repeated}, left {result.left}, seed {seed}"
+        f"longest pause of the bulk set {result.pause_s:.1f} s, repeated ids {result.repeated}, left {result.left}, "
+        f"seed {seed}"
     )
     return 0 if result.is_good else 1
 
