@@ -1,5 +1,5 @@
 """
-The durable scheduler as it grows: more owners, ten minutes of churn, ten million pending jobs, the cost of each store.
+The durable scheduler as it grows: owners, lanes, jobs that come and go, pending jobs, and the cost of each store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import churn, cost, owners, pending, trickle
+from benchmarks.scale import churn, cost, lanes, owners, pending, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -55,6 +55,11 @@ CONDITIONS = {
         f"{cost.RATE:,} jobs a second, {cost.RATE // cost.CALLS} a call, due within a second, set and fired by one "
         "process beside them. kept: the closed file, pg_database_size or used_memory; written: what the kernel counts "
         "as written by the process (SQLite), or the growth of the server's log (PostgreSQL, Redis)"
+    ),
+    lanes.LANES: (
+        f"a due job for each of {lanes.COUNT:,} pull queues without workers, and then, in a new process, the first "
+        "firing of a handler and the largest resident set until then, as in the durable benchmark; then "
+        f"{lanes.HEALTHY:,} jobs of one handler, a millisecond apart, and how late it is called"
     ),
     pending.PENDING: (
         f"set_many in lots of {LOT:,}, payloads of 100 bytes, random instants over 30 days, keys that grow as they are "
@@ -107,6 +112,7 @@ def cases(*, quick: bool) -> list[Case]:
             Case(__name__, cost.COST, subject, cost.PENDING, {"seconds": 10 if quick else 20}, reps=1)
             for subject in cost.STORES
         ),
+        *(Case(__name__, lanes.LANES, subject, 5_000 if quick else lanes.COUNT, reps=1) for subject in lanes.SUBJECTS),
         *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
         *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
     ]
@@ -120,6 +126,8 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
         return owners.measure(subject, **settings)
     if work == trickle.TRICKLE:
         return trickle.measure(subject, seconds)
+    if work == lanes.LANES:
+        return lanes.measure(subject, count)
     if work == cost.COST:
         return cost.measure(subject, count, seconds)
     with _store(subject, seconds) as (url, size_of):
