@@ -16,12 +16,13 @@ from tickwheel.engine._redater import Redater
 from tickwheel.engine._stager import Stager
 from tickwheel.engine.elapsed import Elapsed
 from tickwheel.host import store_clock as _storeclock
+from tickwheel.jobs import rules
 from tickwheel.stores import _memory, _plan
 
 __all__ = [
+    "counts_delays_by_its_own_clock",
     "follows_the_wall_clock",
     "knows_clocks_a_thousandth_apart",
-    "samples_the_clock_once",
     "sees_no_step",
     "stops_until_the_clock_is_set",
     "takes_a_rate_for_a_step",
@@ -95,11 +96,15 @@ def knows_clocks_a_thousandth_apart() -> Any:
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
 
 
-def samples_the_clock_once() -> Any:
+def counts_delays_by_its_own_clock() -> Any:
     """
-    A process that only sets jobs reads the store's clock when it begins, and then goes by its own.
+    A process that sets jobs counts their delays from its own estimate of the store's time, which is a day old.
     """
-    return mock.patch.multiple(_storeclock.StoreClock, is_stale=False, latest=_storeclock.StoreClock.now)
+    every = ExitStack()
+    for name in ("_counted_set", "_counted"):
+        every.enter_context(mock.patch.object(rules, name, lambda write, _now: write))
+    every.enter_context(mock.patch.multiple(_storeclock.StoreClock, is_stale=False, latest=_storeclock.StoreClock.now))
+    return every
 
 
 def takes_a_rate_for_a_step() -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 from unittest import mock
 
 from clock_mutants import (
+    counts_delays_by_its_own_clock,
     follows_the_wall_clock,
     knows_clocks_a_thousandth_apart,
-    samples_the_clock_once,
     sees_no_step,
     stops_until_the_clock_is_set,
     takes_a_rate_for_a_step,
@@ -494,6 +494,7 @@ SOON = {
     "sees_no_step": 1,
     "has_no_bulkhead": 1,
     "has_no_shares": 1,
+    "counts_delays_by_its_own_clock": 20,
     "knows_clocks_a_thousandth_apart": 24,
     "takes_a_rate_for_a_step": 24,
     "ends_what_it_cannot_read": 30,
@@ -585,7 +586,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "takes_a_retry_for_outdated": (takes_a_retry_for_outdated, {"silent"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
-    "samples_the_clock_once": (samples_the_clock_once, {"short"}),
+    "counts_delays_by_its_own_clock": (counts_delays_by_its_own_clock, {"short", "answer"}),
     "knows_clocks_a_thousandth_apart": (knows_clocks_a_thousandth_apart, {"early"}),
     "takes_a_rate_for_a_step": (takes_a_rate_for_a_step, {"clock", "series"}),
     "ends_what_it_cannot_read": (ends_what_it_cannot_read, {"series"}),

@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 from tickwheel.engine.elapsed import Elapsed
+from tickwheel.host.commits import elapsed_of
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
-from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import AsyncScheduler, Job, Schedule, SetRequest
 from tickwheel.stores import Abilities, MemoryStore
 from tickwheel.testing import ManualClock
@@ -285,7 +285,7 @@ class Apart(Remote):
 
     def __init__(self, clock):
         super().__init__()
-        self.machine, self.reads, self.is_silent, self.is_writing = clock, 0, False, False
+        self.machine, self.reads, self.is_writing, self.set_by_s = clock, 0, False, 0.0
 
     def apply(self, writes):
         """
@@ -302,16 +302,13 @@ class Apart(Remote):
         Return true time, as a server does.
         """
         self.reads += not self.is_writing
-        if self.is_silent and not self.is_writing:
-            what = "the server is silent"
-            raise StoreError(what, "wait", is_transient=True)
         return int(self.true_ms())
 
     def true_ms(self):
         """
         Return it with its fraction, uncounted.
         """
-        return STORE_MS + self.machine.true_ns / 1e6
+        return STORE_MS + self.machine.true_ns / 1e6 + self.set_by_s * 1e3
 
 
 DELAY_S = 60
@@ -379,49 +376,35 @@ def test_an_async_delay_is_not_early():
     assert all(0 <= late <= 8 for late in asyncio.run(run()))
 
 
-def test_a_busy_client_reads_the_clock_seldom(make):
+@pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
+def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    A thousand writes, one in each millisecond, read the store's clock forty times: not one in each round trip.
-    """
-    clock, store, client = slewed_pair(make, 1.0)
-    store.reads = 0
-    for _ in range(1_000):
-        clock.pass_by(0.001)
-        client.set("k", delay=DELAY_S, target="log")
-    assert 20 <= store.reads <= 40
-
-
-def test_a_slow_line_is_not_asked_twice_for_each_write(make):
-    """
-    Where a reading of the clock takes 50 ms, another one is no better until the sample is half a second old.
-    """
-    clock, store, client = slewed_pair(make, 1.0)
-    ask = Apart.now_ms
-
-    def slowly():
-        clock.pass_by(0.0 if store.is_writing else 0.05)
-        return ask(store)
-
-    store.now_ms = slowly
-    store.reads = 0
-    for _ in range(100):
-        clock.pass_by(0.05)
-        client.set("k", delay=DELAY_S, target="log")
-    assert 8 <= store.reads <= 14
-
-
-def test_a_clock_that_cannot_be_read_fails_no_write_for_seconds(make):
-    """
-    While the sample is usable the write decides whether the store answers; the delay is not early, but late by a tenth.
+    The store counts the delays of sets and moves: ten writes in ten seconds, or a thousand, never ask for its time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
-    store.is_silent = True
-    clock.pass_by(9.0)
-    due_at = client.set("k", delay=DELAY_S, target="log").job.due_at
-    assert 0 <= due_at - store.true_ms() - DELAY_S * 1e3 <= 2_000
-    clock.pass_by(9.0)
-    with pytest.raises(StoreError, match="silent"):
-        client.set("k", delay=DELAY_S, target="log")
+    store.reads = 0
+    for number in range(10):
+        clock.pass_by(gap_s)
+        client.set(f"k{number}", delay=DELAY_S, target="log")
+        client.move(f"k{number}", delay=DELAY_S)
+        client.set(f"every{number}", every=DELAY_S, target="log")
+    assert store.reads == 0
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+@pytest.mark.parametrize("verb", ["set", "set_many", "move"])
+def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
+    """
+    A client that has not seen the step yet sets nothing early or an hour late, and notes no job for the old clock.
+    """
+    _, store, client = slewed_pair(make, 1.0)
+    seen = []
+    store.set_by_s = step_s
+    real = store.apply
+    store.apply = lambda writes: seen.extend(zip(writes, answers := real(writes), strict=True)) or answers
+    due_at = RELATIVE[verb](client, 0).job.due_at
+    assert 0 <= due_at - store.true_ms() - DELAY_S * 1e3 <= 8
+    assert elapsed_of(*zip(*seen, strict=True)) == {}
 
 
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])

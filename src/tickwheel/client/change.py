@@ -58,7 +58,9 @@ def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, 
 
     def write(job: Job) -> Answer:
         def writes(_now: int, actor: Actor | None) -> list[Set]:
-            latest = client.clock.reading_for_delay()[2]  # a new interval may count from it
+            if "every" in fields:  # a new interval counts from now, and the store does not know that
+                client.sample()
+            latest = client.clock.reading_for_delay()[2]
             return _writes(job, fields, registry, latest, actor)
 
         return client.write("change", writes).result()[0]

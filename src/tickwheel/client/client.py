@@ -31,7 +31,7 @@ from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BULK, BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
-from tickwheel.jobs.errors import StoreError, UnsupportedError
+from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents, incidents_of
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, kept_from
 from tickwheel.jobs.model import (
@@ -136,7 +136,7 @@ class Client:
     def _open(self) -> Writer | PartitionedWriter:
         self._name_actor()
         self.store.open()
-        self._sample()
+        self.sample()
         partitions = self.store if isinstance(self.store, Partitioned) else None
         return (partial(Writer, self.store) if partitions is None else partial(PartitionedWriter, partitions))(
             self._runtime,
@@ -150,7 +150,7 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store is not open, or its clock was not read for some milliseconds.
+        True if the store is not open, or its clock was not read for long, as without a lease to renew.
         """
         return self.opening.writer is None or self.clock.is_stale
 
@@ -158,22 +158,21 @@ class Client:
         """
         Open the store if it is not open, and read its clock if the last reading is old.
 
-        While the last reading is usable, a store that does not answer raises nothing here: the delay is late by a
-        share of the reading's age, and the write that follows reports the store's state.
-
         Raises:
             ClosedError: After `close`.
             StoreError: If the store does not answer.
         """
         self.opened()
         if self.clock.is_stale:
-            try:
-                self._sample()
-            except StoreError:
-                if not self.clock.is_usable:
-                    raise
+            self.sample()
 
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """
+        Read the store's clock, if it may have its own.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
         if self.store.abilities.has_many_owners:  # it may have a clock of its own
             before = self.clock.elapsed()
             self.clock.sample(self.store.now_ms(), before, self.clock.elapsed())
@@ -195,8 +194,9 @@ class Client:
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._owner
         set_write = partial(self._set_write_of, trace=trace, actor=actor)
-        reading = self.clock.reading_for_delay()
-        return writer.submit_many(_marked(writes_of(verb, set_write, *reading, actor=actor, owner=owner)))
+        reading, is_estimate = self.clock.reading_for_delay(), self.clock.is_sampled
+        writes = writes_of(verb, set_write, *reading, is_estimate=is_estimate, actor=actor, owner=owner)
+        return writer.submit_many(_marked(writes))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         self.opened()
@@ -230,8 +230,7 @@ class Client:
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         actor, owner = self.actor(), self._owner
-        reading = self.clock.reading_for_delay
-        return TransactionClient(store, connection, self._set_write, reading, actor=actor, owner=owner)
+        return TransactionClient(store, connection, self._set_write, self.clock, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
@@ -260,7 +259,8 @@ class Client:
         actor: Actor | None,
     ) -> Set:
         self._registry.check(request.target, request.handler)
-        write = set_write(request, now, self._registry.retry_of, trace, era, latest=latest, actor=actor)
+        retry_of, is_estimate = self._registry.retry_of, self.clock.is_sampled
+        write = set_write(request, now, retry_of, trace, era, latest=latest, is_estimate=is_estimate, actor=actor)
         self._registry.check_payload(write.job)
         return write
 

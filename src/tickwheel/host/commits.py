@@ -5,8 +5,22 @@ The consequences of a commit of callers' writes for the rest of the process.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from tickwheel.jobs.model import Answer, Begin, Job, Move, Outcome, Recalled, Redate, Set, Settle, State, Write
+from tickwheel.jobs.model import (
+    Answer,
+    Begin,
+    Job,
+    Move,
+    Outcome,
+    Recalled,
+    Redate,
+    Set,
+    SetMode,
+    Settle,
+    State,
+    Write,
+)
 from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, JobReplayed, JobResumed, JobSet
 
 __all__ = ["elapsed_of", "events_of", "lives_of"]
@@ -16,6 +30,9 @@ _OWN = (Begin, Settle, Redate)
 
 _TIMED = (Set, Move)
 """Writes that may carry an era."""
+
+_STEP_MS: Final = 1_000
+"""Minimum difference between the store's clock and our estimate that may be a step which we have not seen yet."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
@@ -44,6 +61,8 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
 def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, list[Job]]:
     """
     Return the pending jobs of callers whose due times count elapsed time, by the clock's era.
+
+    A job that the store counted by a clock that was set in the meantime is left out: its era has not begun here yet.
     """
     found: dict[int, list[Job]] = {}
     last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
@@ -51,11 +70,21 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
         if not isinstance(write, _TIMED) or (era := write.era) is None:
             continue
         outcome, job = answer.outcome, answer.job
-        if job is not None and outcome in _DATED and type(answer) is not Recalled:
+        if job is not None and outcome in _DATED and type(answer) is not Recalled and _is_of_its_era(write, job):
             if era != last:
                 last, jobs = era, found.setdefault(era, [])
             jobs.append(job)
     return found
+
+
+def _is_of_its_era(write: Set | Move, job: Job) -> bool:
+    if write.counted_from is None:
+        return True
+    if isinstance(write, Move):
+        return abs(job.due_at - write.due_at) < _STEP_MS
+    if write.mode is not SetMode.REPLACE or write.max_wait_ms is not None or job.recurrence is not None:
+        return True  # other instants count as well, or the series knows its era
+    return abs(job.due_at - write.job.due_at) < _STEP_MS
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:

@@ -22,14 +22,8 @@ _SLEW: Final = 0.1
 _ROUNDING_S: Final = 1e-6
 """Upper bound of the rounding of a deadline: a timer that is early by this finds nothing due, and is set again."""
 
-_FRESH_MS: Final = 27.0
-"""
-Age at which a sample is repeated before a write: `latest` is ahead by 3 ms then. Where a sample takes longer than that,
-it is repeated once `latest` is ahead by as much as a sample takes, since another one would be no better.
-"""
-
-_USABLE_MS: Final = 10_000.0
-"""Age at which a sample must be repeated: a delay would be a second late."""
+_STALE_MS: Final = 10_000.0
+"""Time without a sample after which the usual drift is a millisecond, and the largest one is a second."""
 
 _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
@@ -49,13 +43,13 @@ class StoreClock:
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
     For a store on this machine's wall clock, that clock counts. A store with its own clock is sampled when it is
-    opened, at each renewal, and before a write some milliseconds after that, against the monotonic clock: a change of
+    opened, at each renewal, and before a write long after that, against the monotonic clock: a change of
     this machine's wall clock does not change due times.
     The estimate is the earliest time that the samples allow, and then runs slightly slower than the machine. It is
     behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (made to run
     faster or slower until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so decides
     when a job fires; it is near `now` for some milliseconds after a sample. `latest` is never behind, and so decides
-    when a delay begins. All include the time of a suspend.
+    when a run has ended. All include the time of a suspend.
 
     A step of either clock begins a new `era`. The first reading of this machine's clock after it, or the next sample,
     detects it; so every reading belongs to one era, and two readings of one era differ by the elapsed
@@ -67,7 +61,6 @@ class StoreClock:
         "_clock",
         "_doubt_ms",
         "_elapsed_ns",
-        "_fresh_ms",
         "_is_stepped",
         "_least",
         "_listener",
@@ -89,7 +82,6 @@ class StoreClock:
         self._doubt_ms = 0.0
         """The largest possible error of the offset at the last sample, in ms."""
         self._least = self._most = 0.0, 0.0
-        self._fresh_ms = _FRESH_MS
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
         self.shown_ms = 0
@@ -119,16 +111,9 @@ class StoreClock:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store has its own clock, and another sample would bring `latest` nearer to it.
+        True if the last sample of the store's own clock is old.
         """
-        return self._offset_ms is not None and self.age_ms() > self._fresh_ms
-
-    @property
-    def is_usable(self) -> bool:
-        """
-        True unless the last sample is so old that a delay would be late.
-        """
-        return self._offset_ms is None or self.age_ms() <= _USABLE_MS
+        return self._offset_ms is not None and self.age_ms() > _STALE_MS
 
     @property
     def offset_ms(self) -> float:
@@ -247,7 +232,6 @@ class StoreClock:
         most, at = self._most
         carried, read = most + (after - at) / (1 - _SLEW), store_ms + 1 + (after - before) / (1 - _SLEW)
         self._most = (min(carried, read) if believed is not None and carried >= store_ms else read), after
-        self._fresh_ms = max(_FRESH_MS, (after - before) * (1 - _SLEW) / _SLEW)
         doubt = self._doubt_ms + (after - self._sampled_at) * _SLEW / (1 - _SLEW)
         limit = _SERVER_STEP_MS + doubt
         is_near = believed is not None and lowest - limit < believed < highest + limit

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tickwheel.host.joined_connections import unwrapped, unwrapped_async
+from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import ANY_ATTEMPT, Actor, Answer, Set, Write
 from tickwheel.jobs.requests import SetRequest
 from tickwheel.jobs.verbs import Verb, writes_of
@@ -50,7 +51,7 @@ class TransactionClient:
         store: The store of the jobs.
         connection: The caller's connection.
         set_write: Makes the write of a request.
-        reading: Reads the store's time, its era, and the origin of delays.
+        clock: The store's clock.
         actor: The author of the writes, for the history.
         owner: The name of this process, for a pause without one.
     """
@@ -60,20 +61,29 @@ class TransactionClient:
         store: Joins,
         connection: object,
         set_write: Callable[[SetRequest, int, int | None, int | None], Set],
-        reading: Callable[[], tuple[int, int, int]],
+        clock: StoreClock,
         *,
         actor: Actor | None,
         owner: str,
     ) -> None:
         self._store, self._connection = store, connection
-        self._set_write, self._reading, self._actor, self._owner = set_write, reading, actor, owner
+        self._set_write, self._clock, self._actor, self._owner = set_write, clock, actor, owner
 
     def submit(self, verb: Verb) -> Joining:
         """
         Run *verb*; all arguments are validated first.
         """
-        now, _, latest = self._reading()
-        writes = writes_of(verb, self._over_any, now, None, latest, actor=self._actor, owner=self._owner)
+        now, _, latest = self._clock.reading_for_delay()
+        writes = writes_of(
+            verb,
+            self._over_any,
+            now,
+            None,
+            latest,
+            is_estimate=self._clock.is_sampled,
+            actor=self._actor,
+            owner=self._owner,
+        )
         return Joining(self._store, self._connection, writes)
 
     def _over_any(self, request: SetRequest, now: int, era: int | None, latest: int | None) -> Set:

@@ -204,6 +204,9 @@ class Set:
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         era: Number of the clock step at which a relative due time was computed. It is not stored.
+        counted_from: The instant from which a relative due time was counted, if that is an estimate of the store's
+            time: the store counts it from its own clock instead, once it reads that for this write. None if the due
+            time is final. `Move` and `Replay` have the same field.
         over: Status of the counted attempt of the live job; without it the set is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if an interval's phase was requested, by `at=`; otherwise a series keeps its phase.
@@ -231,6 +234,7 @@ class Set:
     actor: Actor | None = None
     under: Under | None = None
     once: Once | None = None
+    counted_from: int | None = None
 
 
 @record
@@ -250,6 +254,7 @@ class Move:
     actor: Actor | None = None
     keeps_next: bool = False
     once: Once | None = None
+    counted_from: int | None = None
 
 
 @record
@@ -293,6 +298,7 @@ class Replay:
     if_generation: int | None = None
     actor: Actor | None = None
     once: Once | None = None
+    counted_from: int | None = None
 
 
 @record

@@ -325,6 +325,7 @@ def set_write(
     era: int | None = None,
     *,
     latest: int | None = None,
+    is_estimate: bool = False,
     actor: Actor | None = None,
 ) -> Set:
     """
@@ -337,6 +338,7 @@ def set_write(
         trace: The traceparent of requests without one.
         era: The clock step, stored in the write if its instant is relative.
         latest: The origin of delays and intervals, if it is not *now*: the most that the store's clock may read.
+        is_estimate: True if the store is to count them from its own clock instead.
         actor: The author for the history, or None.
 
     Raises:
@@ -397,7 +399,19 @@ def set_write(
         has_phase=has_anchor and request.at is not None,
         is_over=first is None,
         actor=noted,
+        counted_from=latest if is_estimate and is_elapsed and _is_counted(request, first, latest) else None,
     )
+
+
+def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:
+    """
+    Return True if the *first* instant of *request* may move with *latest*, from which it counts.
+
+    A run that is due now does not wait. A run that is near the end of a series, or near an excluded time, stays there.
+    """
+    if first is None or latest is None or request.until is not None or request.exclude:
+        return False
+    return first > latest
 
 
 def answered(answer: Answer, request: SetRequest) -> Answer:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.message import same_run, was_tried, with_message_id
@@ -44,6 +44,7 @@ from tickwheel.jobs.model import (
     State,
     Write,
 )
+from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.rows import with_other
 from tickwheel.jobs.series import (
     at_end,
@@ -78,6 +79,7 @@ Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job to store: the same object if nothing changed, None if it is gone."""
 
 NextGeneration: TypeAlias = Callable[[], int]
+_Relative = TypeVar("_Relative", Move, Replay)
 
 BEGUN = Answer(Outcome.BEGUN)
 GONE = Answer(Outcome.SETTLED)
@@ -96,6 +98,7 @@ _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, 
 """Answers to a set of a series that keep the job."""
 _CREATED: Final = Outcome.CREATED  # an enum is slow to look into
 _PENDING: Final = State.PENDING
+_redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
 """Returns a copy of a job with other values in these columns; `replace` takes ten times as long."""
 
@@ -116,13 +119,13 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     """
     match write:
         case Set():
-            return _set_or_change(write, job, now, next_generation)
+            return _set_or_change(_counted_set(write, now), job, now, next_generation)
         case Begin() | SetAside():
             return _begin_or_set_aside(write, job)
         case Settle():
             return _settle(write, job, now, next_generation)
         case Move():
-            return _move(write, job, now, next_generation)
+            return _move(_counted(write, now), job, now, next_generation)
         case Cancel():
             return _cancel(write, job)
         case SetPause():
@@ -130,7 +133,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
         case Resume():
             return _resume(write, job)
         case Replay():
-            return _replay(write, job, now, next_generation)
+            return _replay(_counted(write, now), job, now, next_generation)
         case Adopt():
             return _adopt(write, job, next_generation)
         case Redate():
@@ -189,6 +192,23 @@ def rescued(job: Job) -> Job:
     Return a running *job* as its next owner gets it: pending, with its attempts.
     """
     return replace(job, state=State.PENDING)
+
+
+def _counted_set(write: Set, now: int) -> Set:
+    """
+    Return *write* with its relative due time counted from *now*, the store's own time, and what moves with it.
+    """
+    if write.counted_from is None:
+        return write
+    job, text = write.job, write.job.recurrence
+    due_at = job.due_at + now - write.counted_from
+    if text is not None:
+        text = Recurrence.from_text(text).moved(now - write.counted_from).to_text()
+    return replace(write, job=_redated(job, due_at, _shifted(job, due_at), text))
+
+
+def _counted(write: _Relative, now: int) -> _Relative:
+    return write if write.counted_from is None else replace(write, due_at=write.due_at + now - write.counted_from)
 
 
 def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

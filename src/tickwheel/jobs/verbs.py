@@ -133,6 +133,7 @@ def writes_of(
     era: int | None,
     latest: int | None = None,
     *,
+    is_estimate: bool = False,
     actor: Actor | None,
     owner: str,
 ) -> list[Write]:
@@ -145,6 +146,7 @@ def writes_of(
         now: The store's time in ms.
         era: The clock step, for relative instants; None if steps are not tracked.
         latest: The origin of delays, if it is not *now*, as for `due_at`.
+        is_estimate: True if the store is to count delays from its own clock instead.
         actor: The author for the history.
         owner: The name of this process, for a pause without one.
 
@@ -157,8 +159,13 @@ def writes_of(
         case MoveJobs():
             due = due_at(verb.when.delay, verb.when.at, now, latest=latest)
             counted_in = era if verb.when.at is None else None
+            counted_from = latest if is_estimate and verb.when.at is None and due > now else None
             generation, keys = checks.check_generation(verb.if_generation), checks.check_keys(verb.keys)
-            return [Move(key, due, generation, counted_in, actor=actor, keeps_next=verb.runs_now) for key in keys]
+            keeps_next = verb.runs_now
+            return [
+                Move(key, due, generation, counted_in, actor=actor, keeps_next=keeps_next, counted_from=counted_from)
+                for key in keys
+            ]
         case CancelJobs():
             generation = checks.check_generation(verb.if_generation)
             stops = flag("running", verb.running)
@@ -173,10 +180,10 @@ def writes_of(
         case ReplayJobs():
             generation = checks.check_generation(verb.if_generation)
             keys = checks.check_keys(verb.keys)
-            delays = verb.delays(len(keys))
+            dues = [due_at(delay, None, now, latest=latest) for delay in verb.delays(len(keys))]
             return [
-                Replay(key, due_at(delay, None, now, latest=latest), generation, actor)
-                for key, delay in zip(keys, delays, strict=True)
+                Replay(key, due, generation, actor, counted_from=latest if is_estimate and due > now else None)
+                for key, due in zip(keys, dues, strict=True)
             ]
         case _:
             assert_never(verb)

@@ -10,7 +10,7 @@ from typing import Final
 
 from simulation.history import Answered, Called, Committed
 from tickwheel.jobs.checks import decode_payload
-from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, Set, SetPause
+from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, Set, SetMode, SetPause
 
 __all__ = ["Callers"]
 
@@ -64,12 +64,15 @@ class Callers:
         """
         Return what is wrong if a job was set for sooner than it was asked for, by the clock of its store.
         """
-        write = event.write
+        write, job = event.write, event.answer.job
         asked = decode_payload(write.job.payload) if isinstance(write, Set) else {}
         if not isinstance(write, Set) or "delay" not in asked:
             return None
         called_ms = event.store_ms - (event.at - self._called[asked["call"]].at) / 1e6
-        missing = called_ms + asked["delay"] * 1e3 - write.job.due_at
+        is_told = job is not None and event.answer.outcome in (Outcome.CREATED, Outcome.REPLACED)
+        is_free = write.mode is SetMode.REPLACE and write.max_wait_ms is None
+        due_at = job.due_at if job is not None and is_told and is_free else write.job.due_at
+        missing = called_ms + asked["delay"] * 1e3 - due_at
         return f"{write.job.key!r} is due {missing:.0f} ms before its delay is over" if missing > _BEHIND_MS else None
 
     def asked_at(self, event: Committed) -> int:

@@ -24,6 +24,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -62,9 +63,10 @@ from tickwheel.jobs.model import (
     Begin,
     Declare,
     Job,
-    JobWrite,
     Keep,
+    Move,
     Outcome,
+    Replay,
     Set,
     SetAside,
     SetPause,
@@ -272,12 +274,13 @@ class _Checker:
             model.away[key] = event.shard
 
     def _commit(self, event: Committed) -> None:
+        event = replace(event, write=_dated(event.write, event.store_ms))
         write, answer = event.write, event.answer
         assert not isinstance(write, Declare | Keep), "declarations and kept answers are not recorded"
         key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)
-        outcome, job = model.expect(_dated(write, event.store_ms))
+        outcome, job = model.expect(write)
         if answer.outcome != outcome:
             is_zombie = outcome is Outcome.NOT_OWNER and answer.outcome in (Outcome.BEGUN, Outcome.SETTLED)
             text = f"{type(write).__name__} of {key!r} was answered {answer.outcome}, and not {outcome}"
@@ -454,13 +457,28 @@ class _Checker:
         self.violations.append(Violation(kind, at, what))
 
 
-def _dated(write: JobWrite, store_ms: int) -> JobWrite:
+def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with the instant at which it took effect, which the model cannot know.
+    Return *write* with the instant at which it took effect, which the model cannot know, and from which delays count.
     """
+    if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
+        later = store_ms - write.counted_from
+        if not isinstance(write, Set):
+            return replace(write, due_at=write.due_at + later)
+        write = replace(write, job=_later(write.job, later))
     if isinstance(write, Set) and not write.job.first_set_at:
         return replace(write, job=replace(write.job, first_set_at=store_ms))
     return write
+
+
+def _later(job: Job, later: int) -> Job:
+    expires_at = None if job.expires_at is None else job.expires_at + later
+    text = job.recurrence
+    if text is not None:
+        rule = json.loads(text)
+        rule["anchor_at"] += later
+        text = json.dumps(rule, sort_keys=True, separators=(",", ":"))
+    return replace(job, due_at=job.due_at + later, expires_at=expires_at, recurrence=text)
 
 
 def _name(job: Job) -> str:

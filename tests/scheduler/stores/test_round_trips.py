@@ -14,6 +14,7 @@ import pytest
 from lent_servers import NUMBERS
 from lines import Line
 
+from tickwheel.clock import BootClock
 from tickwheel.jobs import model
 from tickwheel.scheduler import Scheduler, SetRequest
 from tickwheel.stores import Cursor, open_store
@@ -120,6 +121,45 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
     most = {name: counts[url.startswith("redis")] for name, counts in MOST.items()}
     assert found.keys() == most.keys()
     assert {name: trips for name, trips in found.items() if trips > most[name]} == {}
+
+
+class Ahead(BootClock):
+    """
+    A machine's clock that a test may move forward, so that nothing waits.
+    """
+
+    moved_ns = 0
+
+    def monotonic_ns(self):
+        return super().monotonic_ns() + self.moved_ns
+
+    def elapsed_ns(self):
+        return super().elapsed_ns() + self.moved_ns
+
+    def wall_ns(self):
+        return super().wall_ns() + self.moved_ns
+
+
+def test_a_rare_write_takes_no_more_round_trips(line_and_url):
+    """
+    A set or move with a delay takes as few, also long after the last one: no statement before it asks for the time.
+    """
+    _, url = line_and_url
+    clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))
+    reads, now_ms = Counter(), store.now_ms
+    name = "opening"
+    store.now_ms = lambda: reads.update([name]) or now_ms()
+    with closing(Scheduler(store, clock=clock)) as client:
+        client.set("opened", delay=60, target="log")
+        for gap_s in (0, 0.1, 3):
+            clock.moved_ns += int(gap_s * 1e9)
+            for verb in ("set", "move", "set"):
+                name = f"{verb} after {gap_s} s"
+                getattr(client, verb)("k", delay=60, **({"target": "log"} if verb == "set" else {}))
+            name = f"every after {gap_s} s"
+            client.set(f"e {gap_s}", every=60, target="log")
+    store.close()
+    assert reads.keys() == {"opening"}
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
 from tickwheel.testing.store_suite._pause import PauseTests
 from tickwheel.testing.store_suite._redate import RedateTests
+from tickwheel.testing.store_suite._relative import RelativeTests
 from tickwheel.testing.store_suite._repeat import RepeatTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._scopes import ScopeTests
@@ -82,6 +83,7 @@ class StoreSuite(
     PauseTests,
     ScopeTests,
     RedateTests,
+    RelativeTests,
     BatchTests,
     DueTests,
     DeadTests,
