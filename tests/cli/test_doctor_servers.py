@@ -130,6 +130,12 @@ def test_replication(postgres_pair, until, monkeypatch):
     assert is_wrong(standby.url("postgres"), "replication", "this server is a standby")
     alter("synchronous_standby_names = '*'")
     until(lambda: found(url)["replication"] == (True, "every answer waits for standby: a failover to it loses nothing"))
+    monkeypatch.setattr(_examine, "LAG_MAX", 0)
+    standby.execute("SELECT pg_wal_replay_pause()")
+    primary.execute("CREATE TABLE more AS SELECT 1")
+    until(lambda: is_wrong(url, "standby", "standby has yet to replay 0 MiB"))
+    standby.execute("SELECT pg_wal_replay_resume()")
+    until(lambda: "standby" not in found(url))
     alter("autovacuum = off")
     until(lambda: is_wrong(url, "autovacuum", "is off"))
     primary.execute("SELECT pg_create_physical_replication_slot('left', true)")
@@ -181,17 +187,18 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
     until(lambda: is_wrong(server.url("?replicas=1"), "replica", named))
 
 
-def test_a_redis_that_cannot_save(make_redis, tmp_path, until):
+def test_a_redis_that_cannot_save(make_redis, until):
     """
-    A save that failed is found.
+    The doctor names the kind of write that failed, until one succeeds.
     """
-    server = make_redis("--enable-protected-configs", "yes")
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    server.execute("CONFIG", "SET", "dir", str(gone))
-    gone.rmdir()
+    server = make_redis()
+    file = server.folder / "dump.rdb"
+    file.mkdir()
     server.execute("BGSAVE")
     until(lambda: is_wrong(server.url(), "saving", "rdb_last_bgsave_status failed"))
+    file.rmdir()
+    server.execute("BGSAVE")
+    until(lambda: found(server.url())["saving"][0])
 
 
 def test_partitions(make_redis):
