@@ -102,3 +102,62 @@ def test_pause_for_maintenance(server, page):
     page.wait_for(lambda: "no milk" in "".join(page.texts("#scopes li")))
     page.click("#scopes button", "Resume")
     page.wait_for(lambda: server.ask("GET", "/v1/scopes").json["pauses"] == [])
+
+
+def test_undo_and_note(server, page):
+    """
+    A bulk act takes a note, is one entry of the log, and is undone where nothing has run or changed since.
+    """
+    keys = [f"undo/{number}" for number in range(3)]
+    for key in keys:
+        server.job("PUT", key, {"delay": 3600, "target": "log"})
+    before = {key: server.job("GET", key).json["due_at"] for key in keys}
+    page.open(server)
+    page.find("#search [name=prefix]").send_keys("undo/")
+    page.click("#bulk summary")
+    page.wait_for(lambda: page.texts("#jobs .key") == keys)
+    page.find("#bulk select").send_keys("Move")
+    assert not page.find("#bulk [name=sure]").is_displayed()
+    page.find("#bulk [name=note]").send_keys("milk")
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Move 3 jobs")
+    page.wait_for(lambda: "Changed 3 jobs" in "".join(page.texts(".toast")))
+    (entry,) = (each for each in server.ask("GET", "/v1/acts").json["acts"] if each["error"] == "milk")
+    assert (entry["outcome"], entry["note"].partition(";")[0]) == ("bulk", "move: 3 changed, 0 refused")
+    server.job("PATCH", keys[0], {"delay": 7200})
+    moved = server.job("GET", keys[0]).json["due_at"]
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: "Undone for 2 jobs; 1 had run or changed" in "".join(page.texts(".toast")))
+    assert [server.job("GET", key).json["due_at"] for key in keys] == [moved, before[keys[1]], before[keys[2]]]
+    page.wait_for(lambda: page.texts("#bulk button") == ["Count them"])
+    page.find("#bulk select").send_keys("Cancel")
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Cancel 3 jobs")
+    page.wait_for(lambda: server.job("GET", keys[1]).status == 404)
+    page.wait_for(lambda: len(page.texts(".toast button")) == 1)
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: all(server.job("GET", key).status == 200 for key in keys))
+    assert server.job("GET", keys[1]).json["due_at"] == before[keys[1]]
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def test_many_are_confirmed(server, page):
+    """
+    The count of more than 100 jobs is typed before they are changed.
+    """
+    items = [{"do": "set", "key": f"crowd/{number:03}", "delay": 3600, "target": "log"} for number in range(101)]
+    server.ask("POST", "/v1/jobs:batch", {"items": items})
+    page.open(server)
+    page.find("#search [name=prefix]").send_keys("crowd/")
+    page.click("#bulk summary")
+    page.wait_for(lambda: "crowd/000" in page.texts("#jobs .key"))
+    page.find("#bulk select").send_keys("Pause")
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Pause 101 jobs")
+    assert page.run("return document.querySelector('#bulk form').checkValidity()") is False
+    page.find("#bulk [name=sure]").send_keys("101")
+    page.click("#bulk button", "Pause 101 jobs")
+    page.wait_for(lambda: "Changed 101 jobs" in "".join(page.texts(".toast")))
+    assert server.job("GET", "crowd/100").json["pause"] is not None
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "crowd/"})

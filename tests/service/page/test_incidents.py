@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map((b) => getComputedStyle(b).padding)"
@@ -82,3 +83,23 @@ def test_search(server, page, letters):
     page.wait_for(lambda: page.texts(".incident .key") == [letters[1]])
     page.find("#incidents-search input").send_keys("4")
     page.wait_for(lambda: page.find("#incidents-empty").text == "No dead letter has that.")
+
+
+def test_different_errors(server, page):
+    """
+    An incident says how many different errors its replay covers, and shows one of them whole, by keyboard, too.
+    """
+    keys = [f"different/{number}" for number in (1, 2, 3)]
+    with server.live() as live:
+        for key in keys:
+            server.job("PUT", key, DEAD | {"handler": "repeats", "payload": f"no order {key[-1]}"})
+            live.firing(key, "died")
+    open_dead(page, server)
+    page.wait_for(lambda: page.texts(".incident .about")[0].startswith("3 letters of 3 different errors · "))
+    assert page.texts(".incident .all") == ["Replay all 3 · 3 errors"]
+    assert not page.find(".incident pre").is_displayed()
+    page.find(".incident summary").send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.find(".incident pre").is_displayed())
+    assert "no order 3" in page.find(".incident pre").text
+    for key in keys:
+        server.job("DELETE", key)

@@ -1,27 +1,27 @@
 // The address after its "#": a view with its filters, "#overview?state=dead", or a job before the view, "#job/KEY".
 
-const JOB = "job/";
+const JOB = "job/"
 
 export function read() {
-  const text = location.hash.slice(1);
-  if (text.startsWith(JOB)) return { key: decoded(text.slice(JOB.length)) };
-  const [name, query = ""] = text.split("?", 2);
-  return { name, fields: Object.fromEntries(new URLSearchParams(query)) };
+	const text = location.hash.slice(1)
+	if (text.startsWith(JOB)) return {key: decoded(text.slice(JOB.length))}
+	const [name, query = ""] = text.split("?", 2)
+	return {name, fields: Object.fromEntries(new URLSearchParams(query))}
 }
 
-export const jobAddress = (key) => `#${JOB}${encodeURIComponent(key)}`;
+export const jobAddress = key => `#${JOB}${encodeURIComponent(key)}`
 
 // Fields without a value are left out.
 export function viewAddress(name, fields) {
-  const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value));
-  return `#${name}${query.size ? `?${query}` : ""}`;
+	const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value))
+	return `#${name}${query.size ? `?${query}` : ""}`
 }
 
 // What somebody typed may not be encoded: then it is the key as it is.
 function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+	try {
+		return decodeURIComponent(text)
+	} catch {
+		return text
+	}
 }

@@ -1,75 +1,75 @@
 // Requests to the service we came from. A problem (RFC 9457) is thrown as an Error that carries it.
 
-import { byId } from "./dom.js";
+import {byId} from "./dom.js"
 
 export class Problem extends Error {
-  constructor(status, document) {
-    super(document.detail ?? document.title ?? `status ${status}`);
-    this.status = status;
-    this.remedy = document.remedy;
-  }
+	constructor(status, document) {
+		super(document.detail ?? document.title ?? `status ${status}`)
+		this.status = status
+		this.remedy = document.remedy
+	}
 }
 
-const TOKEN = "tickwheel.token";
-const token = sessionStorage.getItem(TOKEN); // another one is for the page that is loaded with it: it may reach less
-const UNREACHABLE = 0;
+const TOKEN = "tickwheel.token"
+const token = sessionStorage.getItem(TOKEN) // another one is for the page that is loaded with it: it may reach less
+const UNREACHABLE = 0
 
 // What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
-export const isShown = ({ status }) => [UNREACHABLE, 401, 503].includes(status);
+export const isShown = ({status}) => [UNREACHABLE, 401, 503].includes(status)
 
 // The address of a path of the service, wherever the page is mounted. It is absolute, because a relative one would
 // repeat a name and a password in the page's own address, and no request may have those.
-const folder = location.origin + location.pathname.replace(/[^/]*$/, "");
-export const here = (path) => folder + path.slice(1);
+const folder = location.origin + location.pathname.replace(/[^/]*$/, "")
+export const here = path => folder + path.slice(1)
 
-export const headers = (extra = {}) => (token ? { ...extra, authorization: `Bearer ${token}` } : extra);
+export const headers = (extra = {}) => (token ? {...extra, authorization: `Bearer ${token}`} : extra)
 
-export async function call(method, path, { body, generation, onlyNew } = {}) {
-  const extra = {};
-  if (body !== undefined) extra["content-type"] = "application/json";
-  if (generation !== undefined) extra["if-match"] = `"${generation}"`;
-  if (onlyNew) extra["if-none-match"] = "*";
-  const answer = await fetch(here(path), {
-    method,
-    headers: headers(extra),
-    body: body === undefined ? undefined : JSON.stringify(body),
-  }).catch((error) => {
-    throw new Problem(UNREACHABLE, { detail: `the service is unreachable (${error.message})` });
-  });
-  if (!answer.ok) throw await problemOf(answer);
-  return decode(await answer.text());
+export async function call(method, path, {body, generation, onlyNew} = {}) {
+	const extra = {}
+	if (body !== undefined) extra["content-type"] = "application/json"
+	if (generation !== undefined) extra["if-match"] = `"${generation}"`
+	if (onlyNew) extra["if-none-match"] = "*"
+	const answer = await fetch(here(path), {
+		method,
+		headers: headers(extra),
+		body: body === undefined ? undefined : JSON.stringify(body)
+	}).catch(error => {
+		throw new Problem(UNREACHABLE, {detail: `the service is unreachable (${error.message})`})
+	})
+	if (!answer.ok) throw await problemOf(answer)
+	return decode(await answer.text())
 }
 
 // What an answer says went wrong; another token is asked for where that is it.
 export async function problemOf(answer) {
-  const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
-  if (answer.status === 401) askForToken(problem.message);
-  return problem;
+	const problem = new Problem(answer.status, await answer.json().catch(() => ({})))
+	if (answer.status === 401) askForToken(problem.message)
+	return problem
 }
 
 // A payload is anybody's JSON: numbers that JavaScript would round keep their digits, for showing and for setting again.
 function decode(text) {
-  const value = JSON.parse(text);
-  if (value.payload !== undefined) value.payload = exact(text).payload;
-  return value;
+	const value = JSON.parse(text)
+	if (value.payload !== undefined) value.payload = exact(text).payload
+	return value
 }
 
-export const exact = (text) => JSON.parse(text, JSON.rawJSON && keepDigits);
+export const exact = text => JSON.parse(text, JSON.rawJSON && keepDigits)
 
-const keepDigits = (_name, value, { source }) =>
-  typeof value === "number" && String(value) !== source ? JSON.rawJSON(source) : value;
+const keepDigits = (_name, value, {source}) =>
+	typeof value === "number" && String(value) !== source ? JSON.rawJSON(source) : value
 
-export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
+export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`
 
 function askForToken(why) {
-  const dialog = byId("sign-in"),
-    refused = byId("refused");
-  refused.hidden = token === null;
-  refused.textContent = `The service refuses the token of this tab: ${why}.`;
-  if (!dialog.open) dialog.showModal();
+	const dialog = byId("sign-in"),
+		refused = byId("refused")
+	refused.hidden = token === null
+	refused.textContent = `The service refuses the token of this tab: ${why}.`
+	if (!dialog.open) dialog.showModal()
 }
 
-byId("token-form").addEventListener("submit", (event) => {
-  sessionStorage.setItem(TOKEN, new FormData(event.target).get("token"));
-  location.reload();
-});
+byId("token-form").addEventListener("submit", event => {
+	sessionStorage.setItem(TOKEN, new FormData(event.target).get("token"))
+	location.reload()
+})

@@ -1,112 +1,115 @@
 // The axes of the river: time from left to right with now in the middle, and lateness upwards.
 //
-// Time is bent: linear around now and logarithmic far from it, ten minutes back and a day ahead, so that the seconds of a
+// Time is bent: linear around now and logarithmic far from it, ten minutes to two days back and a day ahead, so that the seconds of a
 // burst and the hours of a day are in one picture, and what comes nearer gets wider.
 
-import { length } from "./words.js";
+import {length} from "./words.js"
 
 const MIN = 60_000,
-  H = 60 * MIN;
+	H = 60 * MIN
 export const S = 1000,
-  PAST = 10 * MIN,
-  FUTURE = 24 * H;
+	PAST = 10 * MIN,
+	FUTURE = 24 * H
 
-const BEND = 10 * S;
-const TICKS = [10 * S, MIN, 10 * MIN, H, 6 * H];
-const TICK_PX = 46; // between two, so that their words do not touch
-const WORDS_PX = 18; // below the plot
+const BEND = 10 * S
+export const PASTS = [PAST, H, 4 * H, 12 * H, 48 * H] // how far back, zoomed out step by step
+const TICKS = [10 * S, MIN, 10 * MIN, H, 6 * H, 24 * H]
+const TICK_PX = 46 // between two, so that their words do not touch
+const WORDS_PX = 18 // below the plot
 const LATE_LEAST = 0.1,
-  DECADES = 6; // up to 100 s
+	DECADES = 6 // up to 100 s
 const LATE_TICKS = [
-  [1, "1 ms late"],
-  [100, "100 ms late"],
-  [10_000, "10 s late"],
-];
+	[1, "1 ms late"],
+	[100, "100 ms late"],
+	[10_000, "10 s late"]
+]
 
-const bent = (ms) => Math.log1p(ms / BEND);
+const bent = ms => Math.log1p(ms / BEND)
 
 // How high on the axis of lateness, from 0 to 1.
 export function latePart(late) {
-  const part = Math.log10(Math.max(late, LATE_LEAST) / LATE_LEAST) / DECADES;
-  return Math.min(0.98, Math.max(0.02, part));
+	const part = Math.log10(Math.max(late, LATE_LEAST) / LATE_LEAST) / DECADES
+	return Math.min(0.98, Math.max(0.02, part))
 }
 
 export class Axis {
-  // All that does not flow is drawn once, into a picture that each frame begins with: words are dear.
-  fit(canvas, colours, ratio) {
-    const { width, height } = canvas.getBoundingClientRect();
-    Object.assign(this, colours, { width, height: height - WORDS_PX, ratio, now: 0 });
-    this.ground = new OffscreenCanvas(Math.round(width * ratio), Math.round(height * ratio));
-    const g = this.ground.getContext("2d");
-    g.scale(ratio, ratio);
-    g.font = `11px ${getComputedStyle(canvas).fontFamily}`;
-    this.drawGround(g);
-  }
+	past = PAST
 
-  // Where an instant is.
-  x(at) {
-    const ahead = at - this.now,
-      half = this.width / 2;
-    return ahead < 0 ? half * (1 - bent(-ahead) / bent(PAST)) : half * (1 + bent(ahead) / bent(FUTURE));
-  }
+	// All that does not flow is drawn once, into a picture that each frame begins with: words are dear.
+	fit(canvas, colours, ratio) {
+		const {width, height} = canvas.getBoundingClientRect()
+		Object.assign(this, colours, {width, height: height - WORDS_PX, ratio, now: 0})
+		this.ground = new OffscreenCanvas(Math.round(width * ratio), Math.round(height * ratio))
+		const g = this.ground.getContext("2d")
+		g.scale(ratio, ratio)
+		g.font = `11px ${getComputedStyle(canvas).fontFamily}`
+		this.drawGround(g)
+	}
 
-  // The instant at a place.
-  at(x) {
-    const part = Math.min(1, Math.max(-1, (2 * x) / this.width - 1));
-    return part < 0
-      ? this.now - BEND * Math.expm1(-part * bent(PAST))
-      : this.now + BEND * Math.expm1(part * bent(FUTURE));
-  }
+	// Where an instant is.
+	x(at) {
+		const ahead = at - this.now,
+			half = this.width / 2
+		return ahead < 0 ? half * (1 - bent(-ahead) / bent(this.past)) : half * (1 + bent(ahead) / bent(FUTURE))
+	}
 
-  y(late) {
-    return this.height * (1 - latePart(late));
-  }
+	// The instant at a place.
+	at(x) {
+		const part = Math.min(1, Math.max(-1, (2 * x) / this.width - 1))
+		return part < 0
+			? this.now - BEND * Math.expm1(-part * bent(this.past))
+			: this.now + BEND * Math.expm1(part * bent(FUTURE))
+	}
 
-  draw(g) {
-    const width = this.ground.width / this.ratio,
-      height = this.ground.height / this.ratio; // px for px, which keeps words sharp
-    g.clearRect(0, 0, width, height);
-    g.drawImage(this.ground, 0, 0, width, height);
-  }
+	y(late) {
+		return this.height * (1 - latePart(late))
+	}
 
-  drawGround(g) {
-    const { width, height } = this;
-    for (const [late, name] of LATE_TICKS) {
-      this.line(g, 0, this.y(late), width / 2, 1);
-      this.word(g, name, 5, this.y(late) - 4, "left");
-    }
-    this.side(g, "−", -1, PAST, 0, "left");
-    this.side(g, "+", 1, FUTURE, width, "right");
-    g.fillStyle = this.text;
-    g.fillRect(width / 2 - 0.75, 0, 1.5, height + 4);
-    this.word(g, "now", width / 2, height + WORDS_PX - 3, "center");
-  }
+	draw(g) {
+		const width = this.ground.width / this.ratio,
+			height = this.ground.height / this.ratio // px for px, which keeps words sharp
+		g.clearRect(0, 0, width, height)
+		g.drawImage(this.ground, 0, 0, width, height)
+	}
 
-  // The ticks of the past or of the future, as far as they have room between now and the end.
-  side(g, sign, side, end, edge, align) {
-    let last = this.width / 2;
-    for (const ms of TICKS) {
-      const x = this.x(this.now + side * ms);
-      if (ms >= end || Math.abs(x - last) < TICK_PX || Math.abs(x - edge) < TICK_PX) continue;
-      this.tick(g, sign + length(ms), x, "center");
-      last = x;
-    }
-    this.tick(g, sign + length(end), edge, align);
-  }
+	drawGround(g) {
+		const {width, height} = this
+		for (const [late, name] of LATE_TICKS) {
+			this.line(g, 0, this.y(late), width / 2, 1)
+			this.word(g, name, 5, this.y(late) - 4, "left")
+		}
+		this.side(g, "−", -1, this.past, 0, "left")
+		this.side(g, "+", 1, FUTURE, width, "right")
+		g.fillStyle = this.text
+		g.fillRect(width / 2 - 0.75, 0, 1.5, height + 4)
+		this.word(g, "now", width / 2, height + WORDS_PX - 3, "center")
+	}
 
-  tick(g, text, x, align) {
-    this.line(g, Math.min(x, this.width - 1), 0, 1, this.height + 4);
-    this.word(g, text, x, this.height + WORDS_PX - 3, align);
-  }
+	// The ticks of the past or of the future, as far as they have room between now and the end.
+	side(g, sign, side, end, edge, align) {
+		let last = this.width / 2
+		for (const ms of TICKS) {
+			const x = this.x(this.now + side * ms)
+			if (ms >= end || Math.abs(x - last) < TICK_PX || Math.abs(x - edge) < TICK_PX) continue
+			this.tick(g, sign + length(ms), x, "center")
+			last = x
+		}
+		this.tick(g, sign + length(end), edge, align)
+	}
 
-  line(g, x, y, width, height) {
-    g.fillStyle = this.edge;
-    g.fillRect(x, y, width, height);
-  }
+	tick(g, text, x, align) {
+		this.line(g, Math.min(x, this.width - 1), 0, 1, this.height + 4)
+		this.word(g, text, x, this.height + WORDS_PX - 3, align)
+	}
 
-  word(g, text, x, y, align) {
-    g.fillStyle = this.muted;
-    g.textAlign = align;
-    g.fillText(text, x, y);
-  }
+	line(g, x, y, width, height) {
+		g.fillStyle = this.edge
+		g.fillRect(x, y, width, height)
+	}
+
+	word(g, text, x, y, align) {
+		g.fillStyle = this.muted
+		g.textAlign = align
+		g.fillText(text, x, y)
+	}
 }

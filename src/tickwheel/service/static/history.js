@@ -1,84 +1,83 @@
 // What happened to a job: what the store keeps, and what this process saw of late.
 
-import { call, jobPath } from "./api.js";
-import { button, el } from "./dom.js";
-import { attempt } from "./toasts.js";
-import { traceLink } from "./traces.js";
-import { lateness, moment, plural } from "./words.js";
+import {call, jobPath} from "./api.js"
+import {button, el} from "./dom.js"
+import {attempt} from "./toasts.js"
+import {traceLink} from "./traces.js"
+import {fromTo, lateness, moment, plural} from "./words.js"
 
-const SHOWN = 5;
-const PAGE = 100; // as many records as the service returns at once
+const SHOWN = 5
+const PAGE = 100 // as many records as the service returns at once
 
-const SETS = ["created", "replaced", "replayed"];
+const SETS = ["created", "replaced", "replayed"]
 
-const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
+const nameOf = ({generation, attempt}) => `${generation}/${attempt}`
 
 // The store's records of `key`, and what left none: the firings of this process that succeed or run now, and when the job
 // was set.
 export function past(key, records, firings, job = null) {
-  const kept = new Set(records.map(nameOf));
-  const fresh = firings
-    .filter((firing) => !kept.has(nameOf(firing)))
-    .map((firing) => ({ ...firing, at: firing.fired_at }));
-  const all = [...records, ...fresh, ...unknown(records, job)].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
-  if (!all.length) return null;
-  const list = el("ul", {}, ...all.slice(0, SHOWN).map(row));
-  const earlier = all.slice(SHOWN);
-  const show = () => {
-    list.append(...earlier.map(row));
-    more.replaceWith(...(records.length < PAGE ? [] : [older(key, list, records.at(-1).number)]));
-  };
-  const more = earlier.length ? button(`Show ${earlier.length} earlier`, "quiet", show) : "";
-  return el(
-    "section",
-    { class: "past" },
-    el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`),
-    list,
-    more,
-  );
+	const kept = new Set(records.map(nameOf))
+	const fresh = firings.filter(firing => !kept.has(nameOf(firing))).map(firing => ({...firing, at: firing.fired_at}))
+	const all = [...records, ...fresh, ...unknown(records, job)].sort((a, b) => Date.parse(b.at) - Date.parse(a.at))
+	if (!all.length) return null
+	const list = el("ul", {}, ...all.slice(0, SHOWN).map(row))
+	const earlier = all.slice(SHOWN)
+	const show = () => {
+		list.append(...earlier.map(row))
+		more.replaceWith(...(records.length < PAGE ? [] : [older(key, list, records.at(-1).number)]))
+	}
+	const more = earlier.length ? button(`Show ${earlier.length} earlier`, "quiet", show) : ""
+	return el(
+		"section",
+		{class: "past"},
+		el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`),
+		list,
+		more
+	)
 }
 
 // Of a job that fires once the history keeps no act of a program: when it was set, the job itself says.
 function unknown(records, job) {
-  const isOf = ({ at, outcome }) => SETS.includes(outcome) && Date.parse(at) >= Date.parse(job.first_set_at);
-  if (!job || records.length === PAGE || records.some(isOf)) return [];
-  return [{ at: job.first_set_at, outcome: "set", attempt: 0, by: "a client whose name is not kept" }];
+	const isOf = ({at, outcome}) => SETS.includes(outcome) && Date.parse(at) >= Date.parse(job.first_set_at)
+	if (!job || records.length === PAGE || records.some(isOf)) return []
+	return [{at: job.first_set_at, outcome: "set", attempt: 0, by: "a client whose name is not kept"}]
 }
 
 // A button that adds a page of the records before that of the number `before`, and stays while there are more.
 function older(key, list, before) {
-  const read = async () => {
-    const { records } = await call("GET", `${jobPath(key, ":history")}?before=${before}`);
-    list.append(...records.map(row));
-    if (records.length < PAGE) node.remove();
-    else before = records.at(-1).number;
-  };
-  let isAsked = false;
-  const node = button("Show older ones", "quiet", async () => {
-    if (isAsked) return; // a second press would show the same page twice
-    isAsked = true;
-    await attempt(read);
-    isAsked = false;
-  });
-  return node;
+	const read = async () => {
+		const {records} = await call("GET", `${jobPath(key, ":history")}?before=${before}`)
+		list.append(...records.map(row))
+		if (records.length < PAGE) node.remove()
+		else before = records.at(-1).number
+	}
+	let isAsked = false
+	const node = button("Show older ones", "quiet", async () => {
+		if (isAsked) return // a second press would show the same page twice
+		isAsked = true
+		await attempt(read)
+		isAsked = false
+	})
+	return node
 }
 
-function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, traceback, trace }) {
-  const facts = [
-    attempt > 1 && `attempt ${attempt}`,
-    lateness_ms != null && `+${lateness(lateness_ms)}`,
-    took_ms != null && `took ${lateness(took_ms)}`,
-    by && `${attempt ? "on" : "by"} ${by}`,
-  ];
-  return el(
-    "li",
-    {},
-    `${moment(Date.parse(at))} `,
-    el("span", { class: `outcome ${outcome}` }, outcome.replace("_", " ")),
-    ` ${facts.filter(Boolean).join(", ")}`,
-    trace ? el("span", {}, ", trace ", traceLink(trace, trace.split("-")[1])) : null,
-    error ? el("p", { class: "error" }, error) : null,
-    note ? el("p", { class: "note" }, note) : null,
-    traceback ? el("details", {}, el("summary", {}, "Traceback"), el("pre", { tabindex: 0 }, traceback)) : null,
-  );
+function row({at, outcome, attempt, lateness_ms, took_ms, by, error, note, traceback, trace, due_at, was_due_at}) {
+	const facts = [
+		was_due_at && fromTo(was_due_at, due_at),
+		attempt > 1 && `attempt ${attempt}`,
+		lateness_ms != null && `+${lateness(lateness_ms)}`,
+		took_ms != null && `took ${lateness(took_ms)}`,
+		by && `${attempt ? "on" : "by"} ${by}`
+	]
+	return el(
+		"li",
+		{},
+		`${moment(Date.parse(at))} `,
+		el("span", {class: `outcome ${outcome}`}, outcome.replace("_", " ")),
+		` ${facts.filter(Boolean).join(", ")}`,
+		trace ? el("span", {}, ", trace ", traceLink(trace, trace.split("-")[1])) : null,
+		error ? el("p", {class: "error"}, error) : null,
+		note ? el("p", {class: "note"}, note) : null,
+		traceback ? el("details", {}, el("summary", {}, "Traceback"), el("pre", {tabindex: 0}, traceback)) : null
+	)
 }

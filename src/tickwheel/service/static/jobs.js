@@ -1,248 +1,248 @@
 // The list of jobs: search by key, state, handler, target, error and part of the calendar; each row opens the job.
 
-import { call } from "./api.js";
-import { Bulk } from "./bulk.js";
-import { byId, el } from "./dom.js";
-import { stuckOf } from "./lanes.js";
-import { isBounded, outside, within } from "./reach.js";
-import { syncCalmly } from "./steady.js";
-import { refreshed } from "./toasts.js";
-import { localTime, moment, now_ms, plural, printable, recurrence, span, until, where } from "./words.js";
+import {call} from "./api.js"
+import {Bulk} from "./bulk.js"
+import {byId, el} from "./dom.js"
+import {stuckOf} from "./lanes.js"
+import {isBounded, outside, within} from "./reach.js"
+import {syncCalmly} from "./steady.js"
+import {refreshed} from "./toasts.js"
+import {localTime, moment, now_ms, plural, printable, recurrence, span, until, where} from "./words.js"
 
-const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
+const PHONE = matchMedia("(max-width: 620px)") // on which the overview is not longer than three screens
 const FIRST = PHONE.matches ? 6 : 50,
-  PAGE = 50;
-const ASKED_MAX = 1000; // by the service, at once
-const HELD_MAX = 5; // due jobs that nothing takes are listed, if they are so few
-const BUDGET_MS = 1000;
-const STATES = ["pending", "running", "paused", "dead"];
-const PARTS = ["contains", "handler", "target", "error", "payload", "field"]; // named as in the API
-const NONE = Object.fromEntries(PARTS.map((name) => [name, ""]));
-const HINT = " Set one: tickwheel set tea --delay 4m --target log";
+	PAGE = 50
+const ASKED_MAX = 1000 // by the service, at once
+const HELD_MAX = 5 // due jobs that nothing takes are listed, if they are so few
+const BUDGET_MS = 1000
+const STATES = ["pending", "running", "paused", "dead"]
+const PARTS = ["contains", "handler", "target", "error", "payload", "field"] // named as in the API
+const NONE = Object.fromEntries(PARTS.map(name => [name, ""]))
+const HINT = " Set one: tickwheel set tea --delay 4m --target log"
 
 export class Jobs {
-  // `onQuery` gets what is asked for, as fields of an address, of which `showFields` makes it again.
-  constructor(onOpen, onQuery) {
-    this.onOpen = onOpen;
-    this.onQuery = onQuery;
-    this.bulk = new Bulk(() => this.refresh());
-    this.list = byId("jobs");
-    this.query = { prefix: "", state: "pending", ...NONE };
-    this.limit = FIRST;
-    this.budget = BUDGET_MS;
-    this.asked = 0;
-    const form = byId("search");
-    form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", ({ target }) => {
-      const { from, until: end, ...fields } = Object.fromEntries(new FormData(form));
-      if (!["from", "until"].includes(target.name)) return this.ask(fields);
-      const typed = part(Date.parse(from), Date.parse(end));
-      form.elements.until.setCustomValidity(typed || !(from || end) ? "" : "It ends before it begins.");
-      return form.elements.until.reportValidity() && this.ask({ ...fields, part: typed });
-    });
-    byId("more").addEventListener("click", () => {
-      if (this.list.children.length >= this.limit) this.limit += PAGE;
-      else this.budget *= 4;
-      this.refresh();
-    });
-    setInterval(() => this.tick(), 100);
-  }
+	// `onQuery` gets what is asked for, as fields of an address, of which `showFields` makes it again.
+	constructor(onOpen, onQuery) {
+		this.onOpen = onOpen
+		this.onQuery = onQuery
+		this.bulk = new Bulk(() => this.refresh())
+		this.list = byId("jobs")
+		this.query = {prefix: "", state: "pending", ...NONE}
+		this.limit = FIRST
+		this.budget = BUDGET_MS
+		this.asked = 0
+		const form = byId("search")
+		form.addEventListener("submit", event => event.preventDefault())
+		form.addEventListener("input", ({target}) => {
+			const {from, until: end, ...fields} = Object.fromEntries(new FormData(form))
+			if (!["from", "until"].includes(target.name)) return this.ask(fields)
+			const typed = part(Date.parse(from), Date.parse(end))
+			form.elements.until.setCustomValidity(typed || !(from || end) ? "" : "It ends before it begins.")
+			return form.elements.until.reportValidity() && this.ask({...fields, part: typed})
+		})
+		byId("more").addEventListener("click", () => {
+			if (this.list.children.length >= this.limit) this.limit += PAGE
+			else this.budget *= 4
+			this.refresh()
+		})
+		setInterval(() => this.tick(), 100)
+	}
 
-  showFields({ prefix = "", state, from, until: end, ...rest }) {
-    const parts = Object.fromEntries(PARTS.map((name) => [name, rest[name] ?? ""]));
-    return this.show({
-      prefix,
-      part: part(Number(from), Number(end)),
-      state: STATES.includes(state) ? state : STATES[0],
-      ...parts,
-    });
-  }
+	showFields({prefix = "", state, from, until: end, ...rest}) {
+		const parts = Object.fromEntries(PARTS.map(name => [name, rest[name] ?? ""]))
+		return this.show({
+			prefix,
+			part: part(Number(from), Number(end)),
+			state: STATES.includes(state) ? state : STATES[0],
+			...parts
+		})
+	}
 
-  // Show what `query` asks for, in the form as well; what it does not name is not asked for.
-  show(query) {
-    const asked = { ...NONE, ...query },
-      { elements } = byId("search");
-    for (const name of ["prefix", "state", ...PARTS]) elements[name].value = asked[name];
-    elements.from.value = localTime(asked.part?.from);
-    elements.until.value = localTime(asked.part?.until);
-    elements.until.setCustomValidity("");
-    if (PARTS.some((name) => asked[name])) byId("narrow").open = true;
-    return this.ask(asked);
-  }
+	// Show what `query` asks for, in the form as well; what it does not name is not asked for.
+	show(query) {
+		const asked = {...NONE, ...query},
+			{elements} = byId("search")
+		for (const name of ["prefix", "state", ...PARTS]) elements[name].value = asked[name]
+		elements.from.value = localTime(asked.part?.from)
+		elements.until.value = localTime(asked.part?.until)
+		elements.until.setCustomValidity("")
+		if (PARTS.some(name => asked[name])) byId("narrow").open = true
+		return this.ask(asked)
+	}
 
-  // The filters beside prefix, state and instants that are in use.
-  parts() {
-    return Object.fromEntries(PARTS.map((name) => [name, this.query[name]]).filter(([, value]) => value));
-  }
+	// The filters beside prefix, state and instants that are in use.
+	parts() {
+		return Object.fromEntries(PARTS.map(name => [name, this.query[name]]).filter(([, value]) => value))
+	}
 
-  // The order of instants is that of all that is due; it has no cursor, and ends with one answer.
-  isByDue() {
-    const { state, prefix } = this.query;
-    return state === "pending" && !within(prefix) && !Object.keys(this.parts()).length;
-  }
+	// The order of instants is that of all that is due; it has no cursor, and ends with one answer.
+	isByDue() {
+		const {state, prefix} = this.query
+		return state === "pending" && !within(prefix) && !Object.keys(this.parts()).length
+	}
 
-  // What is asked for, in the fields of the API.
-  filter() {
-    const { prefix, state, part: due } = this.query;
-    const fields = { prefix, ...this.parts(), ...(state === "paused" ? { paused: true } : { state }) };
-    if (due?.from) fields.due_from = due.from / 1000;
-    if (due?.until) fields.due_until = due.until / 1000;
-    return fields;
-  }
+	// What is asked for, in the fields of the API.
+	filter() {
+		const {prefix, state, part: due} = this.query
+		const fields = {prefix, ...this.parts(), ...(state === "paused" ? {paused: true} : {state})}
+		if (due?.from) fields.due_from = due.from / 1000
+		if (due?.until) fields.due_until = due.until / 1000
+		return fields
+	}
 
-  // Ask for jobs of `change`, which is a part of the query.
-  ask(change) {
-    this.query = { ...this.query, ...change };
-    Object.assign(this, { limit: FIRST, budget: BUDGET_MS });
-    const { part: due, prefix, state } = this.query;
-    this.onQuery({
-      prefix,
-      state: state === STATES[0] ? "" : state,
-      from: due?.from,
-      until: due?.until,
-      ...this.parts(),
-    });
-    const filter = byId("filter");
-    filter.hidden = !due;
-    if (due) {
-      const clear = el(
-        "button",
-        { type: "button", class: "quiet", onclick: () => this.show({ ...this.query, part: null }) },
-        "Show all",
-      );
-      filter.replaceChildren(`Due ${said(due)} `, clear);
-    }
-    this.bulk.show(state, this.filter());
-    return this.refresh();
-  }
+	// Ask for jobs of `change`, which is a part of the query.
+	ask(change) {
+		this.query = {...this.query, ...change}
+		Object.assign(this, {limit: FIRST, budget: BUDGET_MS})
+		const {part: due, prefix, state} = this.query
+		this.onQuery({
+			prefix,
+			state: state === STATES[0] ? "" : state,
+			from: due?.from,
+			until: due?.until,
+			...this.parts()
+		})
+		const filter = byId("filter")
+		filter.hidden = !due
+		if (due) {
+			const clear = el(
+				"button",
+				{type: "button", class: "quiet", onclick: () => this.show({...this.query, part: null})},
+				"Show all"
+			)
+			filter.replaceChildren(`Due ${said(due)} `, clear)
+		}
+		this.bulk.show(state, this.filter())
+		return this.refresh()
+	}
 
-  async refresh() {
-    const asked = ++this.asked;
-    const prefix = within(this.query.prefix);
-    if (prefix === null) return this.fill({ jobs: [], cursor: null });
-    const { state, prefix: begins, ...filter } = this.filter();
-    const fields = {
-      limit: Math.min(this.limit, ASKED_MAX),
-      ...filter,
-      ...(this.isByDue() ? { order: "due" } : { prefix, ...(state && { state }) }),
-    };
-    await refreshed(() => this.look(asked, new URLSearchParams(fields)));
-  }
+	async refresh() {
+		const asked = ++this.asked
+		const prefix = within(this.query.prefix)
+		if (prefix === null) return this.fill({jobs: [], cursor: null})
+		const {state, prefix: begins, ...filter} = this.filter()
+		const fields = {
+			limit: Math.min(this.limit, ASKED_MAX),
+			...filter,
+			...(this.isByDue() ? {order: "due"} : {prefix, ...(state && {state})})
+		}
+		await refreshed(() => this.look(asked, new URLSearchParams(fields)))
+	}
 
-  // A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
-  async look(asked, fields) {
-    const begun = performance.now(),
-      found = [];
-    let cursor;
-    do {
-      if (cursor) fields.set("cursor", cursor);
-      const page = await call("GET", `/v1/jobs?${fields}`);
-      if (asked !== this.asked) return; // an older answer does not overwrite a newer one
-      found.push(...page.jobs);
-      cursor = page.cursor;
-    } while (cursor && found.length < this.limit && performance.now() - begun < this.budget);
-    const held = this.isByDue() && !this.query.part ? found.filter(stuckOf) : [];
-    if (held.length > HELD_MAX) {
-      fields.set("due_from", now_ms() / 1000);
-      const { jobs } = await call("GET", `/v1/jobs?${fields}`);
-      if (asked !== this.asked) return;
-      found.splice(0, Infinity, ...found.filter((job) => !stuckOf(job) && Date.parse(job.due_at) < now_ms()), ...jobs);
-    }
-    this.showHeld(held);
-    this.fill({ jobs: found.slice(0, this.limit), cursor });
-  }
+	// A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
+	async look(asked, fields) {
+		const begun = performance.now(),
+			found = []
+		let cursor
+		do {
+			if (cursor) fields.set("cursor", cursor)
+			const page = await call("GET", `/v1/jobs?${fields}`)
+			if (asked !== this.asked) return // an older answer does not overwrite a newer one
+			found.push(...page.jobs)
+			cursor = page.cursor
+		} while (cursor && found.length < this.limit && performance.now() - begun < this.budget)
+		const held = this.isByDue() && !this.query.part ? found.filter(stuckOf) : []
+		if (held.length > HELD_MAX) {
+			fields.set("due_from", now_ms() / 1000)
+			const {jobs} = await call("GET", `/v1/jobs?${fields}`)
+			if (asked !== this.asked) return
+			found.splice(0, Infinity, ...found.filter(job => !stuckOf(job) && Date.parse(job.due_at) < now_ms()), ...jobs)
+		}
+		this.showHeld(held)
+		this.fill({jobs: found.slice(0, this.limit), cursor})
+	}
 
-  // What nothing takes does not fill the list.
-  showHeld(held) {
-    byId("held").hidden = held.length <= HELD_MAX;
-    const reasons = [...new Map(held.map((job) => [stuckOf(job)?.text, stuckOf(job)])).values()].filter(Boolean);
-    byId("held").replaceChildren(
-      "Not listed: ",
-      ...reasons.map(({ text, waiting }) => `${plural(waiting, "due job")}, as ${printable(text)}; `),
-      el("a", { href: "#lanes" }, "see queues"),
-    );
-  }
+	// What nothing takes does not fill the list.
+	showHeld(held) {
+		byId("held").hidden = held.length <= HELD_MAX
+		const reasons = [...new Map(held.map(job => [stuckOf(job)?.text, stuckOf(job)])).values()].filter(Boolean)
+		byId("held").replaceChildren(
+			"Not listed: ",
+			...reasons.map(({text, waiting}) => `${plural(waiting, "due job")}, as ${printable(text)}; `),
+			el("a", {href: "#lanes"}, "see queues")
+		)
+	}
 
-  fill({ jobs, cursor }) {
-    syncCalmly(
-      this.list,
-      jobs,
-      (job) => job.key,
-      (job) => this.make(job),
-      update,
-      { question: JSON.stringify(this.query) },
-    );
-    const empty = byId("jobs-empty");
-    const isCut = cursor && jobs.length < this.limit;
-    empty.hidden = jobs.length > 0 && !isCut;
-    if (within(this.query.prefix) === null) empty.textContent = outside();
-    else if (isCut)
-      empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`;
-    else
-      empty.textContent =
-        this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded()
-          ? `No ${this.query.state} job matches.`
-          : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
-    byId("more").hidden = jobs.length < this.limit ? !cursor : this.isByDue() && this.limit >= ASKED_MAX;
-    byId("more").textContent = isCut ? "Look further" : "Show more";
-    this.tick();
-  }
+	fill({jobs, cursor}) {
+		syncCalmly(
+			this.list,
+			jobs,
+			job => job.key,
+			job => this.make(job),
+			update,
+			{question: JSON.stringify(this.query)}
+		)
+		const empty = byId("jobs-empty")
+		const isCut = cursor && jobs.length < this.limit
+		empty.hidden = jobs.length > 0 && !isCut
+		if (within(this.query.prefix) === null) empty.textContent = outside()
+		else if (isCut)
+			empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`
+		else
+			empty.textContent =
+				this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded()
+					? `No ${this.query.state} job matches.`
+					: `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`
+		byId("more").hidden = jobs.length < this.limit ? !cursor : this.isByDue() && this.limit >= ASKED_MAX
+		byId("more").textContent = isCut ? "Look further" : "Show more"
+		this.tick()
+	}
 
-  make(job) {
-    const button = el(
-      "button",
-      { type: "button", class: "row", onclick: () => this.onOpen(job.key) },
-      el("span", { class: "when" }),
-      el("span", { class: "key" }, printable(job.key)),
-      el("span", { class: "where" }),
-      el("span", { class: "at" }),
-    );
-    return el("li", {}, button);
-  }
+	make(job) {
+		const button = el(
+			"button",
+			{type: "button", class: "row", onclick: () => this.onOpen(job.key)},
+			el("span", {class: "when"}),
+			el("span", {class: "key"}, printable(job.key)),
+			el("span", {class: "where"}),
+			el("span", {class: "at"})
+		)
+		return el("li", {}, button)
+	}
 
-  tick() {
-    for (const node of this.list.children) {
-      const { due, state, lacks, paused } = node.dataset;
-      const text = paused
-        ? "paused"
-        : lacks
-          ? `waits for ${lacks}`
-          : state === "pending"
-            ? until(Number(due))
-            : state === "dead"
-              ? moment(Number(due))
-              : state;
-      const when = node.querySelector(".when");
-      if (when.textContent !== text) when.textContent = text;
-      node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
-    }
-  }
+	tick() {
+		for (const node of this.list.children) {
+			const {due, state, lacks, paused} = node.dataset
+			const text = paused
+				? "paused"
+				: lacks
+					? `waits for ${lacks}`
+					: state === "pending"
+						? until(Number(due))
+						: state === "dead"
+							? moment(Number(due))
+							: state
+			const when = node.querySelector(".when")
+			if (when.textContent !== text) when.textContent = text
+			node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000)
+		}
+	}
 }
 
 // A part of the calendar, which may be open at one end; none if neither is given, or no instant is in it.
 function part(from, end) {
-  if (!from && !end) return null;
-  return from && end && from >= end ? null : { from: from || undefined, until: end || undefined };
+	if (!from && !end) return null
+	return from && end && from >= end ? null : {from: from || undefined, until: end || undefined}
 }
 
-function said({ from, until: end }) {
-  if (from && end) return `${moment(from)}, for ${span(end - from)}`;
-  return from ? `from ${moment(from)} on` : `before ${moment(end)}`;
+function said({from, until: end}) {
+	if (from && end) return `${moment(from)}, for ${span(end - from)}`
+	return from ? `from ${moment(from)} on` : `before ${moment(end)}`
 }
 
 function update(node, job) {
-  const due = Date.parse(job.due_at);
-  const at = node.querySelector(".at");
-  Object.assign(node.dataset, {
-    due,
-    state: job.state,
-    paused: job.pause ? "yes" : "",
-    lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "",
-  });
-  const held = stuckOf(job);
-  node.querySelector(".where").textContent = held ? printable(held.text) : where(job);
-  node.classList.toggle("stuck", Boolean(held));
-  node.classList.toggle("dead", job.state === "dead");
-  at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
-  at.title = job.recurrence ? recurrence(job.recurrence) : "";
+	const due = Date.parse(job.due_at)
+	const at = node.querySelector(".at")
+	Object.assign(node.dataset, {
+		due,
+		state: job.state,
+		paused: job.pause ? "yes" : "",
+		lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : ""
+	})
+	const held = stuckOf(job)
+	node.querySelector(".where").textContent = held ? printable(held.text) : where(job)
+	node.classList.toggle("stuck", Boolean(held))
+	node.classList.toggle("dead", job.state === "dead")
+	at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "")
+	at.title = job.recurrence ? recurrence(job.recurrence) : ""
 }

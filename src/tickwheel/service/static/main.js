@@ -1,212 +1,216 @@
 // Puts the parts of the page together: the stream drives everything, and what it says has changed is asked for again.
 
-import { call } from "./api.js";
-import { Dead } from "./dead.js";
-import { closeJob, onJobClosed, openJob, takeProgress } from "./detail.js";
-import { Dial } from "./dial.js";
-import { byId } from "./dom.js";
-import { showFigures, showLateness } from "./figures.js";
-import { showFleet, tick } from "./fleet.js";
-import { Firings } from "./firings.js";
-import { Incidents } from "./incidents.js";
-import { Jobs } from "./jobs.js";
-import { readLanes, showLanes } from "./lanes.js";
-import { listen } from "./keys.js";
-import { follow } from "./live.js";
-import { Near } from "./near.js";
-import { firingsOfOthers } from "./others.js";
-import { Palette } from "./palette.js";
-import { showProcess } from "./process.js";
-import { Rates } from "./rates.js";
-import { bound, isBounded, reaches } from "./reach.js";
-import { River } from "./river.js";
-import { Schedules } from "./schedules.js";
-import { followPauseForm, showScopes } from "./scopes.js";
-import { Strips } from "./strips.js";
-import { attempt, showActs } from "./toasts.js";
-import { setTraceUrl } from "./traces.js";
-import { TITLES, Views } from "./views.js";
-import { setClock } from "./words.js";
+import {call} from "./api.js"
+import {Dead} from "./dead.js"
+import {closeJob, onJobClosed, openJob, takeProgress} from "./detail.js"
+import {Dial} from "./dial.js"
+import {byId} from "./dom.js"
+import {showFigures, showLateness} from "./figures.js"
+import {showFleet, tick} from "./fleet.js"
+import {Firings} from "./firings.js"
+import {Incidents} from "./incidents.js"
+import {Jobs} from "./jobs.js"
+import {readLanes, showLanes} from "./lanes.js"
+import {listen} from "./keys.js"
+import {follow} from "./live.js"
+import {Near} from "./near.js"
+import {firingsOfOthers} from "./others.js"
+import {Palette} from "./palette.js"
+import {showProcess} from "./process.js"
+import {Rates} from "./rates.js"
+import {bound, isBounded, reaches} from "./reach.js"
+import {River} from "./river.js"
+import {Schedules} from "./schedules.js"
+import {followPauseForm, showScopes} from "./scopes.js"
+import {Strips} from "./strips.js"
+import {attempt, showActs} from "./toasts.js"
+import {setTraceUrl} from "./traces.js"
+import {TITLES, Views} from "./views.js"
+import {setClock} from "./words.js"
 
-const REFRESH_MS = 500; // at most so often is a list asked for again,
-const FORECAST_MS = 1000; // and what falls due, which all that is pending is counted for
-const OTHERS_MS = 3000; // they report every few seconds
+const REFRESH_MS = 500 // at most so often is a list asked for again,
+const FORECAST_MS = 1000 // and what falls due, which all that is pending is counted for
+const MINUTE_MS = 60_000
+const OTHERS_MS = 3000 // they report every few seconds
 const LINKS = {
-  live: "live",
-  refused: "token needed",
-  trouble: "store unreachable",
-  away: "service unreachable, trying again",
-};
-const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
-const PATIENCE_MS = 5000; // what costs by all jobs, or by all dead letters, is looked for only now and then
+	live: "live",
+	refused: "token needed",
+	trouble: "store unreachable",
+	away: "service unreachable, trying again"
+}
+const SILENT_CHANGES_MS = 10_000 // other processes may write without our service knowing
+const PATIENCE_MS = 5000 // what costs by all jobs, or by all dead letters, is looked for only now and then
 
 // What each view asks for again when something has changed.
 const refresh = {
-  overview: () => Promise.all([jobs.refresh(), forecast()]),
-  dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
-  schedules: () => sometimes(schedules),
-  lanes: () => showLanes().catch(() => null),
-  fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
-  wheel: () => near.refresh().catch(() => null), // the stream shows when the service is unreachable
-};
+	overview: () => Promise.all([jobs.refresh(), forecast()]),
+	dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
+	schedules: () => sometimes(schedules),
+	lanes: () => showLanes().catch(() => null),
+	fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
+	wheel: () => near.refresh().catch(() => null) // the stream shows when the service is unreachable
+}
 // What is asked for when a view is shown with filters.
 const shown = {
-  overview: (fields) => Promise.all([jobs.showFields(fields), forecast()]),
-  dead: (fields) => Promise.all([incidents.showFields(fields), dead.refresh()]),
-  schedules: (fields) => schedules.showFields(fields),
-};
-const sometimes = (list) => performance.now() - list.looked_at > PATIENCE_MS && list.refresh();
-const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS);
-const open = (key) => views.openJob(key);
+	overview: fields => Promise.all([jobs.showFields(fields), forecast()]),
+	dead: fields => Promise.all([incidents.showFields(fields), dead.refresh()]),
+	schedules: fields => schedules.showFields(fields)
+}
+const sometimes = list => performance.now() - list.looked_at > PATIENCE_MS && list.refresh()
+const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS)
+const open = key => views.openJob(key)
 
 const views = new Views(
-  (name, fields) => (shown[name] ?? refresh[name])(fields),
-  (key) => (key === null ? closeJob() : attempt(() => openJob(key, changed))),
-);
-onJobClosed((key) => views.closedJob(key));
-const jobs = new Jobs(open, (fields) => (river.mark(fields), views.filtered("overview", fields)));
-const dead = new Dead(open, changed);
-const incidents = new Incidents(open, (fields) => views.filtered("dead", fields), changed);
-const schedules = new Schedules(open, (fields) => views.filtered("schedules", fields));
-const near = new Near();
-const rates = new Rates(byId("rates"));
-const firings = new Firings(open);
-const wheel = new Dial(byId("dial"));
-const strips = new Strips(byId("strips"), (part) => show({ part, prefix: "", state: "pending" }));
-const river = new River(byId("river"), open, (query) => {
-  show(query);
-  byId("bulk").open = true;
-  byId("bulk").querySelector("select").focus({ preventScroll: true });
-});
-const show = (query) => {
-  jobs.show(query);
-  byId("pending").scrollIntoView({ behavior: "smooth", block: "nearest" });
-};
+	(name, fields) => (shown[name] ?? refresh[name])(fields),
+	key => (key === null ? closeJob() : attempt(() => openJob(key, changed)))
+)
+onJobClosed(key => views.closedJob(key))
+const jobs = new Jobs(open, fields => (river.mark(fields), views.filtered("overview", fields)))
+const dead = new Dead(open, changed)
+const incidents = new Incidents(open, fields => views.filtered("dead", fields), changed)
+const schedules = new Schedules(open, fields => views.filtered("schedules", fields))
+const near = new Near()
+const rates = new Rates(byId("rates"))
+const firings = new Firings(open)
+const wheel = new Dial(byId("dial"))
+const strips = new Strips(byId("strips"), part => show({part, prefix: "", state: "pending"}))
+const river = new River(byId("river"), open, query => {
+	show(query)
+	byId("bulk").open = true
+	byId("bulk").querySelector("select").focus({preventScroll: true})
+})
+const show = query => {
+	jobs.show(query)
+	byId("pending").scrollIntoView({behavior: "smooth", block: "nearest"})
+}
 
-let stats = null;
+let stats = null
 
 const forecast = throttle(async () => {
-  if (isBounded()) return;
-  const next = await call("GET", "/v1/forecast").catch(() => null); // the stream shows when the service is unreachable
-  if (!next) return;
-  strips.show(next.strips);
-  river.show(next.strips);
-  wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
-}, FORECAST_MS);
+	if (isBounded()) return
+	const next = await call("GET", "/v1/forecast").catch(() => null) // the stream shows when the service is unreachable
+	if (!next) return
+	strips.show(next.strips)
+	river.show(next.strips)
+	wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0)
+}, FORECAST_MS)
 
+const readPast = () => isBounded() || river.readPast()
 const showOthers = () =>
-  isBounded() ||
-  Promise.all([firingsOfOthers().then((others) => river.takeOthers(others)), readLanes()]).catch(() => null);
+	isBounded() ||
+	Promise.all([firingsOfOthers().then(others => river.takeOthers(others)), readLanes()]).catch(() => null)
 
 follow(
-  (name, data) => {
-    if (name !== "firings") {
-      document.body.classList.toggle("read-only", !data.can_write);
-      byId("access").hidden = data.can_write;
-      setTraceUrl(data.trace_url);
-      if (data.prefix) bound(data.prefix);
-      if (data.now) setClock(Date.parse(data.now));
-    }
-    begin();
-    if (name === "firings") {
-      const fresh = firings.take(data);
-      river.dots.take(data);
-      takeProgress(data);
-      if (fresh) wheel.pulse();
-      changed();
-    } else if (name === "trouble") {
-      byId("trouble").textContent =
-        `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
-    } else if (name === "stats") {
-      rates.take(data);
-      views.count(data.dead);
-      showFigures(byId("figures"), data, (state) =>
-        state === "dead" ? (location.hash = "#dead") : show({ part: null, prefix: "", state }),
-      );
-      showLateness(byId("lateness"), data.lateness);
-      showScopes(byId("scopes"), data.paused_scopes);
-      byId("store").textContent = data.store;
-      if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed();
-      stats = data;
-      if (views.current === "fleet") changed();
-    }
-    if (name !== "firings") byId("trouble").hidden = name !== "trouble";
-    showLink("live");
-  },
-  (state) => {
-    if (state === "away") begin();
-    showLink(state);
-  },
-);
+	(name, data) => {
+		if (name !== "firings") {
+			document.body.classList.toggle("read-only", !data.can_write)
+			byId("access").hidden = data.can_write
+			setTraceUrl(data.trace_url)
+			if (data.prefix) bound(data.prefix)
+			if (data.now) setClock(Date.parse(data.now))
+		}
+		begin()
+		if (name === "firings") {
+			const fresh = firings.take(data)
+			river.dots.take(data)
+			takeProgress(data)
+			if (fresh) wheel.pulse()
+			changed()
+		} else if (name === "trouble") {
+			byId("trouble").textContent =
+				`The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`
+		} else if (name === "stats") {
+			rates.take(data)
+			views.count(data.dead)
+			showFigures(byId("figures"), data, state =>
+				state === "dead" ? (location.hash = "#dead") : show({part: null, prefix: "", state})
+			)
+			showLateness(byId("lateness"), data.lateness)
+			showScopes(byId("scopes"), data.paused_scopes)
+			byId("store").textContent = data.store
+			if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed()
+			stats = data
+			if (views.current === "fleet") changed()
+		}
+		if (name !== "firings") byId("trouble").hidden = name !== "trouble"
+		showLink("live")
+	},
+	state => {
+		if (state === "away") begin()
+		showLink(state)
+	}
+)
 
 // One message at a time: beside an unreachable store nothing is "live", and of an unreachable service no store is known.
 function showLink(stream) {
-  const link = byId("link"),
-    trouble = byId("trouble");
-  if (stream === "away") trouble.hidden = true;
-  const state = byId("sign-in").open ? "refused" : trouble.hidden ? stream : "trouble";
-  if (link.dataset.state === state) return;
-  link.dataset.state = state;
-  link.textContent = LINKS[state];
-  document.body.classList.toggle("away", state === "away");
+	const link = byId("link"),
+		trouble = byId("trouble")
+	if (stream === "away") trouble.hidden = true
+	const state = byId("sign-in").open ? "refused" : trouble.hidden ? stream : "trouble"
+	if (link.dataset.state === state) return
+	link.dataset.state = state
+	link.textContent = LINKS[state]
+	document.body.classList.toggle("away", state === "away")
 }
 
 setInterval(
-  () =>
-    document.hidden ||
-    !stats ||
-    (views.current === "overview" && forecast()) ||
-    (["lanes", "wheel"].includes(views.current) && refresh[views.current]()),
-  FORECAST_MS,
-);
-setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS);
-setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
-setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
+	() =>
+		document.hidden ||
+		!stats ||
+		(views.current === "overview" && forecast()) ||
+		(["lanes", "wheel"].includes(views.current) && refresh[views.current]()),
+	FORECAST_MS
+)
+setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS)
+setInterval(() => document.hidden || !stats || views.current !== "overview" || readPast(), MINUTE_MS)
+setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100)
+setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS)
 
-followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes());
-listen(() => views.current);
+followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes())
+listen(() => views.current)
 
 // Nothing is asked for before the stream has shown what the token reaches, or that it does not come. If it comes after all,
 // a view of what the token does not reach is left.
 function begin() {
-  if (views.current) return void (reaches(views.current) || views.show());
-  new Palette(
-    [
-      ...Object.entries(TITLES)
-        .filter(([name]) => reaches(name))
-        .map(([name, title]) => [title, () => (location.hash = name)]),
-      ...["running", "paused"].map((state) => [
-        `Jobs that are ${state}`,
-        () => (location.hash = `#overview?state=${state}`),
-      ]),
-      ...(isBounded()
-        ? []
-        : [["Pause for maintenance", () => ((location.hash = "#lanes"), (byId("pause-scope").open = true))]]),
-      ["Recent acts", showActs],
-      ["Keys", () => byId("keys").showModal()],
-    ],
-    open,
-  );
-  views.show();
+	if (views.current) return void (reaches(views.current) || views.show())
+	new Palette(
+		[
+			...Object.entries(TITLES)
+				.filter(([name]) => reaches(name))
+				.map(([name, title]) => [title, () => (location.hash = name)]),
+			...["running", "paused"].map(state => [
+				`Jobs that are ${state}`,
+				() => (location.hash = `#overview?state=${state}`)
+			]),
+			...(isBounded()
+				? []
+				: [["Pause for maintenance", () => ((location.hash = "#lanes"), (byId("pause-scope").open = true))]]),
+			["Recent acts", showActs],
+			["Keys", () => byId("keys").showModal()]
+		],
+		open
+	)
+	views.show()
+	readPast()
 }
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.
 function throttle(work, wait_ms) {
-  let isBusy = false,
-    isWanted = false;
-  return async function run() {
-    if (isBusy) {
-      isWanted = true;
-      return;
-    }
-    isBusy = true;
-    await work();
-    setTimeout(() => {
-      isBusy = false;
-      if (isWanted) {
-        isWanted = false;
-        run();
-      }
-    }, wait_ms);
-  };
+	let isBusy = false,
+		isWanted = false
+	return async function run() {
+		if (isBusy) {
+			isWanted = true
+			return
+		}
+		isBusy = true
+		await work()
+		setTimeout(() => {
+			isBusy = false
+			if (isWanted) {
+				isWanted = false
+				run()
+			}
+		}, wait_ms)
+	}
 }

@@ -1,23 +1,23 @@
 // The firings of the other nodes, as they report them with each renewal of their leases: the last 50 of each.
 
-import { call } from "./api.js";
+import {call} from "./api.js"
 
-let last = new Set(); // the fire ids of their last reports
+let last = new Set() // the fire ids of their last reports
 
 // How many others there are, and those of their firings that the last call did not return.
 export async function firingsOfOthers() {
-  const { nodes } = await call("GET", "/v1/fleet");
-  const others = nodes.filter(({ is_this, state }) => !is_this && state !== "gone");
-  const all = others.flatMap(recent),
-    before = last;
-  last = new Set(all.map(({ fire_id }) => fire_id));
-  return { number: others.length, firings: all.filter(({ fire_id }) => !before.has(fire_id)) };
+	const {nodes} = await call("GET", "/v1/fleet")
+	const others = nodes.filter(({is_this, state}) => !is_this && state !== "gone")
+	const all = others.flatMap(recent),
+		before = last
+	last = new Set(all.map(({fire_id}) => fire_id))
+	return {number: others.length, firings: all.filter(({fire_id}) => !before.has(fire_id))}
 }
 
-function recent({ owner, figures }) {
-  return (figures?.recent ?? []).map((each) => ({
-    ...each,
-    fire_id: `${each.key}/${each.generation}/${each.attempt}`,
-    by: owner,
-  }));
+function recent({owner, figures}) {
+	return (figures?.recent ?? []).map(each => ({
+		...each,
+		fire_id: `${each.key}/${each.generation}/${each.attempt}`,
+		by: owner
+	}))
 }

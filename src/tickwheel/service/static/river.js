@@ -4,286 +4,331 @@
 // The counts are those of the strips, which the page asks for anyway, and which are as fine around now as the axis is. It
 // is drawn once a frame, and only while it is visible.
 
-import { Axis, FUTURE, PAST, S } from "./axis.js";
-import { byId, el } from "./dom.js";
-import { Dots } from "./dots.js";
-import { heat } from "./strips.js";
-import { count, moment, now_ms, plural } from "./words.js";
+import {Axis, FUTURE, PASTS, S} from "./axis.js"
+import {byId, el} from "./dom.js"
+import {Dots} from "./dots.js"
+import {heat} from "./strips.js"
+import {count, length, moment, now_ms, plural} from "./words.js"
 
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
-const DARK = matchMedia("(prefers-color-scheme: dark)");
-const HEATS = Array.from({ length: 10 }, (_, i) => `--h${i}`);
-const FLOW_DECADES = 5; // of a tenth of a job a second: 10,000 a second are as wide as the plot is high
-const DRAG_PX = 4;
+const CALM = matchMedia("(prefers-reduced-motion: reduce)")
+const DARK = matchMedia("(prefers-color-scheme: dark)")
+const HEATS = Array.from({length: 10}, (_, i) => `--h${i}`)
+const FLOW_DECADES = 5 // of a tenth of a job a second: 10,000 a second are as wide as the plot is high
+const DRAG_PX = 4
 
 // The keys go from one of these spans around now to the next.
 const AHEAD = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400].map(
-  (s) => s * S,
-);
-const STOPS = [
-  ...AHEAD.filter((ms) => ms && ms <= PAST)
-    .map((ms) => -ms)
-    .reverse(),
-  ...AHEAD,
-];
-const NOW = STOPS.indexOf(0);
+	s => s * S
+)
+const BACK = [...AHEAD, 2 * FUTURE].slice(1)
 const STEPS = {
-  ArrowLeft: -1,
-  ArrowDown: -1,
-  ArrowRight: 1,
-  ArrowUp: 1,
-  PageDown: -5,
-  PageUp: 5,
-  Home: -STOPS.length,
-  End: STOPS.length,
-};
+	ArrowLeft: -1,
+	ArrowDown: -1,
+	ArrowRight: 1,
+	ArrowUp: 1,
+	PageDown: -5,
+	PageUp: 5,
+	Home: -99,
+	End: 99
+}
+const ZOOMS = {"+": -1, "=": -1, "-": 1}
+const PINCH = 1.3 // so much wider or narrower is a step
 
 const HINT =
-  "Select a span with the pointer or the arrow keys, to list what is in it, and move, spread, pause, cancel or replay it.";
+	"Select a span with the pointer or the arrow keys, to list what is in it, and move, spread, pause, cancel or replay " +
+	"it. Wheel, pinch, + and − zoom the past."
 
-const bound = (value, least, most) => Math.min(most, Math.max(least, value));
+const bound = (value, least, most) => Math.min(most, Math.max(least, value))
 
 export class River {
-  // `onOpen` gets the key of a dot, `onPick` what to list: a part of the calendar, and the state of its jobs.
-  constructor(canvas, onOpen, onPick) {
-    Object.assign(this, {
-      canvas,
-      onOpen,
-      onPick,
-      axis: new Axis(),
-      dots: new Dots(),
-      cells: [],
-      span: null,
-      pointer: null,
-      grip: null,
-    });
-    this.g = canvas.getContext("2d");
-    this.turn = this.turn.bind(this);
-    this.whose = el("span");
-    byId("river-ends").append(this.whose, ...this.dots.marks, "Right: due, of all processes");
-    this.takeOthers({ number: 0, firings: [] });
-    const on = (name, act) => canvas.addEventListener(name, (event) => (act(event), this.look()));
-    on("pointerdown", (event) => this.grasp(event));
-    on("pointermove", (event) => this.follow(event));
-    on("pointerup", () => this.release());
-    on("pointercancel", () => (this.grip = null));
-    on("pointerleave", () => (this.pointer = null));
-    on("keydown", (event) => this.press(event));
-    DARK.addEventListener("change", () => this.fit());
-    new ResizeObserver(() => this.fit()).observe(canvas);
-    new IntersectionObserver((seen) => ((this.isSeen = seen.at(-1).isIntersecting), this.look())).observe(canvas);
-  }
+	// `onOpen` gets the key of a dot, `onPick` what to list: a part of the calendar, and the state of its jobs.
+	constructor(canvas, onOpen, onPick) {
+		Object.assign(this, {
+			canvas,
+			onOpen,
+			onPick,
+			axis: new Axis(),
+			dots: new Dots(),
+			cells: [],
+			span: null,
+			pointer: null,
+			grip: null,
+			fingers: new Map()
+		})
+		this.g = canvas.getContext("2d")
+		this.turn = this.turn.bind(this)
+		this.whose = el("span")
+		byId("river-ends").append(this.whose, ...this.dots.marks, "Right: due, of all processes")
+		this.takeOthers({number: 0, firings: []})
+		const on = (name, act) => canvas.addEventListener(name, event => (act(event), this.look()))
+		on("pointerdown", event => this.grasp(event))
+		on("pointermove", event => this.follow(event))
+		on("pointerup", event => this.release(event))
+		on("pointercancel", event => ((this.grip = null), this.fingers.delete(event.pointerId)))
+		on("pointerleave", () => (this.pointer = null))
+		on("wheel", event => this.zoom(Math.sign(event.deltaY)) && event.preventDefault())
+		on("keydown", event => this.press(event))
+		DARK.addEventListener("change", () => this.fit())
+		new ResizeObserver(() => this.fit()).observe(canvas)
+		new IntersectionObserver(seen => ((this.isSeen = seen.at(-1).isIntersecting), this.look())).observe(canvas)
+	}
 
-  // The counts of the strips, each of an instant once: a coarser strip goes on where the finer one ends.
-  show(strips) {
-    let end = 0;
-    this.cells = [];
-    for (const { since, step_s, counts } of strips) {
-      const first = Date.parse(since),
-        step = step_s * S;
-      counts.forEach((n, i) => {
-        const until = first + (i + 1) * step;
-        if (until > end) this.cells.push({ n, step, from: Math.max(end, until - step), until });
-      });
-      end = this.cells.at(-1).until;
-    }
-    if (document.activeElement !== this.canvas) this.name(); // a name that changes would interrupt what is being read
-    this.look();
-  }
+	// The counts of the strips, each of an instant once: a coarser strip goes on where the finer one ends.
+	show(strips) {
+		let end = 0
+		this.cells = []
+		for (const {since, step_s, counts} of strips) {
+			const first = Date.parse(since),
+				step = step_s * S
+			counts.forEach((n, i) => {
+				const until = first + (i + 1) * step
+				if (until > end) this.cells.push({n, step, from: Math.max(end, until - step), until})
+			})
+			end = this.cells.at(-1).until
+		}
+		if (document.activeElement !== this.canvas) this.name() // a name that changes would interrupt what is being read
+		this.look()
+	}
 
-  // What so many other nodes report of their firings.
-  takeOthers({ number, firings }) {
-    const others = number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : "";
-    this.whose.textContent = `Left, fired by this process${others}:`;
-    this.dots.take({ firings }, true);
-  }
+	// What so many other nodes report of their firings.
+	takeOthers({number, firings}) {
+		const others = number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : ""
+		this.whose.textContent = `Left, fired by this process${others}:`
+		this.dots.take({firings}, true)
+	}
 
-  // The part of the calendar that the list below shows, or none.
-  mark({ from, until }) {
-    this.span = from && until ? { from, until } : null;
-    this.look();
-  }
+	// See so many steps more of the past, or fewer; false where that is all.
+	zoom(steps) {
+		const {axis} = this,
+			past = PASTS[bound(PASTS.indexOf(axis.past) + steps, 0, PASTS.length - 1)]
+		if (past === axis.past) return false
+		axis.past = past
+		this.canvas.setAttribute("aria-valuemin", -past / S)
+		this.fit()
+		this.readPast()
+		return true
+	}
 
-  look() {
-    this.isStale = true;
-    if (this.isSeen && !this.frame) this.frame = requestAnimationFrame(this.turn);
-  }
+	// What the store keeps of all nodes.
+	readPast() {
+		return this.dots.past.read(now_ms(), this.axis.past).then(
+			() => this.look(),
+			() => null
+		)
+	}
 
-  // Drawn in every frame; once a second where the reader asks for less motion.
-  turn() {
-    this.frame = 0;
-    this.draw();
-    clearTimeout(this.timer);
-    if (CALM.matches) this.timer = setTimeout(() => this.look(), S - (now_ms() % S));
-    else if (this.isSeen) this.frame = requestAnimationFrame(this.turn);
-  }
+	// The part of the calendar that the list below shows, or none.
+	mark({from, until}) {
+		this.span = from && until ? {from, until} : null
+		this.look()
+	}
 
-  // The colours are those of the sheet, light or dark.
-  fit() {
-    const { canvas, axis, g } = this;
-    if (!canvas.clientWidth) return;
-    const colour = (name) => ((canvas.style.color = `var(${name})`), getComputedStyle(canvas).color);
-    this.heats = HEATS.map(colour);
-    this.accent = colour("--accent");
-    this.dots.paint();
-    this.ratio = devicePixelRatio;
-    axis.fit(canvas, { edge: colour("--edge"), muted: colour("--muted"), text: colour("--text") }, this.ratio);
-    Object.assign(canvas, { width: axis.ground.width, height: axis.ground.height });
-    g.scale(this.ratio, this.ratio);
-    this.draw();
-  }
+	look() {
+		this.isStale = true
+		if (this.isSeen && !this.frame) this.frame = requestAnimationFrame(this.turn)
+	}
 
-  draw() {
-    const { g, axis } = this;
-    if (this.ratio !== devicePixelRatio) return this.fit();
-    axis.now = CALM.matches ? Math.floor(now_ms() / S) * S : now_ms();
-    axis.draw(g);
-    this.drawDue(g, axis);
-    this.dots.draw(g, axis);
-    if (this.span) this.drawSpan(g, axis);
-    if (this.isStale) this.say();
-  }
+	// Drawn in every frame; once a second where the reader asks for less motion.
+	turn() {
+		this.frame = 0
+		this.draw()
+		clearTimeout(this.timer)
+		if (CALM.matches) this.timer = setTimeout(() => this.look(), S - (now_ms() % S))
+		else if (this.isSeen) this.frame = requestAnimationFrame(this.turn)
+	}
 
-  // The more jobs a second, the wider; coloured as the strips colour as many a minute.
-  drawDue(g, axis) {
-    for (const { n, step, from, until } of this.cells) {
-      if (!n || until <= axis.now) continue;
-      const left = axis.x(Math.max(from, axis.now)),
-        a_second = (n * S) / step;
-      const tall = Math.max(2, axis.height * Math.min(1, Math.log10(1 + 10 * a_second) / FLOW_DECADES));
-      g.fillStyle = this.heats[Math.max(1, heat(60 * a_second))];
-      g.fillRect(left, (axis.height - tall) / 2, axis.x(until) - left + 0.5, tall); // half a px more, so that no seam is seen
-    }
-  }
+	// The colours are those of the sheet, light or dark.
+	fit() {
+		const {canvas, axis, g} = this
+		if (!canvas.clientWidth) return
+		const colour = name => ((canvas.style.color = `var(${name})`), getComputedStyle(canvas).color)
+		this.heats = HEATS.map(colour)
+		this.accent = colour("--accent")
+		this.dots.paint()
+		this.ratio = devicePixelRatio
+		axis.fit(canvas, {edge: colour("--edge"), muted: colour("--muted"), text: colour("--text")}, this.ratio)
+		Object.assign(canvas, {width: axis.ground.width, height: axis.ground.height})
+		g.scale(this.ratio, this.ratio)
+		this.draw()
+	}
 
-  drawSpan(g, axis) {
-    const left = bound(axis.x(this.span.from), 0, axis.width),
-      right = bound(axis.x(this.span.until), 0, axis.width);
-    g.fillStyle = this.accent;
-    g.globalAlpha = 0.22;
-    g.fillRect(left, 0, right - left, axis.height);
-    g.globalAlpha = 1;
-    g.fillRect(left, 0, 1.5, axis.height);
-    g.fillRect(right - 1.5, 0, 1.5, axis.height);
-  }
+	draw() {
+		const {g, axis} = this
+		if (this.ratio !== devicePixelRatio) return this.fit()
+		axis.now = CALM.matches ? Math.floor(now_ms() / S) * S : now_ms()
+		axis.draw(g)
+		this.drawDue(g, axis)
+		this.dots.draw(g, axis)
+		this.dots.past.drawMarks(g, axis)
+		if (this.span) this.drawSpan(g, axis)
+		if (this.isStale) this.say()
+	}
 
-  // What is under the pointer, or in the span: for a screen reader the span, which is what the keys choose.
-  say() {
-    this.isStale = false;
-    const { axis, canvas, pointer } = this;
-    const chosen = this.span && this.describe(this.span);
-    const around = () => this.describe({ from: axis.at(pointer.x - DRAG_PX), until: axis.at(pointer.x + DRAG_PX) });
-    const text = pointer && !this.grip?.isDrag ? (this.dot()?.text ?? around()) : (chosen ?? HINT);
-    if (byId("river-said").textContent !== text) byId("river-said").textContent = text;
-    canvas.setAttribute("aria-valuetext", chosen ?? "now");
-    canvas.setAttribute(
-      "aria-valuenow",
-      this.span ? bound(Math.round((this.span.from - axis.now) / S), -PAST / S, FUTURE / S) : 0,
-    );
-  }
+	// The more jobs a second, the wider; coloured as the strips colour as many a minute.
+	drawDue(g, axis) {
+		for (const {n, step, from, until} of this.cells) {
+			if (!n || until <= axis.now) continue
+			const left = axis.x(Math.max(from, axis.now)),
+				a_second = (n * S) / step
+			const tall = Math.max(2, axis.height * Math.min(1, Math.log10(1 + 10 * a_second) / FLOW_DECADES))
+			g.fillStyle = this.heats[Math.max(1, heat(60 * a_second))]
+			g.fillRect(left, (axis.height - tall) / 2, axis.x(until) - left + 0.5, tall) // half a px more, so that no seam is seen
+		}
+	}
 
-  name() {
-    const { text } = this.dots.within(now_ms() - PAST, now_ms() + PAST);
-    const peak = this.cells.reduce((most, cell) => (cell.n / cell.step > most.n / most.step ? cell : most), {
-      n: 0,
-      step: 1,
-    });
-    const densest = peak.n ? `, densest at ${moment(peak.from)}` : "";
-    const due = this.due(0, Infinity);
-    this.canvas.setAttribute(
-      "aria-label",
-      `The river of time. In the last ten minutes, as seen from here: ${text}. ` +
-        `In the next day: ${count(due)} due${densest}. ` +
-        "Arrow keys choose a span, with Shift they extend it, Enter lists it.",
-    );
-  }
+	drawSpan(g, axis) {
+		const left = bound(axis.x(this.span.from), 0, axis.width),
+			right = bound(axis.x(this.span.until), 0, axis.width)
+		g.fillStyle = this.accent
+		g.globalAlpha = 0.22
+		g.fillRect(left, 0, right - left, axis.height)
+		g.globalAlpha = 1
+		g.fillRect(left, 0, 1.5, axis.height)
+		g.fillRect(right - 1.5, 0, 1.5, axis.height)
+	}
 
-  describe({ from, until }) {
-    const { now } = this.axis,
-      parts = [];
-    if (from < now) parts.push(this.dots.within(from, until).text);
-    if (until > now) parts.push(`about ${plural(this.due(Math.max(from, now), until), "job")} due`);
-    return `${moment(from)} – ${moment(until)}: ${parts.join("; ")}`;
-  }
+	// What is under the pointer, or in the span: for a screen reader the span, which is what the keys choose.
+	say() {
+		this.isStale = false
+		const {axis, canvas, pointer} = this
+		const chosen = this.span && this.describe(this.span)
+		const around = () => this.describe({from: axis.at(pointer.x - DRAG_PX), until: axis.at(pointer.x + DRAG_PX)})
+		const text =
+			pointer && !this.grip?.isDrag
+				? (this.dot()?.text ?? this.dots.past.markAt(axis, pointer.x) ?? around())
+				: (chosen ?? HINT)
+		if (byId("river-said").textContent !== text) byId("river-said").textContent = text
+		canvas.setAttribute("aria-valuetext", chosen ?? "now")
+		canvas.setAttribute(
+			"aria-valuenow",
+			this.span ? bound(Math.round((this.span.from - axis.now) / S), -axis.past / S, FUTURE / S) : 0
+		)
+	}
 
-  // About how many jobs are due, by the shares of the cells: the list and its form count exactly.
-  due(from, until) {
-    const share = (cell) => Math.max(0, Math.min(until, cell.until) - Math.max(from, cell.from)) / cell.step;
-    return Math.round(this.cells.reduce((sum, cell) => sum + cell.n * share(cell), 0));
-  }
+	name() {
+		const {past} = this.axis,
+			{text} = this.dots.within(now_ms() - past, now_ms() + past)
+		const peak = this.cells.reduce((most, cell) => (cell.n / cell.step > most.n / most.step ? cell : most), {
+			n: 0,
+			step: 1
+		})
+		const densest = peak.n ? `, densest at ${moment(peak.from)}` : ""
+		const due = this.due(0, Infinity)
+		this.canvas.setAttribute(
+			"aria-label",
+			`The river of time. In the last ${past === PASTS[0] ? "ten minutes" : length(past)}, as seen from here: ${text}. ` +
+				`In the next day: ${count(due)} due${densest}. ` +
+				"Arrow keys choose a span, with Shift they extend it, Enter lists it, + and − zoom the past."
+		)
+	}
 
-  dot() {
-    return this.dots.nearest(this.axis, this.pointer.x, this.pointer.y);
-  }
+	describe({from, until}) {
+		const {now} = this.axis,
+			parts = []
+		if (from < now) parts.push(this.dots.within(from, until).text, this.dots.past.said(from, until))
+		if (until > now) parts.push(`about ${plural(this.due(Math.max(from, now), until), "job")} due`)
+		return `${moment(from)} – ${moment(until)}: ${parts.filter(Boolean).join("; ")}`
+	}
 
-  cellAt(at) {
-    return this.cells.find(({ from, until }) => from <= at && at < until);
-  }
+	// About how many jobs are due, by the shares of the cells: the list and its form count exactly.
+	due(from, until) {
+		const share = cell => Math.max(0, Math.min(until, cell.until) - Math.max(from, cell.from)) / cell.step
+		return Math.round(this.cells.reduce((sum, cell) => sum + cell.n * share(cell), 0))
+	}
 
-  grasp(event) {
-    this.follow(event);
-    if (event.button) return;
-    this.canvas.setPointerCapture(event.pointerId);
-    this.grip = { x: event.offsetX, at: this.axis.at(event.offsetX), isDrag: false };
-  }
+	dot() {
+		return this.dots.nearest(this.axis, this.pointer.x, this.pointer.y)
+	}
 
-  follow({ offsetX, offsetY }) {
-    this.pointer = { x: offsetX, y: offsetY };
-    const { grip } = this;
-    if (!grip) return;
-    grip.isDrag ||= Math.abs(offsetX - grip.x) > DRAG_PX;
-    if (grip.isDrag) this.select(grip.at, this.axis.at(offsetX));
-  }
+	cellAt(at) {
+		return this.cells.find(({from, until}) => from <= at && at < until)
+	}
 
-  // A drag has selected a span; a press alone is on a dot, or on a cell of what is due.
-  release() {
-    const { grip } = this;
-    this.grip = null;
-    if (!grip) return;
-    if (grip.isDrag) return this.pick(this.span);
-    const dot = this.dot(),
-      cell = grip.at > this.axis.now && this.cellAt(grip.at);
-    if (dot) this.onOpen(dot.key);
-    else if (cell) this.pick(cell);
-  }
+	grasp(event) {
+		this.follow(event)
+		if (event.button) return
+		this.canvas.setPointerCapture(event.pointerId)
+		this.fingers.set(event.pointerId, event.offsetX)
+		if (this.fingers.size > 1) return void Object.assign(this, {grip: null, wide: this.reach()})
+		this.grip = {x: event.offsetX, at: this.axis.at(event.offsetX), isDrag: false}
+	}
 
-  press(event) {
-    const { key, shiftKey } = event;
-    if (key in STEPS) this.go(STEPS[key], shiftKey);
-    else if (key === "Enter" && this.span) this.pick(this.span);
-    else if (key === "Escape") this.span = this.stop = null;
-    else return;
-    event.preventDefault();
-  }
+	// How far two fingers are apart.
+	reach() {
+		const places = [...this.fingers.values()]
+		return Math.max(1, Math.max(...places) - Math.min(...places))
+	}
 
-  go(step, isExtending) {
-    this.pointer = null; // what the keys choose is said, not what the pointer rests on
-    this.stop = bound((this.stop ?? (step > 0 ? NOW - 1 : NOW)) + step, 0, STOPS.length - 2);
-    const from = now_ms() + STOPS[this.stop],
-      until = now_ms() + STOPS[this.stop + 1];
-    if (!isExtending || !this.span) this.anchor = { from, until };
-    this.select(Math.min(from, this.anchor.from), Math.max(until, this.anchor.until));
-  }
+	follow({offsetX, offsetY, pointerId}) {
+		this.pointer = {x: offsetX, y: offsetY}
+		if (this.fingers.has(pointerId)) this.fingers.set(pointerId, offsetX)
+		if (this.fingers.size > 1) {
+			const ratio = this.reach() / this.wide
+			if (ratio < PINCH && ratio > 1 / PINCH) return
+			this.wide = this.reach()
+			return void this.zoom(ratio > 1 ? -1 : 1)
+		}
+		const {grip} = this
+		if (!grip) return
+		grip.isDrag ||= Math.abs(offsetX - grip.x) > DRAG_PX
+		if (grip.isDrag) this.select(grip.at, this.axis.at(offsetX))
+	}
 
-  // Of what is due, whole cells: a herd is not cut where nobody can see it.
-  select(a, b) {
-    const now = now_ms(),
-      from = Math.min(a, b),
-      until = Math.max(a, b);
-    this.span = {
-      from: from < now ? from : Math.max(now, this.cellAt(from)?.from ?? from),
-      until: until <= now ? until : (this.cellAt(until)?.until ?? until),
-    };
-  }
+	// A drag has selected a span; a press alone is on a dot, or on a cell of what is due.
+	release({pointerId}) {
+		this.fingers.delete(pointerId)
+		const {grip} = this
+		this.grip = null
+		if (!grip) return
+		if (grip.isDrag) return this.pick(this.span)
+		const dot = this.dot(),
+			cell = grip.at > this.axis.now && this.cellAt(grip.at)
+		if (dot) this.onOpen(dot.key)
+		else if (cell) this.pick(cell)
+	}
 
-  // A span that is over leads to its dead letters; those that died in it may have been due before.
-  pick({ from, until }) {
-    const isOver = until <= now_ms(),
-      first = isOver ? this.dots.within(from, until).due : from;
-    this.onPick({
-      part: { from: Math.floor(first), until: Math.ceil(until) },
-      prefix: "",
-      state: isOver ? "dead" : "pending",
-    });
-  }
+	press(event) {
+		const {key, shiftKey} = event
+		if (key in ZOOMS) this.zoom(ZOOMS[key])
+		else if (key in STEPS) this.go(STEPS[key], shiftKey)
+		else if (key === "Enter" && this.span) this.pick(this.span)
+		else if (key === "Escape") this.span = this.stop = null
+		else return
+		event.preventDefault()
+	}
+
+	go(step, isExtending) {
+		this.pointer = null // what the keys choose is said, not what the pointer rests on
+		const back = BACK.filter(ms => ms <= this.axis.past).map(ms => -ms),
+			stops = [...back.reverse(), ...AHEAD]
+		const place = (this.stop ?? (step > 0 ? -1 : 0)) + back.length + step // counted from now
+		const i = bound(place, 0, stops.length - 2),
+			from = now_ms() + stops[i],
+			until = now_ms() + stops[i + 1]
+		this.stop = i - back.length
+		if (!isExtending || !this.span) this.anchor = {from, until}
+		this.select(Math.min(from, this.anchor.from), Math.max(until, this.anchor.until))
+	}
+
+	// Of what is due, whole cells: a herd is not cut where nobody can see it.
+	select(a, b) {
+		const now = now_ms(),
+			from = Math.min(a, b),
+			until = Math.max(a, b)
+		this.span = {
+			from: from < now ? from : Math.max(now, this.cellAt(from)?.from ?? from),
+			until: until <= now ? until : (this.cellAt(until)?.until ?? until)
+		}
+	}
+
+	// A span that is over leads to its dead letters; those that died in it may have been due before.
+	pick({from, until}) {
+		const isOver = until <= now_ms(),
+			first = isOver ? this.dots.within(from, until).due : from
+		this.onPick({
+			part: {from: Math.floor(first), until: Math.ceil(until)},
+			prefix: "",
+			state: isOver ? "dead" : "pending"
+		})
+	}
 }

@@ -1,43 +1,43 @@
 // What is paused as a whole, above everything else: a handler, a queue, a target, or all jobs; each can be resumed.
 
-import { call } from "./api.js";
-import { button, el, sync } from "./dom.js";
-import { attempt, toast } from "./toasts.js";
-import { moment, plural } from "./words.js";
+import {call} from "./api.js"
+import {button, el, sync} from "./dom.js"
+import {attempt, toast} from "./toasts.js"
+import {moment, plural} from "./words.js"
 
 export function showScopes(parent, scopes) {
-  parent.hidden = !scopes.length;
-  sync(parent, scopes, ({ scope }) => scope, make, update);
+	parent.hidden = !scopes.length
+	sync(parent, scopes, ({scope}) => scope, make, update)
 }
 
 // `onDone` is called once something is paused.
 export function followPauseForm(form, onDone) {
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const { scope, note } = Object.fromEntries(new FormData(form));
-    const pause = () => call("POST", "/v1/scopes:pause", { body: { scope, note } });
-    if (await attempt(pause)) form.reset(), toast(`Paused ${named(scope)}: resume it above`), onDone();
-  });
+	form.addEventListener("submit", async event => {
+		event.preventDefault()
+		const {scope, note} = Object.fromEntries(new FormData(form))
+		const pause = () => call("POST", "/v1/scopes:pause", {body: {scope, note}})
+		if (await attempt(pause)) form.reset(), toast(`Paused ${named(scope)}: resume it above`), onDone()
+	})
 }
 
-const named = (scope) => (scope === "*" ? "Everything" : scope);
+const named = scope => (scope === "*" ? "Everything" : scope)
 
-function make({ scope }) {
-  const resume = async () => {
-    await call("POST", "/v1/scopes:resume", { body: { scope } });
-    toast(`Resumed ${scope}`);
-  };
-  return el(
-    "li",
-    {},
-    el("span"),
-    button("Resume", "writes", () => attempt(resume), { "aria-label": `Resume ${scope}` }),
-  );
+function make({scope}) {
+	const resume = async () => {
+		await call("POST", "/v1/scopes:resume", {body: {scope}})
+		toast(`Resumed ${scope}`)
+	}
+	return el(
+		"li",
+		{},
+		el("span"),
+		button("Resume", "writes", () => attempt(resume), {"aria-label": `Resume ${scope}`})
+	)
 }
 
-function update(node, { scope, at, by, note, count }) {
-  const why = note ? `: ${note}` : "";
-  const since = `since ${moment(Date.parse(at))}, by ${by}${why}`;
-  const text = `${named(scope)} is paused ${since}. ${plural(count, "due job")} waiting.`;
-  if (node.firstElementChild.textContent !== text) node.firstElementChild.textContent = text;
+function update(node, {scope, at, by, note, count}) {
+	const why = note ? `: ${note}` : ""
+	const since = `since ${moment(Date.parse(at))}, by ${by}${why}`
+	const text = `${named(scope)} is paused ${since}. ${plural(count, "due job")} waiting.`
+	if (node.firstElementChild.textContent !== text) node.firstElementChild.textContent = text
 }

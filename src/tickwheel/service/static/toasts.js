@@ -1,99 +1,99 @@
 // Short notes at the foot of the page, with an undo where there is one, and a list of them for when they have gone.
 
-import { isShown } from "./api.js";
-import { byId, el } from "./dom.js";
-import { showAct } from "./steady.js";
-import { clockTime, now_ms, printable } from "./words.js";
+import {isShown} from "./api.js"
+import {byId, el} from "./dom.js"
+import {showAct} from "./steady.js"
+import {clockTime, now_ms, printable} from "./words.js"
 
-const STAYS_MS = 8000;
-const SETTLES_MS = 100; // until a dialog that the act closes is closed, and the notes are where a screen reader follows them
-const KEPT = 50;
+const STAYS_MS = 8000
+const SETTLES_MS = 100 // until a dialog that the act closes is closed, and the notes are where a screen reader follows them
+const KEPT = 50
 
 const area = byId("toasts"),
-  dialog = byId("acts"),
-  opener = byId("show-acts");
-const acts = []; // what was done in this tab, the newest first
-const modals = new Set(); // that are open, the topmost last
+	dialog = byId("acts"),
+	opener = byId("show-acts")
+const acts = [] // what was done in this tab, the newest first
+const modals = new Set() // that are open, the topmost last
 
 // A modal dialog covers what is outside of it and keeps it from screen readers, so the notes are in the topmost one: from
 // when it opens, as these readers follow an area that was there before its text, until before the event of its end.
-new MutationObserver((changes) => {
-  for (const { target } of changes) {
-    modals.delete(target);
-    if (target.matches(":modal")) modals.add(target);
-  }
-  const place = [...modals].at(-1) ?? document.body;
-  if (area.parentNode !== place) place.append(area);
-}).observe(document.body, { subtree: true, attributeFilter: ["open"] });
+new MutationObserver(changes => {
+	for (const {target} of changes) {
+		modals.delete(target)
+		if (target.matches(":modal")) modals.add(target)
+	}
+	const place = [...modals].at(-1) ?? document.body
+	if (area.parentNode !== place) place.append(area)
+}).observe(document.body, {subtree: true, attributeFilter: ["open"]})
 
 // Say that something was done, and keep it in the list.
 export function toast(text, undo) {
-  const act = { text, at: now_ms(), undo };
-  acts.unshift(act);
-  acts.splice(KEPT);
-  opener.hidden = false;
-  showAct();
-  show(act);
+	const act = {text, at: now_ms(), undo}
+	acts.unshift(act)
+	acts.splice(KEPT)
+	opener.hidden = false
+	showAct()
+	show(act)
 }
 
 function show(act) {
-  const note = el(
-    "p",
-    { class: "toast" },
-    el("span", {}, printable(act.text)),
-    undoButton(act, () => note.remove()),
-  );
-  setTimeout(() => area.append(note), SETTLES_MS);
-  const end = () => note.remove();
-  let timer = setTimeout(end, STAYS_MS);
-  const stay = () => clearTimeout(timer);
-  const leave = () => (stay(), note.matches(":hover, :focus-within") || (timer = setTimeout(end, STAYS_MS)));
-  for (const name of ["pointerenter", "focusin"]) note.addEventListener(name, stay);
-  for (const name of ["pointerleave", "focusout"]) note.addEventListener(name, leave);
+	const note = el(
+		"p",
+		{class: "toast"},
+		el("span", {}, printable(act.text)),
+		undoButton(act, () => note.remove())
+	)
+	setTimeout(() => area.append(note), SETTLES_MS)
+	const end = () => note.remove()
+	let timer = setTimeout(end, STAYS_MS)
+	const stay = () => clearTimeout(timer)
+	const leave = () => (stay(), note.matches(":hover, :focus-within") || (timer = setTimeout(end, STAYS_MS)))
+	for (const name of ["pointerenter", "focusin"]) note.addEventListener(name, stay)
+	for (const name of ["pointerleave", "focusout"]) note.addEventListener(name, leave)
 }
 
 export function showActs() {
-  const row = (act) =>
-    el(
-      "li",
-      {},
-      el("span", { class: "when" }, clockTime(act.at)),
-      el("span", {}, printable(act.text)),
-      undoButton(act, showActs),
-    );
-  byId("acts-list").replaceChildren(...acts.map(row));
-  byId("acts-none").hidden = acts.length > 0;
-  if (!dialog.open) dialog.showModal();
+	const row = act =>
+		el(
+			"li",
+			{},
+			el("span", {class: "when"}, clockTime(act.at)),
+			el("span", {}, printable(act.text)),
+			undoButton(act, showActs)
+		)
+	byId("acts-list").replaceChildren(...acts.map(row))
+	byId("acts-none").hidden = acts.length > 0
+	if (!dialog.open) dialog.showModal()
 }
 
-opener.addEventListener("click", showActs);
+opener.addEventListener("click", showActs)
 
 // What is undone once is not undone again, from wherever; `onDone` is called before, as it may take a while.
 function undoButton(act, onDone) {
-  if (!act.undo) return null;
-  const undo = async () => {
-    const work = act.undo;
-    act.undo = undefined;
-    onDone();
-    if (work && !(await attempt(work))) act.undo = work;
-  };
-  return el("button", { type: "button", class: "quiet", onclick: undo }, "Undo");
+	if (!act.undo) return null
+	const undo = async () => {
+		const work = act.undo
+		act.undo = undefined
+		onDone()
+		if (work && !(await attempt(work))) act.undo = work
+	}
+	return el("button", {type: "button", class: "quiet", onclick: undo}, "Undo")
 }
 
 // Ask again for what is shown, which nobody is waiting for: what is at the top of the page already is not said twice.
-export const refreshed = (action) => attempt(action, isShown);
+export const refreshed = action => attempt(action, isShown)
 
 // Run `action`; what goes wrong is said, with its remedy, except what `isSilent`.
-export async function attempt(action, isSilent = ({ status }) => status === 401) {
-  try {
-    await action();
-    return true;
-  } catch (error) {
-    if (!isSilent(error))
-      show({
-        text:
-          error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message,
-      });
-    return false;
-  }
+export async function attempt(action, isSilent = ({status}) => status === 401) {
+	try {
+		await action()
+		return true
+	} catch (error) {
+		if (!isSilent(error))
+			show({
+				text:
+					error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message
+			})
+		return false
+	}
 }

@@ -1,0 +1,59 @@
+"""
+What the page shows after a stream that was cut off, and dead letters with the latest first.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+# Takes three snapshots, of the firings with these numbers, and returns the words about a gap after each.
+SNAPSHOTS = """
+const { Firings } = await import("/static/firings.js");
+const end = { lateness_ms: 1, outcome: "succeeded", attempt: 1 }, gap = document.getElementById("gap");
+const firing = (n) => ({ fire_id: `${n}/1/1`, key: `${n}`, fired_at: new Date(1000 * n).toISOString(), ...end });
+const firings = new Firings(() => null);
+gap.hidden = true;
+return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
+  firings.take({ firings: numbers.map(firing), is_snapshot: true });
+  return gap.hidden ? "" : gap.textContent;
+});
+"""
+
+
+def test_a_gap_of_the_stream(start, page):
+    """
+    A stream that begins with no firing that is known has missed some: from when to when is shown.
+    """
+    page.open(start())
+    page.wait_for(lambda: page.find("#firings-empty").is_displayed())
+    first, overlapping, apart = page.run(f"return (async () => {{{SNAPSHOTS}}})()")
+    assert (first, overlapping) == ("", "")
+    assert apart.startswith("Not seen: firings from ")
+    assert (":04.000 to " in apart, ":08.000" in apart) == (True, True)
+
+
+@pytest.fixture
+def letters(server):
+    """
+    Return the keys of three dead letters, the latest first, which is not the order of their keys.
+    """
+    keys = ["latest/1", "latest/3", "latest/2"]
+    with server.live() as live:
+        for key in keys:
+            server.job("PUT", key, DEAD)
+            live.firing(key, "died")
+    yield keys[::-1]
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def test_newest_first(server, page, letters):
+    """
+    Dead letters are in the order of their keys, and by choice the latest first.
+    """
+    page.open(server)
+    page.click("#views [href='#dead']")
+    page.wait_for(lambda: page.texts("#letters .key") == sorted(letters))
+    page.click("#newest")
+    page.wait_for(lambda: page.texts("#letters .key") == letters)
