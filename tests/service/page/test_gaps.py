@@ -1,5 +1,5 @@
 """
-What the page shows after a stream that was cut off, and dead letters with the latest first.
+A gap after a stream that was cut off, and dead letters with the latest first, on the page.
 """
 
 from __future__ import annotations
