@@ -1,8 +1,8 @@
 """
-The armer: counts attempts just before jobs are due, and sets the timers that fire them.
+Counts attempts just before jobs are due, and sets the timers that fire them.
 
-Staged jobs are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
-all its attempts are counted in one write, and by the time they are due nothing comes between instant and firing.
+Staged jobs are gathered in slots of 16 to 64 ms. A slot's timer fires one arming window earlier, and all its attempts
+are counted in one write. So no write delays a job at its instant.
 """
 
 from __future__ import annotations
@@ -31,39 +31,30 @@ from tickwheel.jobs.model import Answer, Begin, Outcome
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
 
 ARMING_WINDOW_MS: Final = 50
-"""
-How long before its slot an attempt is counted: some ten commits of a disk that takes 5 ms for each, so that a slow one
-does not make a firing late, and short enough that few attempts are counted in vain by a crash.
-"""
+"""Time between counting an attempt and its slot: ten commits of a disk that takes 5 ms for each."""
 
 SLOT_BITS: Final = 4
-"""Slots of 16 ms: at most 64 writes a second come of it, and the window grows by less than half."""
+"""Slots of 16 ms limit the counts to 64 writes a second."""
 
 _WIDER_MAX: Final = 2
-"""Slots of up to 64 ms where a store has partitions, each of which has writes of its own for a slot."""
+"""Slots of up to 64 ms where a store has partitions, since each partition writes its own slot."""
 
 _CHUNK: Final = 500
-"""How many attempts are counted in one write at most, so that callers' writes find room beside it."""
+"""Maximum number of attempts counted in one write, so that callers' writes find room beside it."""
 
 _COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
-"""A timer that comes so long before its instant was set by a clock that was set back since."""
+"""A timer that fires this long before its instant was set before the clock was set back."""
 
 _RETRY_S: Final = 0.5
-"""After which a count that the store did not answer is asked for again."""
+"""Delay before a count is repeated that the store did not answer."""
 
 
 class Armer:
     """
-    Begins staged jobs, and hands them over at their instants.
-
-    Args:
-        resources: What all roles share.
-        staged: The table.
-        registry: Knows how a job's handler is limited.
-        way: Gets the entries of one instant, in the order of their generations.
+    Counts the attempts of staged jobs, and hands the jobs over at their instants, in order of generation.
     """
 
     def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: Way) -> None:
@@ -92,9 +83,9 @@ class Armer:
         self._slots: dict[int, list[StagedJob]] = {}
         self._held: deque[StagedJob] = deque()
         self._herds: Counter[str] = Counter()
-        """How many posts are under way that may not be overtaken, by the handlers of their begins."""
+        """Number of posts under way that may not be overtaken, by the handlers of their begins."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
-        """What is begun, by when to fire it, as a heap: it is handed over in order, whatever holds a timer up."""
+        """A heap of begun jobs by fire time, so that they are handed over in order even if a timer is late."""
         self._numbers = count()
         self._reached = 0.0
         self._is_handing_over = False
@@ -102,7 +93,7 @@ class Armer:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries*; what is due within the window is begun at once. From any thread.
+        File staged *entries*; entries due within the window are begun at once. From any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -130,16 +121,10 @@ class Armer:
             self._begin(at_once)
 
     def ended(self, entries: Sequence[StagedJob], freed: list[StagedJob]) -> None:
-        """
-        Begin what waited for *entries* to end: *freed*, the next of their keys, and whatever finds a place now.
-        """
         self._lanes.leave(entries)
         self._begin(freed)
 
     def widen(self, target: str, handler: str) -> None:
-        """
-        Begin what waited for places of *handler*; from any thread.
-        """
         self._lanes.widen(target, handler)
         self.resume()
 
@@ -150,15 +135,12 @@ class Armer:
         return self._lanes.reason(lane)
 
     def states(self) -> dict[str, LaneState]:
-        """
-        Return the figures of the lanes, see `Lanes.states`.
-        """
         return self._lanes.states()
 
     @property
     def held(self) -> int:
         """
-        The number of entries that wait because too many attempts are under way in all.
+        Number of entries that wait because `running_max` attempts are under way.
         """
         return len(self._held)
 
@@ -196,17 +178,11 @@ class Armer:
             self._begin(entries)
 
     def _begin(self, entries: list[StagedJob]) -> None:
-        """
-        Count the attempts of *entries*, and of what was held back before; those that find no place wait.
-        """
         if not self._is_stopped:
             self._count(self._lanes.admit(entries))
             self.resume()
 
     def _count(self, admitted: list[StagedJob]) -> bool:
-        """
-        Count the attempts of *admitted* entries as far as there is room, and return whether there were any.
-        """
         if not admitted:
             return False
         begun, held = self._staged.begin(admitted, max(0, self._room()))
@@ -247,7 +223,7 @@ class Armer:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries*, if these are many or behind many of one of them; else few go ahead.
+        Return the handlers of *entries* if these are a burst, or wait behind one; a few entries go ahead of a burst.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
@@ -258,9 +234,9 @@ class Armer:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Sort out what the store answered; on the writer's thread.
+        Sort the entries by the store's answers; on the writer's thread.
 
-        What is counted already, under our lease, an earlier try has counted whose answer was lost: nobody else may.
+        An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
         """
         if herd:
             with self._lock:
@@ -277,7 +253,7 @@ class Armer:
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
-        Count once more later: after an error it may be unknown whether the attempts are counted.
+        Repeat the count later: after an error the attempts may be counted or not.
         """
         self._hooks.failed("counting attempts", error)
         try:
@@ -287,7 +263,7 @@ class Armer:
 
     def _sampled(self) -> None:
         """
-        Hand over what is due by what the store's clock was found to read.
+        Hand over jobs that are due by the new sample of the store's clock.
         """
         self._hand_over(self._clock.earliest())
 
@@ -330,7 +306,7 @@ class Armer:
 
     def _hand_over(self, until: float) -> None:
         """
-        Hand over what is due *until* then, in order: where two threads come at once, the first does it for both.
+        Hand over jobs that are due by *until*, in order; if two threads call at once, the first does the work of both.
         """
         with self._lock:
             self._reached = max(self._reached, until)
@@ -351,7 +327,7 @@ class Armer:
 
     def _next_due(self) -> list[StagedJob] | None:
         """
-        Return what is due now and begun, or None where nothing is, for the thread that hands over, which ends then.
+        Return the begun jobs that are due now, or None, which ends the hand-over of this thread.
         """
         batches: list[list[StagedJob]] = []
         with self._lock:
@@ -366,9 +342,9 @@ class Armer:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Give back those of *entries* that were begun by a clock that was set since, and return the others.
+        Give back those of *entries* that were begun before the clock was set back, and return the others.
 
-        What was given back can be moved and cancelled again, and is begun when its time comes.
+        An entry that is given back can be moved and cancelled again.
         """
         early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._way.is_off(entry.job)}
         if early:

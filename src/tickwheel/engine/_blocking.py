@@ -1,8 +1,8 @@
 """
-The watch over the event loop: names async handlers that keep it from running anything else.
+Reports async handlers that block the event loop.
 
-Each step of a handler, from one await to the next, is timed. One that does not end is noticed by a timer in another
-thread, which runs once a second while there are tasks.
+Each step of a handler, from one await to the next, is timed. A timer in another thread, which runs once a second while
+there are tasks, finds steps that do not end.
 """
 
 from __future__ import annotations
@@ -20,20 +20,16 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["Blocking"]
 
 _LONG_S: Final = 1.0
-"""Seconds that a step may take: everything else on the loop waits for it, such as other jobs and a web server."""
+"""Seconds that a step may take, since it holds up everything else on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers that are remembered: jobs may name ever new ones."""
+"""Maximum number of handlers that are remembered."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Blocking:
     """
-    Logs a warning, once for each handler, when a step of it takes more than a second.
-
-    Args:
-        pacer: Calls the watch, in a thread that is not the loop's.
-        runtime: Gives the time.
+    Logs a warning, once for each handler, when one of its steps takes more than a second.
     """
 
     def __init__(self, pacer: TimerWheel, runtime: Runtime) -> None:
@@ -47,7 +43,7 @@ class Blocking:
 
     def watched(self, entry: StagedJob, coroutine: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """
-        Return *coroutine* with its steps timed; called on the loop, once the task of *entry* is about to start.
+        Return *coroutine* with its steps timed; called on the loop, before the task of *entry* starts.
         """
         self._tasks += 1
         if not self._is_watching:
@@ -58,9 +54,6 @@ class Blocking:
         self._tasks -= 1
 
     def step(self, entry: StagedJob, step: Callable[..., Any], *arguments: Any) -> Any:
-        """
-        Call *step*, which runs *entry* until its next await, and return its result.
-        """
         outer, begun_at = self._step, self._monotonic()
         self._step = entry, begun_at
         try:

@@ -1,5 +1,5 @@
 """
-The event loop of async handlers and of targets that wait for the network.
+The event loop of async handlers and of targets that use the network.
 """
 
 from __future__ import annotations
@@ -27,23 +27,18 @@ __all__ = ["Coroutines"]
 _log = logging.getLogger("tickwheel.scheduler")
 
 _AT_ONCE: Final = 64
-"""How many tasks are started in one turn of the loop, so that nothing else on it waits for a herd (a burst)."""
+"""Maximum number of tasks started in one turn of the loop, so that a herd (a burst) does not hold up other tasks."""
 
 _REST_S: Final = 1.0
-"""How long a task of somebody else's may take to be cancelled."""
+"""Seconds that a task which a handler left behind may take to be cancelled."""
 
 
 class Coroutines:
     """
-    Runs the entries of a queue as tasks, on the caller's loop or on one in a thread of its own.
+    Runs the entries of a queue as tasks, on the caller's loop or on one in a daemon thread.
 
     Args:
-        run: Makes the coroutine of an entry.
-        queue: Says which may be under way.
-        loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
-        runtime: Gives the thread.
-        starter: Starts it.
-        blocking: Watches over the steps of the tasks.
+       loop: None for a loop in a daemon thread, which is started with the first entry.
     """
 
     def __init__(
@@ -81,14 +76,14 @@ class Coroutines:
 
     def leak(self, entry: StagedJob) -> None:
         """
-        Let another task run beside that of *entry*, which runs on past its timeout. From any thread.
+        Start another task beside that of *entry*, which has outlived its timeout. From any thread.
         """
         if self.queue.leak(entry):
             self._look()
 
     def runs_caller(self) -> bool:
         """
-        Return whether the caller runs on the loop's own thread, or inside a task that this started.
+        Return whether the caller runs on the loop's thread or inside one of its tasks.
         """
         if self._runtime.current_thread() is self._thread:
             return True
@@ -139,7 +134,7 @@ class Coroutines:
 
     def _lose(self) -> None:
         """
-        Say once that the caller's loop was closed before this scheduler, whose stop takes back what waits.
+        Report once that the caller's loop was closed before this scheduler, whose stop takes back the waiting jobs.
         """
         if self._thread is None and not self._is_lost:
             self._is_lost = True
@@ -207,7 +202,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _end_rest() -> None:
     """
-    Await the end of what handlers and the libraries of targets have started beside: a closed loop cannot end it.
+    Cancel and await the tasks that handlers and libraries left on the loop: a closed loop cannot end them.
     """
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:

@@ -1,8 +1,8 @@
 """
-The dispatcher: hands jobs to their targets when their instant has come, and judges what comes back.
+Hands due jobs to their targets, and judges the results.
 
-Between the instant and the start a job may wait for a worker. So the last check is made where it starts, on the thread
-or loop that runs it: the lease must hold still, and nobody may have withdrawn it.
+A due job may wait for a worker. So the last check is made at the start of the job, on its thread or loop: the lease is
+still valid, and no caller has withdrawn the job.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from tickwheel.targets import Abandoned, Call, End, Firing, Retry, Snooze
 __all__ = ["Dispatcher"]
 
 _LEND_S: Final = 0.5
-"""A lane with nothing running may be lent a place after it has waited this long."""
+"""Delay before an idle lane that waits is lent a place."""
 
 
 class Dispatcher:
     """
-    From due to ended. `fire` may be called from any thread and does not wait for handlers.
+    Runs due jobs. `fire` may be called from any thread and does not wait for handlers.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Dispatcher:
 
     def _call_of(self, entry: StagedJob) -> Call | None:
         """
-        Return how to run *entry*, or None if it ends because it cannot be run.
+        Return the function that runs *entry*, or None if the entry ends because it cannot run.
         """
         try:
             entry.call = self._registry.call_of(entry.job)
@@ -149,7 +149,7 @@ class Dispatcher:
 
     def take_back(self) -> list[StagedJob]:
         """
-        Take back what was handed over and not begun; the rest of the queue, for a stop.
+        Take back entries that have not begun, and those still in the queue; for a stop.
         """
         return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
@@ -162,7 +162,7 @@ class Dispatcher:
 
     def take_held(self) -> list[StagedJob]:
         """
-        Return what targets hold to end in their own time, for a stop, which does not wait for it.
+        Return attempts that targets hold and end later; a stop does not wait for them.
         """
         return list(self._held)
 
@@ -171,16 +171,10 @@ class Dispatcher:
         return sum(queue.waiting for queue in self._queues.values())
 
     def waiting_by_lane(self) -> dict[str, list[int]]:
-        """
-        Return the instants of the jobs that wait for a worker, a process or a place on the loop, by their lanes.
-        """
         return {lane: due for queue in self._queues.values() for lane, due in queue.waiting_by_lane().items()}
 
     @property
     def leaked(self) -> list[dict[str, Any]]:
-        """
-        The attempts that run on past their timeouts: how many of which target and handler, and where.
-        """
         return [
             {"target": target, "handler": handler, "executor": name, "count": count}
             for name, queue in self._queues.items()
@@ -204,9 +198,6 @@ class Dispatcher:
                     end(error=error)
 
     def start_held(self, entry: StagedJob) -> Callable[[], object] | None:
-        """
-        Start an attempt that its target holds, if it may start, and return what reports it.
-        """
         if not self._may_start(entry):
             return None
         self._held[entry] = None
@@ -224,7 +215,7 @@ class Dispatcher:
         on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
         """
-        End an attempt that its target holds; return whether it had not ended before.
+        End an attempt that its target holds; False if it had ended before.
         """
         self._held.pop(entry, None)
         entry.expire = None  # an entry lives until its end is written, and what its target has of it need not
@@ -248,7 +239,7 @@ class Dispatcher:
 
     def _may_start(self, entry: StagedJob) -> bool:
         """
-        Make the last check: what starts after it can be neither moved nor cancelled any more.
+        Make the last check: a job that passes it can be neither moved nor cancelled.
         """
         if self._way.covers(entry.epoch):
             return self._staged.start(entry)
@@ -304,9 +295,6 @@ class Dispatcher:
         self._settler.add(entry, verdict)
 
     async def _await(self, entry: StagedJob, call: Call) -> object:
-        """
-        Await what an async handler returns, and cancel it at its timeout.
-        """
         limit = TaskTimeout(asyncio.current_task())
         entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, limit.expire)
         self._of_tasks.begin(entry)
@@ -342,9 +330,6 @@ class Dispatcher:
             return _verdict.fatal(job, epoch, error)
 
     def _begin(self, entry: StagedJob) -> float | None:
-        """
-        Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
-        """
         job = entry.job
         entry.fired_at = self._elapsed.now(job)
         if job.recurrence is not None:

@@ -1,5 +1,5 @@
 """
-The explainer: says of each lane, and of each job, why it waits, by asking the roles that decide.
+Explains why a lane or a job waits, by asking the roles that decide.
 """
 
 from __future__ import annotations
@@ -23,23 +23,13 @@ from tickwheel.jobs.model import Job
 __all__ = ["OTHERS", "Explainer"]
 
 _LANES_MAX: Final = 50
-"""Maximum number of lanes that are reported by their names; the others are added up."""
+"""Maximum number of lanes that are reported by name; the figures of the others are added up."""
 OTHERS: Final = "(others)"
-"""The name of the lanes that are added up."""
 
 
 class Explainer:
     """
-    Reads the figures of the roles, and changes nothing. All methods may be called from any thread.
-
-    Args:
-        resources: The resources of all roles.
-        staged: The table.
-        armer: Knows the limits of handlers.
-        dispatcher: Knows which attempts wait for a worker.
-        runnable: Knows the handlers that are missing here, and the paused scopes.
-        leases: Know whether they are trusted.
-        stagers: Know the lanes that are full, one stager for each partition.
+    Reads the figures of the roles. All methods may be called from any thread.
     """
 
     def __init__(
@@ -66,9 +56,9 @@ class Explainer:
 
     def lanes(self) -> list[LaneState]:
         """
-        Return the lanes that have jobs in memory or under way: up to 50, and the others added up as `OTHERS`.
+        Return the lanes that have jobs in memory or under way: up to 50, and the sum of the others as `OTHERS`.
 
-        Lanes whose jobs wait come first, the longest waiting before others. O(lanes + jobs that wait).
+        Lanes whose jobs have waited longest come first. O(lanes + waiting jobs).
         """
         states, staged = self._states(), self._staged.by_lane()
         idle = nlargest(_LANES_MAX, (lane for lane in staged if lane not in states), key=staged.__getitem__)
@@ -82,21 +72,21 @@ class Explainer:
 
     def held_lanes(self) -> list[LaneState]:
         """
-        Return up to 50 lanes whose jobs wait, the longest waiting first. O(lanes under way + jobs that wait).
+        Return up to 50 lanes whose jobs wait, the longest waiting first. O(lanes under way + waiting jobs).
         """
         return nsmallest(_LANES_MAX, (each for each in self._states().values() if each.reason is not None), key=_rank)
 
     def full_lanes(self) -> dict[str, WaitReason]:
         """
-        Return the lanes that have more jobs than their share of memory, each with the reason for which they wait.
+        Return the lanes that exceed their share of memory, each with the reason for which its jobs wait.
         """
         return {lane: reason for stager in self._stagers for lane, reason in stager.full_lanes().items()}
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job*, which the store has pending or running in a shard of this process, does not run here.
+        Return why *job* does not run here, or None if it is not due or runs.
 
-        None if nothing here holds it up: it is not due, or it runs.
+        The store has the job pending or running in a shard of this process.
         """
         if (found := self._of_process(job)) is not None:
             return found
@@ -116,9 +106,6 @@ class Explainer:
         return None
 
     def _of_attempt(self, job: Job) -> Explanation:
-        """
-        Explain *job*, whose attempt is counted and has not started.
-        """
         state = self._states().get(self._staged.lanes.of(job.target, job.handler))
         if job.target == "pull":
             text = f"its attempt is counted, and no worker has leased it from the queue {job.handler!r}"
@@ -128,9 +115,6 @@ class Explainer:
         return self._answer(job, WaitReason.STARTING, "its attempt is counted, and it starts at its instant", state)
 
     def _of_pending(self, job: Job, other: StagedJob | None) -> Explanation:
-        """
-        Explain *job*, which is due; *other* is the attempt of its key that is under way.
-        """
         state = None
         if (lack := self._runnable.lack(job)) is not None:
             reason, text = WaitReason.NO_HANDLER, lack
@@ -157,9 +141,6 @@ class Explainer:
         return explained(job, lane, reason, text, owner=self._owner, state=state)
 
     def _states(self) -> dict[str, LaneState]:
-        """
-        Return the figures of the lanes that have jobs under way, or waiting, by their names.
-        """
         states = self._armer.states()
         for lane, instants in self._dispatcher.waiting_by_lane().items():
             state = states.get(lane) or LaneState(lane)
@@ -201,9 +182,6 @@ _WORDS: Final[dict[WaitReason, Callable[[LaneState], str]]] = {
 
 
 def _words(state: LaneState) -> str:
-    """
-    Return the reason of *state* in words, with its figures.
-    """
     reason = state.reason
     assert reason is not None
     words = _WORDS[reason](state) if reason is not WaitReason.RATE or state.rate else "its rate is used up"

@@ -1,10 +1,9 @@
 """
-The gatherer: ends that wait for their commit, in one partition of the store.
+Batches acknowledgements of finished attempts, in one partition of the store.
 
-A lone end is written at once. Others gather while it is being committed, and for a few milliseconds from its start, and
-share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. Where a
-store has partitions, each has a gatherer, so that none waits for a commit of another, and a pause that is as many times
-as long, so that all together commit no more often than one would.
+A lone acknowledgement is written at once. Others gather during its commit, and for at least 5 ms from its start, and
+share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. With n
+partitions each pauses n times as long, so that all together commit no more often than one.
 """
 
 from __future__ import annotations
@@ -22,27 +21,23 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Ended", "Gatherer"]
 
 _CHUNK: Final = 500
-"""How many ends go into one write at most, so that begins and callers find room beside them."""
+"""Maximum number of acknowledgements in one write, so that claims and callers find room beside them."""
 
 _PAUSE_S: Final = 0.005
-"""From one commit of ends to the start of the next, if few have gathered: a crash doubles at most what ended in it.
-
-Of one partition; of several, each has as many times this.
-"""
+"""Delay between two commits if fewer than `_MANY` have gathered. A crash repeats at most the jobs that ended in it."""
 
 _MANY: Final = 64
-"""So many ends are worth a commit of their own, whenever they come."""
+"""Number of acknowledgements that are written without a pause."""
 
 Ended: TypeAlias = tuple[StagedJob, Verdict]
 
 
 class Gatherer:
     """
-    Posts ends in batches, one after the other. All methods may be called from any thread.
+    Posts acknowledgements in batches, one batch after the other. All methods may be called from any thread.
 
     Args:
-        resources: What all roles share.
-        post: Called with a batch that was gathered; its answer makes this `go_on`.
+       post: Called with each batch; call `go_on` after its answer.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
@@ -57,9 +52,6 @@ class Gatherer:
         self._pause: Timer | None = None
 
     def add(self, ended: Ended) -> None:
-        """
-        Take one more end, and post it if nothing is being written.
-        """
         lane = ended[0].lane
         with self._lock:
             self._ended.append(ended)
@@ -73,9 +65,6 @@ class Gatherer:
         self._post_next()
 
     def flush(self) -> None:
-        """
-        Post what gathers now; for a stop, after the pacer was closed.
-        """
         with self._lock:
             is_pausing, self._pause = self._pause is not None, None
         if is_pausing:
@@ -83,7 +72,7 @@ class Gatherer:
 
     def go_on(self) -> None:
         """
-        Post what gathers until the pause is over, or at once if that is much already.
+        Post the next batch after the pause, or at once if it is large.
         """
         with self._lock:
             left = self._posted_at + self._pause_s - self._monotonic()
@@ -94,9 +83,6 @@ class Gatherer:
         self._post_next()
 
     def end(self) -> None:
-        """
-        Expect no answer to what was posted last.
-        """
         self._is_posting = False
 
     def _post_next(self) -> None:

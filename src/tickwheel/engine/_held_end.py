@@ -1,5 +1,5 @@
 """
-The end of an attempt that its target holds, as the target sees it.
+Lets a target end an attempt that it holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-The journal: adds events of nodes to the history, so that they outlive the nodes: deploys, deaths and takeovers.
+Adds events of nodes to the history, so that deploys, deaths and takeovers outlive the nodes.
 
-It looks only when this node gains shards, since a dead node's shards are always gained by another one.
+It reads the store only when this node gains shards, since another node always gains those of a dead one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ _VERSION: Final = "tickwheel version"
 
 class Journal:
     """
-    Writes about this node and about those that it finds dead. Its errors go to the hooks.
-
-    Args:
-        resources: The resources of all roles.
-        leases: The leases of this node.
+    Records this node and the dead nodes that it finds. Its errors go to the hooks.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:
@@ -41,16 +37,10 @@ class Journal:
         self._former: Sequence[Node] = ()
 
     def look_before(self) -> None:
-        """
-        Read the owner before this one, in a store of one owner, before the lease is taken.
-        """
         if self._is_kept and not self._has_many_owners:
             self._former = [Node(shard.owner) for shard in self._store.shards() if shard.owner is not None]
 
     def start(self) -> None:
-        """
-        Record a deploy if the version is another one than that of the node that started before; and look.
-        """
         try:
             if self._is_kept:
                 last = self._store.history(_VERSION, None, 1)
@@ -62,7 +52,7 @@ class Journal:
 
     def look(self) -> None:
         """
-        Record the deaths of nodes, and the takeover by this node, if it has gained shards since the last look.
+        Record the deaths of nodes, and the takeover by this node, if it has gained shards since the last call.
         """
         gained = self._leases.take_gained()
         if not gained or not self._is_kept:

@@ -1,14 +1,13 @@
 """
-Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
+Limits the rate and the number of jobs under way of each handler, queue and receiver.
 
-Every handler and every receiver has a lane, see `lane_of`. By default a lane may have three times as many jobs under
-way as there is room left: three quarters of what may be begun at once. So those whose jobs hang, with ever more of them
-due, leave room for others; and where there is none left, a lane that has nothing under way is lent a place.
+Every handler and every receiver has a lane, see `lane_of`. By default a lane may use three quarters of `running_max`:
+three times as many places as are free. So hanging jobs of one lane leave room for others; if several lanes take all
+places, a lane that has nothing under way is lent one.
 
-A limit works before an attempt is counted. So what waits for its lane stays staged: it can be moved and
-cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the staged ones
-(`staged_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into
-the store, and read again once the lane moves: a queue without workers holds nobody else up.
+A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
+attempt. It counts towards `staged_max`. A lane whose workers come and go (a pull queue) may have no place for days, so
+its surplus is unstaged, and read again from the store when the lane moves.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from tickwheel.targets import USUAL, Limits
 __all__ = ["Lane", "Lanes"]
 
 _LANES_MAX: Final = 1_000
-"""How many lanes are remembered while they have nothing to do."""
+"""Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""Where more may be under way, enough end at once to make a commit, and no end has to hurry."""
+"""A wider lane ends enough attempts at once to fill a commit, so that none of them is urgent."""
 _USUAL: Final = Limits()
 
 
@@ -42,15 +41,15 @@ class Lane:
     One handler, queue or receiver.
 
     Attributes:
-        limits: What it may.
-        width: How many of its attempts may be under way, infinite where that has no limit.
-        name: As `lane_of` has it.
-        busy: How many of its attempts are counted and not settled.
-        waiting: Entries that find it busy.
-        booked: Entries that have an instant of the rate, which is ahead.
-        has_more: Whether some were turned away.
-        next_at: The first instant that is not taken, in ms, where it has a rate.
-        is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
+       limits: The limits of the handler.
+       width: Maximum number of attempts under way, or inf.
+       name: See `lane_of`.
+       busy: Number of attempts that are counted and not settled.
+       waiting: Entries that wait for a place.
+       booked: Entries that have a later slot of the rate.
+       has_more: True if entries were unstaged for lack of room.
+       next_at: The first free slot of the rate, in ms.
+       is_urgent: True if one acknowledgement should not wait for a batch.
     """
 
     __slots__ = ("booked", "busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
@@ -72,24 +71,20 @@ class Lane:
         return self.busy < self.width and (places is None or self.busy < places())
 
     def is_forgettable(self, now: float) -> bool:
-        """
-        Return whether it is as good as a new one.
-        """
         return not (self.busy or self.waiting or self.has_more) and self.next_at <= now
 
 
 class Lanes:
     """
-    Lets through what may begin. From any thread.
+    Admits jobs within their handlers' limits. From any thread.
 
     Args:
-        resources: What all roles share.
-        limits_of: The limits of a job's handler, or None.
-        window_ms: How long before its instant an entry is begun.
-        names: The lanes that registrations name.
-        begin: Begins entries that are to be let through later.
-        turn_away: Takes entries out of what is staged.
-        on_more: Called when what was turned away is wanted.
+       limits_of: Returns the limits of a job's handler, or None.
+       window_ms: Time between the begin of an entry and its instant.
+       names: The lanes that registrations name.
+       begin: Begins entries that are admitted later.
+       turn_away: Unstages entries.
+       on_more: Called when a lane has room again for unstaged entries.
     """
 
     def __init__(
@@ -121,11 +116,11 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._changed: dict[Lane, None] = {}
         self._short: dict[Lane, None] = {}
-        """Lanes whose entries wait only for more of them to be free."""
+        """Lanes whose entries wait only for a free place."""
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
-        Return those of *entries* that may begin now; the others wait here, or come to `begin` at their time.
+        Return those of *entries* that may begin now; the others wait here, or are passed to `begin` later.
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
@@ -166,9 +161,6 @@ class Lanes:
         return admitted
 
     def leave(self, entries: Iterable[StagedJob]) -> None:
-        """
-        Note that admitted *entries* have ended, or did not begin after all.
-        """
         with self._lock:
             for entry in entries:
                 lane, entry.lane = entry.lane, None
@@ -211,24 +203,18 @@ class Lanes:
 
     def backlog(self) -> list[StagedJob]:
         """
-        Return what waits in lanes whose places come and go, some of which may be moved or cancelled meanwhile.
+        Return entries that wait in lanes of pull queues; some of them may have been moved or cancelled.
         """
         with self._lock:
             lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
             return [entry for lane in lanes for entry in lane.waiting]
 
     def reason(self, name: str) -> WaitReason:
-        """
-        Return the reason for which the lane *name*, whose jobs wait, is held up.
-        """
         with self._lock:
             lane = self._lanes.get(name)
             return WaitReason.BUSY if lane is None else self._reason(lane)
 
     def states(self) -> dict[str, LaneState]:
-        """
-        Return the figures of the lanes that have attempts under way, or jobs that wait. O(lanes + entries that wait).
-        """
         with self._lock:
             lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked or each.has_more]
             return {lane.name: self._state(lane) for lane in lanes}
@@ -261,7 +247,7 @@ class Lanes:
 
     def _has_share(self, lane: Lane) -> bool:
         """
-        Return whether *lane* leaves enough for others with one more under way; if not, it is asked again when some end.
+        Return whether *lane* may take one more place; if not, it is asked again when attempts end.
         """
         if not lane.busy:
             has_share = self._free > -self._loan
@@ -281,7 +267,7 @@ class Lanes:
 
     def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
         """
-        Give *entry* the next instant that the *rate* leaves; return whether it is too early to begin it.
+        Reserve the next free slot of the *rate* for *entry*; True if that is in the future.
         """
         start = max(entry.fire_at, now, lane.next_at)
         lane.next_at = start + 1000 / rate
@@ -297,7 +283,7 @@ class Lanes:
 
     def _forget_some(self) -> None:
         """
-        Look at the two lanes that were looked at longest ago: there are never many more than were busy at once.
+        Check the two lanes that were checked longest ago, which bounds the number of idle lanes.
         """
         now = self._clock.now()
         for name in list(islice(self._lanes, 2)):

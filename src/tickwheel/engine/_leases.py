@@ -1,13 +1,13 @@
 """
-The leases: the right to fire, taken, kept and given back.
+Takes, renews and releases the leases, which are locks on shards: the right to fire their jobs.
 
-A store that a lock of the system guards gives leases without an end; they are renewed as often as the store asks for,
-only to notice that they were lost. Others are renewed at a third of their length, and sooner after a failure. They are
-trusted by the time that has elapsed on this machine, in suspend as well, from before the call that granted them, up to
-a margin before their end: a paused process finds out before it acts, not after.
+A store that a lock of the system guards gives leases without an end; renewing them only detects a loss. Other leases
+are renewed at a third of their length, and sooner after a failure. They are trusted until a margin before their end,
+counted by elapsed time, in suspend as well, from before the call that granted them: a paused process finds out before
+it acts, not after.
 
-The thread that renews does nothing else, since it has a deadline: hooks, logs and reports are left to the heartbeat's
-thread, and what waited for a renewal goes on in the timers' thread.
+The thread that renews has a deadline and so does nothing else: hooks, logs and reports run in the heartbeat's thread,
+and work that waited for a renewal in the timers' thread.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ from tickwheel.stores import Lease
 __all__ = ["Leases"]
 
 _LENGTH_S: Final = 3.0
-"""How long a lease is taken to be where none is held."""
+"""Assumed length of a lease while none is held."""
 
 _RENEWALS: Final = 3
-"""How often a lease is renewed within its length."""
+"""Number of renewals per lease length."""
 
 _TRIES: Final = 4
 """Attempts at a failed renewal within the time between two renewals. If a call fails at its deadline, a fifth of the
 lease later, there is time for two more before the lease is no longer trusted."""
 
 _MARGIN: Final = 0.2
-"""The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
+"""The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes time to begin."""
 
 
 class Leases:
     """
-    Holds what this owner has of the store.
+    Holds the leases of this owner.
 
     Args:
-        resources: What all roles share.
-        way: Called with what is owned whenever that changes, and with each renewal.
+       way: Called when leases are gained or lost, and after each renewal.
     """
 
     def __init__(self, resources: Resources, way: Way) -> None:
@@ -69,11 +68,11 @@ class Leases:
 
     def acquire(self) -> None:
         """
-        Take what is free, and keep it if it has an end.
+        Take the free leases, and renew those that have an end.
 
         Raises:
-            StoreInUseError: If another owner holds what only one can have.
-            StoreError: If the store does not answer.
+           StoreInUseError: If another owner holds a store that allows one.
+           StoreError: If the store does not answer.
         """
         self._take(self._store.acquire)
         self.report_news()
@@ -90,7 +89,7 @@ class Leases:
 
     def is_answered(self) -> bool:
         """
-        Return whether the store has answered within the length of a lease, and, if it has one owner, that this is it.
+        Return whether the store has answered within a lease's length; a store of one owner must be this one's.
         """
         if not self.is_renewing:  # there is nothing to renew
             return True
@@ -99,7 +98,7 @@ class Leases:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return how often leases were renewed and were not, and how many seconds they are trusted yet (None: no end).
+        Return the numbers of renewals and of failures, and for how many seconds the leases are trusted (None: no end).
         """
         until = self._trusted_until
         trusted_s = None if until is None else max(0.0, until - self._clock.elapsed() / 1e3)
@@ -114,14 +113,11 @@ class Leases:
         self._store.release(self._owner)
 
     def take_gained(self) -> list[Lease]:
-        """
-        Return the leases that were gained since the last call.
-        """
         return [self._gained.popleft() for _ in range(len(self._gained))]
 
     def report_news(self) -> None:
         """
-        Report to the hooks which shards were gained and lost, and which renewals failed, since the last call.
+        Report gained and lost shards, and failed renewals, since the last call to the hooks.
         """
         while self._news:
             self._news.popleft()()

@@ -1,9 +1,9 @@
 """
-The lookout: finds jobs that are overdue in the store and not in memory.
+Finds jobs that are overdue in the store and not in memory.
 
-The stager learns of most jobs from cursors, commits and notes. Each of these can miss one: a hint is lost, a former
-owner takes a note away, a write takes effect long after its sender gave up. So the store itself is asked every other
-second what is overdue: one question for all shards, which costs by what it returns, and on a good day that is nothing.
+The stager learns of most jobs from cursors, commits and notes, and each of these can miss one: a hint is lost, a former
+owner consumes a note, a write takes effect long after its sender gave up. So one query for all shards asks the store
+every other second for overdue jobs; its cost depends on the number that it finds.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tickwheel.stores import Cursor
 __all__ = ["Lookout"]
 
 _OVERDUE_MS: Final = 1_000
-"""What is still pending this long after its instant is looked at: in the usual course it has been begun by then."""
+"""Age from which a pending job is looked at: normally it has begun by then."""
 _PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads."""
 _BUDGET_S: Final = 0.1
-"""How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
+"""Seconds that one look may read past jobs that wait for a place; the next look continues from there."""
 
 
 class Lookout:
     """
-    Looks back. Called by one thread at a time.
+    Finds overdue jobs. Called by one thread at a time.
     """
 
     def __init__(self, resources: Resources, staged: StagedJobs, staging: Staging, redater: Redater) -> None:
@@ -43,18 +43,18 @@ class Lookout:
         self._redater = redater
         self._clock = resources.clock
         self._cursors: dict[int, Position] = {}
-        """Up to where each crowd of waiting jobs has been looked through."""
+        """Scan position of each group of waiting jobs."""
 
     def look(self, epochs: Mapping[int, int], crowded: Collection[str] = ()) -> None:
         """
-        Stage what is overdue and unknown in the shards that are held under *epochs*, but for what is paused by now.
+        Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
 
         Args:
-            epochs: By the numbers of shards.
-            crowded: The lanes that are left out, since they are read on their own.
+           epochs: Epochs by shard number.
+           crowded: Lanes to leave out, since they are read separately.
 
         Raises:
-            StoreError: If the store does not answer.
+           StoreError: If the store does not answer.
         """
         self._staging.runnable.look()
         if not epochs or self._staged.free <= 0:
@@ -81,7 +81,7 @@ class Lookout:
 
     def _look_beside(self, epochs: Mapping[int, int], until: int, crowded: Collection[str]) -> None:
         """
-        Go on with a look at all lanes but the *crowded* ones, from where the one before has stopped.
+        Continue the last scan of all lanes except the *crowded* ones.
         """
         started = self._clock.monotonic()
         for shard, epoch in epochs.items():

@@ -1,7 +1,7 @@
 """
-The overtaker: asks a run to stop when the next one of its job is due, where its recurrence says "cancel".
+Asks a run to stop when the next run of its job is due, where its recurrence has overlap="cancel".
 
-One timer for each run that may be overtaken, which are few: a job has one run at a time.
+Each run that may be overtaken has a timer; these are few, since a job has one run at a time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Overtaker"]
 
 _LOOK_S: Final = 3600.0
-"""How far ahead a timer is set: somebody may set the clock meanwhile."""
+"""Maximum delay of a timer, since the clock may be set."""
 
 
 class Overtaker:
     """
-    Watches over the runs of one dispatcher. From any thread.
+    Watches the runs of one dispatcher. From any thread.
 
     Args:
-        resources: What all roles share.
-        stop: Asks an attempt to stop.
+       stop: Asks an attempt to stop.
     """
 
     def __init__(self, resources: Resources, stop: Callable[[StagedJob], object]) -> None:

@@ -1,8 +1,8 @@
 """
-The pruner: keeps the history, and the figures by minute, within their bounds.
+Keeps the history, and the figures by minute, within their bounds.
 
-One node does it, the owner of the first shard, in small steps in a thread that lives as long as that takes: a minute
-after something was recorded, and once an hour for what has become old.
+The owner of the first shard does it, in small steps in a short-lived thread: a minute after a record was added, and
+once an hour to delete old records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Pruner"]
 
 _EVERY_S: Final = 60.0
 _HOUR: Final = 60
-"""After this many of them it looks in any case."""
+"""Number of minutes between two unconditional passes."""
 _STEP: Final = 500
-"""How many records one commit deletes at most: it takes some milliseconds, which other commits may have to wait."""
+"""Maximum number of records that one commit deletes: it takes some milliseconds, for which other commits may wait."""
 _REST_S: Final = 0.05
-"""Between two steps, for those others."""
+"""Pause between two steps, for other commits."""
 
 
 class Pruner:
@@ -57,9 +57,6 @@ class Pruner:
             self._thread.join(timeout_s)
 
     def _begin(self) -> None:
-        """
-        Prune if there may be something to prune; on the timers' thread, so that others do the work.
-        """
         if self._stopped.is_set():
             return
         self._turns += 1
@@ -81,10 +78,10 @@ class Pruner:
 
     def prune(self) -> int:
         """
-        Delete all that is too old or too much, and return how many records these were.
+        Delete old and surplus records; return their number.
 
         Raises:
-            StoreError: If the store does not answer.
+           StoreError: If the store does not answer.
         """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)

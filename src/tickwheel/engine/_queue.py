@@ -1,20 +1,19 @@
 """
-The queue of one pool: what is due and waits for a place, and how many places the jobs of one lane may take.
+The queue of one pool: due entries, and the number of places that the jobs of one lane may take.
 
 A place is a thread, a task or a process. A lane is a handler or a receiver, see `lane_of`.
 
-A lane gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
-Those that have jobs waiting and a place left take turns, and first those of which nothing runs, so that a burst of one
-keeps no other waiting; the jobs of one lane go in order.
+A lane gets three quarters of the places at most, so that hanging jobs of one lane leave room for all others: a
+bulkhead. Lanes with waiting jobs take turns, idle lanes first, so that a burst of one does not hold up others; the jobs
+of one lane start in order.
 
-If several lanes hang, they hold all places. So a lane of which nothing runs, and that has waited for half a second or
-more, is lent a place beyond the others, up to a bound. It is given back when one of the others is free.
+Several hanging lanes can hold all places. So an idle lane that has waited for half a second is lent an extra place, up
+to a bound; the loan ends when another place is free.
 
-An attempt whose thread or task runs on past its timeout has leaked. Its place is given to another, so that work goes
-on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
-than could leak within that bound, and one of them no more than three quarters of it; what is past that waits until
-something that has leaked ends. So a place that cannot be replaced is lost only to a handler that leaks for the first
-time, and all others go on.
+An attempt whose thread or task outlives its timeout has leaked. Its place is given to another, for up to `leaked_max`
+attempts. Handlers that have leaked are suspects: together they start no more attempts than could leak within that
+bound, and one of them no more than three quarters of it; the others wait until a leaked attempt ends. So a place that
+cannot be replaced is lost only to a handler that leaks for the first time.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tickwheel.targets import USUAL
 __all__ = ["Queue"]
 
 _LINES_MAX: Final = 1_000
-"""How many handlers are remembered while they have nothing to do."""
+"""Maximum number of idle handlers that are remembered."""
 
 
 class _Line:
@@ -41,11 +40,10 @@ class _Line:
     The jobs of one lane.
 
     Attributes:
-        name: Its target and name.
-        width: How many places it may take.
-        busy: How many it has taken.
-        leaked: How many of its attempts run past their timeouts, beside those.
-        waiting: Entries that have no place yet.
+       width: Maximum number of places.
+       busy: Number of places that it has taken.
+       leaked: Number of attempts that have outlived their timeouts; not in `busy`.
+       waiting: Entries without a place.
     """
 
     __slots__ = ("busy", "leaked", "name", "waiting", "width")
@@ -60,13 +58,12 @@ class _Line:
 
 class Queue:
     """
-    Gives places to entries: to those of a handler in the order in which they were put. From any thread.
+    Gives places to entries, in order within each handler. From any thread.
 
     Args:
-        size: How many places there are.
-        leaked_max: How many of them may be given once more, because what they were given to has leaked.
-        runtime: Gives the lock.
-        names: The lanes that registrations name; none by default.
+       size: Number of places.
+       leaked_max: Maximum number of places that replace leaked ones.
+       names: The lanes that registrations name; none by default.
     """
 
     def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:
@@ -76,20 +73,19 @@ class Queue:
         self._lock = runtime.lock()
         self._lines: dict[str, _Line] = {}
         self._idle: dict[_Line, None] = {}
-        """Lines that have entries waiting and none running, in the order of their turns."""
+        """Lines that have waiting entries and nothing running, in the order of their turns."""
         self._open: dict[_Line, None] = {}
-        """Lines that have entries running, and waiting ones that may run, in the order of their turns."""
+        """Lines that have running entries, and waiting ones that may start, in the order of their turns."""
         self._base = size
         """Places without loans; a leaked entry takes one."""
         self._lent = 0
         self._starved: set[_Line] = set()
         """The idle lines at the last call of `lend`."""
         self.places: int = size
-        """Places with loans."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
         self._leaked: set[StagedJob] = set()
         self._suspects = 0
-        """How many attempts of handlers that have leaked are running, those that have leaked among them."""
+        """Number of running attempts of handlers that have leaked, including the leaked attempts."""
 
     def put(self, entries: Sequence[StagedJob]) -> None:
         with self._lock:
@@ -104,7 +100,7 @@ class Queue:
 
     def take(self, ended: StagedJob | None = None) -> StagedJob | None:
         """
-        Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
+        Free the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
         """
         with self._lock:
             running = self._running
@@ -129,7 +125,7 @@ class Queue:
 
     def leak(self, entry: StagedJob) -> bool:
         """
-        Note that *entry*, whose timeout is over, still runs; return whether it does.
+        Note that *entry* has outlived its timeout; False if it has ended.
         """
         with self._lock:
             line = self._running.get(entry)
@@ -142,7 +138,7 @@ class Queue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each line that had nothing running at the last call, and has waited since; return whether any.
+        Lend a place to each line that was idle at the last call and has waited since; False if there was none.
         """
         with self._lock:
             starved = sum(line in self._starved for line in self._idle)
@@ -157,7 +153,7 @@ class Queue:
     @property
     def is_short(self) -> bool:
         """
-        True if some line has nothing running and all places may be taken.
+        True if an idle line waits and all places may be taken.
         """
         return bool(self._idle) and len(self._running) + len(self._idle) > self.places
 
@@ -184,9 +180,6 @@ class Queue:
             return sum(len(line.waiting) for line in self._lines.values())
 
     def waiting_by_lane(self) -> dict[str, list[int]]:
-        """
-        Return the instants of the entries that have no place, by their lanes. O(entries that wait).
-        """
         with self._lock:
             found = {
                 lane: [entry.job.due_at for entry in line.waiting if entry.phase is Phase.BEGUN]
@@ -197,9 +190,6 @@ class Queue:
 
     @property
     def leaked(self) -> dict[tuple[str, str], int]:
-        """
-        The number of attempts that have leaked and still run, by target and handler.
-        """
         if not self._leaked:
             return {}
         with self._lock:

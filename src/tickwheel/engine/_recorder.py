@@ -1,9 +1,9 @@
 """
-The recorder: adds to a settle what the history keeps of the attempt, so that both are written in one commit.
+Adds the record for the history to a settle, so that both are written in one commit.
 
-    how much is kept     "none"   "failures"                  "usual"                        "all"
-    of one that          -        failed, died, expired, or   and every run of a job that    and every success and
-                                                              recurs, or noted something     snooze
+   how much is kept     "none"   "failures"                  "usual"                        "all"
+   of one that          -        failed, died, expired, or   and every run of a job that    and every success and
+                                                             recurs, or noted something     snooze
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tickwheel.jobs.recurrence import nominal_of
 __all__ = ["Recorder"]
 
 _OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED: "failed"}
-"""By ending, the word that users read."""
+"""The outcome that users read, by ending."""
 
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 _FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
@@ -32,19 +32,10 @@ _KEPT: Final = {
     "usual": (Ending.SUCCEEDED, *_FAILURES),
     "all": (Ending.SUCCEEDED, Ending.SNOOZED, *_FAILURES),
 }
-"""By how much is kept, the endings of which something is."""
+"""The endings that are recorded, by the option `history`."""
 
 
 class Recorder:
-    """
-    Makes records. From any thread.
-
-    Args:
-        options: How much is kept.
-        by: The name of this life of the node.
-        now: Reads the store's clock, in ms.
-    """
-
     def __init__(self, options: HistoryOptions, by: str, now: Callable[[], float]) -> None:
         self._kept: tuple[Ending, ...] = _KEPT[options.keep]
         self._has_all = options.keep == "all"
@@ -53,9 +44,6 @@ class Recorder:
         self.count = 0
 
     def noted(self, entry: StagedJob, verdict: Verdict) -> Verdict:
-        """
-        Return *verdict* with a record in its settle, if the end of *entry* is kept.
-        """
         ending, job, progress = verdict.ending, entry.job, entry.progress
         is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
         if is_plain and not self._has_all:

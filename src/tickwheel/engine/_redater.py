@@ -1,13 +1,12 @@
 """
-The redater: writes instants again that no longer mean what they meant, because the clock was set.
+Rewrites due times that the clock step has made wrong.
 
-What counts elapsed time (see `elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
-keeps its phase. What follows the calendar is moved only where the clock was set back: to the first instant of its cron
-line from the corrected time on, if the clock had shown it; one that was skipped, or is before a start, has never come.
-What is due "at" stays where it is.
+A time that counts elapsed time (see `elapsed`) moves by as much as the clock did; the anchor of an interval moves with
+it, which keeps its phase. A calendar time moves only if the clock was set back: to the first instant of its cron line
+from the corrected time on, if the clock had shown it. An "at" stays where it is.
 
-Every job that is read or written comes past here on its way into memory. One that is off is not staged: it is written,
-and comes again from that commit.
+Every job that is read or written passes here on its way into memory. A job whose time is wrong is not staged: it is
+written, and staged from that commit.
 """
 
 from __future__ import annotations
@@ -29,18 +28,17 @@ from tickwheel.jobs.recurrence import Recurrence, renamed
 __all__ = ["Redater"]
 
 _RETRY_S: Final = 0.5
-"""After which instants that the store did not take are written again."""
+"""Delay before due times are written again that the store did not take."""
 _UNSURE_S: Final = 60.0
-"""For so long after a step an end may be written that was judged before it."""
+"""Time after a step for which an end that was judged before it may be written."""
 
 
 class Redater:
     """
-    Between the store and the staged jobs.
+    Rewrites relative due times after a clock step.
 
     Args:
-        resources: What all roles share.
-        on_lives: Gets what was redated, as it is now, on the writer's thread.
+       on_lives: Called with redated jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
@@ -60,7 +58,7 @@ class Redater:
 
     def look(self) -> None:
         """
-        Take notice that what is read from here on was read after all that `on_lives` has got.
+        Start a scan: rows that are read from now on are newer than all jobs that `on_lives` has got.
         """
         self._outdated.clear()
 
@@ -69,10 +67,10 @@ class Redater:
 
     def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:
         """
-        Return those of *jobs* whose instants are what they say, and write the others.
+        Return those of *jobs* whose due times are right, and write the others.
 
-        What is read, and not news from a commit, may be older than a redate that was committed meanwhile: it is left
-        out, since `on_lives` gets it as it is now.
+        Rows that were read, not committed here, may be older than a redate: they are left out, since `on_lives` gets
+        the jobs.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs
@@ -105,7 +103,7 @@ class Redater:
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
         """
-        Write the instants again of those *jobs* whose rules name others, by the zone data of this node.
+        Rewrite the due times of *jobs* whose rules give others by the zone data of this node.
         """
         writes: list[Redate] = []
         now = self._clock.now_ms()
@@ -121,7 +119,7 @@ class Redater:
 
     def is_off(self, job: Job) -> bool:
         """
-        Return whether the instant of *job* counts elapsed time and was written before the clock was set.
+        Return whether *job* counts elapsed time and its due time was written before the clock was set.
         """
         if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
             return False
@@ -129,7 +127,7 @@ class Redater:
 
     def is_on_way(self, job: Job) -> bool:
         """
-        Return whether the instant of *job* is being written again.
+        Return whether the due time of *job* is being rewritten.
         """
         return job.generation in self._on_way
 
@@ -174,16 +172,10 @@ class Redater:
 
 
 def _is_done(write: Redate, job: Job) -> bool:
-    """
-    Return whether *job* is what *write* made of it, now or when it was sent before.
-    """
     return job.state is State.PENDING and position_of(job) == (write.due_at, write.job.generation)
 
 
 def _moved(text: str | None, step_ms: int) -> str | None:
-    """
-    Return the recurrence of *text*, moved by *step_ms* as far as it counts elapsed time.
-    """
     if text is None:
         return None
     try:

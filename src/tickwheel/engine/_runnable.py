@@ -1,12 +1,11 @@
 """
-The jobs that can be run and continued here now.
+Decides which jobs this node can run now.
 
-This node has their handler or target, which can take their payload; it can read their rule, so that it finds the next
-run; and no scope pauses them.
+The node must have the job's handler or target, which takes its payload, and its rule; and no scope may pause the job.
 
-The store has the scopes. They are read before anything is staged, then every other second, and at once after a pause or
-resume through this scheduler: from then on nothing starts here that is paused. A job that is paused by its scope waits
-in the store as one whose handler no node has, and is taken up by the first node that looks once it may run.
+The store has the scopes. They are read before anything is staged, every other second, and at once after a pause or
+resume through this scheduler: from then on no paused job starts here. A job paused by its scope waits in the store like
+one without a handler; after the resume the first node that looks takes it.
 """
 
 from __future__ import annotations
@@ -31,24 +30,22 @@ from tickwheel.stores import Skill
 __all__ = ["Runnable"]
 
 _NAMED_MAX: Final = 1_000
-"""How many handlers and reasons are remembered: jobs may name ever new ones."""
+"""Maximum number of handlers and reasons that are remembered."""
 
 _UNFIT_MAX: Final = 1_000
-"""How many jobs whose payloads do not fit are left to other nodes one by one; past these, their handlers are."""
+"""Maximum number of single jobs with unfit payloads that are left to other nodes; past it, their handlers are."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Runnable:
     """
-    The registry, less the scopes that are paused. All methods may be called from any thread.
+    The registry without paused scopes. All methods may be called from any thread.
 
     Args:
-        resources: What all roles share.
-        registry: Knows what this node has.
-        staged: The table, from which what gets paused is taken back.
-        settler: Gives back what was counted and has not started.
-        way: Reads again what was dropped, and takes up what was resumed.
+       staged: The table, from which newly paused jobs are taken back.
+       settler: Gives back counted attempts that have not started.
+       way: Reads dropped jobs again, and takes up resumed ones.
     """
 
     def __init__(
@@ -70,9 +67,7 @@ class Runnable:
 
     def skills(self) -> Sequence[Skill]:
         """
-        Return all that this node has, less the handlers that too many jobs do not fit.
-
-        The store leaves out what is paused.
+        Return the skills of this node, except handlers that too many jobs do not fit. The store filters paused jobs.
         """
         skills = self._registry.skills()
         return [skill for skill in skills if skill not in self._left] if self._left else skills
@@ -88,9 +83,6 @@ class Runnable:
         return not self._unreadable and self._registry.is_complete
 
     def look_again(self) -> bool:
-        """
-        See whether what was missing is there by now, such as a zone or a library; return whether nothing is missing.
-        """
         for part, text in [*self._unreadable.items()]:
             if is_readable(text):
                 self._unreadable.pop(part, None)
@@ -110,7 +102,7 @@ class Runnable:
 
     def warn(self, jobs: Iterable[Job]) -> None:
         """
-        Log why *jobs* are set aside, once for each handler and reason, but for those that are paused.
+        Log why *jobs* are set aside, once for each handler and reason; paused jobs are not logged.
         """
         for job in jobs:
             lane, lack = lane_of(job.target, job.handler), self.lack(job)
@@ -119,9 +111,6 @@ class Runnable:
                 self._warn_once(job.target, job.handler, lack, f"job {job.key!r} waits for a node that can run it")
 
     def lack(self, job: Job) -> str | None:
-        """
-        Return, for logs, why this node cannot run *job*; None if it can, or could if that were not paused.
-        """
         lack = self._registry.lack_of(job.target, job.handler)
         if lack is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
             return f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
@@ -131,7 +120,7 @@ class Runnable:
 
     def _warn_of_aside(self) -> None:
         """
-        Log the handlers that jobs wait for which were set aside before this node came, or while they were paused.
+        Log the handlers of jobs that were set aside before this node started or while they were paused.
         """
         for each in self._store.aside():
             reason = self._registry.lack_of(each.target, each.handler)
@@ -147,7 +136,7 @@ class Runnable:
 
     def misfit(self, job: Job) -> str | None:
         """
-        Return why its handler here cannot take the payload of *job*, or None if it can; it is left to others then.
+        Return why its handler here cannot take the payload of *job*, which is then left to other nodes; None if it can.
         """
         reason = self._registry.misfit(job)
         if reason is not None and job.generation not in self._unfit:
@@ -158,9 +147,6 @@ class Runnable:
         return reason
 
     def _can_read(self, job: Job) -> bool:
-        """
-        Return whether the next instant of *job* can be found here, and note what cannot be read.
-        """
         if job.recurrence is None:
             return True
         if any(part in job.recurrence for part in [*self._unreadable]):
@@ -174,7 +160,7 @@ class Runnable:
 
     def reason(self, lane: str) -> WaitReason | None:
         """
-        Return why no job of *lane* can run here now: PAUSED or NO_HANDLER; None if that is not so.
+        Return PAUSED or NO_HANDLER if no job of *lane* can run here now, else None.
         """
         target, _, name = lane.partition(":")
         if self._paused and scope_over(target, name, self._paused) is not None:
@@ -182,9 +168,6 @@ class Runnable:
         return None if self._registry.can_run(target, name) else WaitReason.NO_HANDLER
 
     def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
-        """
-        Return those of *entries*, whose attempts are counted, that may start, and give the others back.
-        """
         if not self._paused:
             return entries
         paused = [entry for entry in entries if self._is_paused(entry.job)]
@@ -193,22 +176,10 @@ class Runnable:
         return [entry for entry in entries if entry not in gone]
 
     def look_once(self) -> None:
-        """
-        Read the scopes, unless they were read before.
-
-        Raises:
-            StoreError: If the store does not answer.
-        """
         if self._paused is None:
             self.look()
 
     def look(self) -> None:
-        """
-        Read the scopes; take back what has become paused, and take up what is not any more.
-
-        Raises:
-            StoreError: If the store does not answer.
-        """
         with self._lock:  # of two looks, the one that read later counts
             is_first, before = self._paused is None, self._paused or frozenset()
             self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())

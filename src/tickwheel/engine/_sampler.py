@@ -1,9 +1,8 @@
 """
-The sampler: reads the store's clock just before jobs are due, in a thread of its own.
+Samples the store's clock just before jobs are due, in a thread of its own.
 
-Between two samples nobody knows the rates of this machine's clock and of the store's: either may be slewed, which is to
-run up to a tenth faster or slower until it is right. So a job fires when the last sample proves that its instant has
-come, and a sample that is some milliseconds old proves that in time.
+Between two samples either clock may be slewed, that is, run up to a tenth faster or slower until it is right. So a job
+fires when the last sample proves that it is due, and a sample a few milliseconds old proves that in time.
 """
 
 from __future__ import annotations
@@ -17,20 +16,19 @@ from tickwheel.host.store_clock import StoreClock
 __all__ = ["Sampler"]
 
 _FRESH_MS: Final = 2.0
-"""A younger sample need not be repeated: it is off by a fifth of a millisecond at most."""
+"""A younger sample is not repeated: its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""How long before an instant a sample is asked for: twice what the last one took, within these bounds."""
+"""Bound on the time between a sample and the instant: twice the duration of the last sample."""
 _RETRY_S: Final = 0.5
 
 
 class Sampler:
     """
-    Samples on demand. `ask` may be called from any thread, and does nothing for a store that has this machine's clock.
+    Samples on demand. `ask` may be called from any thread; it does nothing if the store uses this machine's clock.
 
     Args:
-        resources: What all roles share.
-        on_sample: Called after each sample, in the sampler's thread.
+       on_sample: Called after each sample, in the sampler's thread.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
@@ -54,9 +52,6 @@ class Sampler:
             self._thread.join(timeout_s)
 
     def ask(self) -> None:
-        """
-        Sample the store's clock now, unless that was just done.
-        """
         if self._clock.is_sampled and self._clock.age_ms() > _FRESH_MS:
             self._asked.set()
 

@@ -1,9 +1,9 @@
 """
-The settler: writes down how attempts ended.
+Acknowledges finished attempts.
 
-An end that the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted,
-and not tried again. One that the store cannot write is tried again, and holds up no other: where the store fails for
-good, each end of the batch goes alone from then on, and its text in ASCII, which every database takes.
+The store refuses an end if the job was set again or its shard has another owner: the refusal is counted, and not
+retried. An end that the store cannot write is retried and holds up no other: each end of its batch is then written
+alone, and its text in ASCII, which every database takes.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tickwheel.observe.events import (
 __all__ = ["Settler", "ended_event"]
 
 _RETRY_S: Final = 0.5
-"""After which an end that the store did not answer is written again."""
+"""Retry delay for an end that the store did not answer."""
 _LATER_S: Final = 5.0
-"""The same for one that the store cannot write, also in ASCII: there may be many, each in a commit of its own."""
+"""Retry delay for an end that the store cannot write even in ASCII: there may be many, each in its own commit."""
 
 
 class Settler:
     """
-    From ended to settled. Ends are added from any thread; answers come on the writer's.
+    Acknowledges finished attempts. Ends are added from any thread; answers come on the writer's.
     """
 
     def __init__(
@@ -67,12 +67,9 @@ class Settler:
         self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> bool:
         """
-        Write down that *entry* ended with *verdict*, unless it ended before; return whether it had not.
+        Write that *entry* ended with *verdict*; False if it had ended before.
 
-        Args:
-            entry: What ended.
-            verdict: How.
-            on_answer: Gets the store's answer, on the writer's thread.
+        The writer's thread calls *on_answer* with the store's answer.
         """
         if not self._staged.end(entry):
             return False
@@ -86,9 +83,6 @@ class Settler:
     def write(
         self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> None:
-        """
-        Write down that *entry*, which is settling, ended with *verdict*; as `add` otherwise.
-        """
         if on_answer is not None:
             self._on_answer[entry] = on_answer
         self._gatherer_of(verdict).add((entry, verdict))
@@ -99,7 +93,7 @@ class Settler:
 
     def close(self) -> None:
         """
-        Let go of who waits for the answer to an end that was not written; for a stop, after the writer was closed.
+        Report failure to callers that wait for an unwritten end; for a stop, after the writer was closed.
         """
         while self._on_answer:
             _, on_answer = self._on_answer.popitem()
@@ -152,9 +146,9 @@ class Settler:
 
     def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
         """
-        Write *batch* once more; if it was written after all, it is refused then.
+        Write *batch* again; if an earlier try succeeded, the store refuses this one.
 
-        What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
+        The outcomes of its jobs were not reported then, and their next runs and attempts must be read.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S
@@ -173,7 +167,7 @@ class Settler:
 
     def _part(self, batch: list[Ended]) -> None:
         """
-        Write each end of *batch* alone from now on, since one of them may never be written, and let others go on.
+        Write each end of *batch* alone, since one of them may be impossible to write, and continue with others.
         """
         for ended in batch:
             self._post([ended], is_again=True, is_alone=True)
@@ -188,7 +182,7 @@ class Settler:
 
 def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
     """
-    Return the end with what its target said in ASCII: a database may have an encoding that lacks the characters.
+    Return the end with its target's text in ASCII: a database may have an encoding that lacks the characters.
     """
     settle, record = verdict.settle, verdict.settle.record
     if record is not None:

@@ -12,10 +12,9 @@ from tickwheel.jobs.model import Job
 __all__ = ["START", "Position", "ShardProgress", "before", "position_of"]
 
 Position: TypeAlias = tuple[int, int]
-"""An instant and a generation, by which pending jobs are in order."""
+"""An instant and a generation: the sort key of pending jobs."""
 
 START: Final[Position] = (0, 0)
-"""Before all jobs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,12 +23,12 @@ class ShardProgress:
     The progress of staging one shard.
 
     Attributes:
-        epoch: Of its lease.
-        cursor: The position up to which every pending job is staged, or was.
-        mark: Up to where the changes of others were read.
-        checked: Up to where instants were checked since the clock was set, or None if all were.
-        lanes: The cursors of the lanes that are read on their own; `cursor` is that of all others.
-        reached: During a look, the position up to which it has read; `cursor` is at its end from the beginning.
+       epoch: The epoch of its lease.
+       cursor: Every pending job up to this position is staged, or was.
+       mark: Position in the changes of other processes.
+       checked: Position up to which due times were checked since the clock was set; None if all were.
+       lanes: Cursors of lanes that are read separately; `cursor` is that of all others.
+       reached: During a scan, the position that it has read; `cursor` is at the scan's end from the beginning.
     """
 
     epoch: int
@@ -51,7 +50,7 @@ class ShardProgress:
 
     def holds(self, position: Position, lane: str | None) -> bool:
         """
-        Return whether a job of *lane* at *position* was met; None means any lane that is not read on its own.
+        Return whether a job of *lane* at *position* was staged; None means any lane that is not read separately.
         """
         cursor = self.cursor if lane is None else self.lanes.get(lane, START)
         return position <= cursor
@@ -64,9 +63,6 @@ class ShardProgress:
 
 
 def before(position: Position) -> Position:
-    """
-    Return the position just before another one.
-    """
     return position[0], position[1] - 1
 
 

@@ -1,8 +1,7 @@
 """
-The lanes that are read on their own, and how much is read at once.
+The lanes that are read separately, and the sizes of their pages.
 
-A lane that has more jobs than its share of the table of staged jobs is read on its own, after all others: see the
-stager.
+A lane that has more jobs than its share of the staged jobs is read after all others: see the stager.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _PAGE: Final = 1_000
 _LEAST: Final = 64
 """Minimum size of a page per shard, where the table has room; shards with more to read share a page."""
 _MANY: Final = 2_000
-"""A lane is read on its own once a look has met this many jobs of it, more than of all other lanes together."""
+"""A lane is read separately once a scan has met this many jobs of it, more than of all other lanes together."""
 _LANES_MAX: Final = 1_000
-"""Maximum number of lanes that are read on their own."""
+"""Maximum number of lanes that are read separately."""
 
 
 class Shares:
     """
-    Knows the lanes that are read on their own.
+    The set of lanes that are read separately.
 
     The stager calls the methods that change it, under its lock; the others may be called from any thread.
     """
@@ -33,16 +32,13 @@ class Shares:
     def __init__(self, staged: StagedJobs) -> None:
         self._staged = staged
         self._marks: dict[str, int] = {}
-        """The number of staged jobs at which more are read, by lane. Each change replaces it, as others may iterate."""
+        """The number of staged jobs below which more are read, by lane. Copied on change: other threads iterate it."""
 
     @property
     def lanes(self) -> tuple[str, ...]:
         return tuple(self._marks)
 
     def add(self, lane: str) -> bool:
-        """
-        Read *lane* on its own; False if too many lanes are.
-        """
         if len(self._marks) >= _LANES_MAX:
             return False
         self._marks = {**self._marks, lane: self._staged.size}
@@ -53,7 +49,7 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes; if it has no room, when half of what it holds has left the table.
+        Read *lane* after the other lanes; if it has no room, once half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -65,9 +61,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return whether there is enough room to read on.
-
-        Lanes that have their shares leave more than that: of *n* lanes, the part 3 n + 1 of the table.
+        Return whether there is enough room to read more: *n* lanes with full shares leave the part 1 / (3 n + 1).
         """
         size = self._staged.size
         return self._staged.free >= max(1, min(_PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
@@ -85,7 +79,7 @@ class Shares:
 
     def crowds(self, lane: str, met: Counter[str]) -> bool:
         """
-        Return whether *lane* should be read on its own, after a look has *met* so many jobs of each lane.
+        Return whether *lane* should be read separately after a scan that has *met* these numbers of jobs.
         """
         return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
 

@@ -1,8 +1,8 @@
 """
-The spans of firings that are traced: begun one by one, ended together.
+The spans of traced firings: begun one by one, ended together.
 
-The library takes for a span as long as the scheduler for two firings, and twice that if it was not at work just before.
-So an end is noted with its instant, and reported with those of others.
+The library takes as long for a span as the scheduler for two firings, and twice that with cold caches. So an end is
+noted with its instant, and reported in a batch.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""So many ends are reported at once: two milliseconds, on the thread that brings the last of them."""
+"""Number of ends that are reported together: two milliseconds, on the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
-"""After which fewer are reported, too: soon enough that the processor still has at hand what a burst has left there."""
+"""Delay after which fewer are reported, while the processor's caches are still warm from the burst."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -47,15 +47,12 @@ class Spans:
         self._share = tracer.share
 
     def draw(self, entries: Sequence[StagedJob]) -> None:
-        """
-        Mark which of *entries*, that are due, are traced if their jobs carry no trace.
-        """
         for place in drawn(len(entries), self._share, self._random):
             entries[place].is_drawn = True
 
     def begin(self, entry: StagedJob) -> Span | None:
         """
-        Begin the span of a firing that was drawn, or whose job carries a trace: then only if that is sampled.
+        Begin the span of a firing that was sampled, or whose job carries a sampled trace.
         """
         trace = entry.job.trace
         try:
@@ -94,11 +91,11 @@ class Spans:
 
 def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int]:
     """
-    Yield which of *count* are drawn, from 0, each with the chance *share*; costs a draw for each of those, and one.
+    Yield the indices below *count* that are sampled, each with probability *share*; one draw for each, plus one.
 
-    What is drawn is how many go by before the next: that number has a geometric distribution, so it is a logarithm of
-    a uniform one (Devroye, Non-Uniform Random Variate Generation, 1986, X.2). It has no memory, so that each batch can
-    begin with a draw of its own.
+    The gap to the next index has a geometric distribution: the logarithm of a uniform number (Devroye, Non-Uniform
+    Random
+    Variate Generation, 1986, X.2). It has no memory, so each batch starts with a fresh draw.
     """
     if share >= 1:
         yield from range(count)

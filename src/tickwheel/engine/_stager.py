@@ -1,15 +1,13 @@
 """
-The stager (a prefetcher): brings jobs into memory as their instants come within the horizon.
+The stager (a prefetcher): loads jobs into memory as they come within the horizon.
 
-For each shard that is owned there is a cursor: every pending job up to it is staged, or was. A look reads on from the
-cursor to the horizon. Jobs that this process writes at or before the cursor are staged straight from their commit;
-those after it only pull the next look forward. What other processes write is announced by the store, and read as
-changes. Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to
-when the first job after the cursor comes within the horizon.
+Each owned shard has a cursor: every pending job up to it is staged, or was. A look (a scan) reads from the cursor to
+the horizon. Jobs that this process writes at or before the cursor are staged from their commit; later ones only pull
+the next look forward. The store announces writes of other processes, which are read as changes. The lookout finds all
+others once they are overdue. A timer starts the next look when the first job after the cursor comes within the horizon.
 
-One lane may have more jobs than the table has room for (see `_shares`). From then on it has a cursor of its own. All
-other lanes are read first, and the store passes over its jobs; then it is read as far as it has room. When its cursor
-has caught up, it is read with the others again. Where no lane has too many jobs, there is one cursor.
+A lane that has more jobs than the table has room for (see `_shares`) gets its own cursor. All other lanes are read
+first, without its jobs; then it is read as far as it has room, and rejoins the others when its cursor has caught up.
 """
 
 from __future__ import annotations
@@ -41,25 +39,25 @@ _PAGE: Final = 1_000
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
 _SWEEP_S: Final = 60.0
-"""Interval at which lanes that are read on their own are read from the beginning again, for jobs that were missed."""
+"""Interval at which separately read lanes are read from the beginning again, for missed jobs."""
 _LAST: Final = 2**63 - 1
-"""Of its instant the last generation; of all instants the last."""
+"""The last generation of an instant, and the last instant."""
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
-"""With a job pending, at most this far from one look to the next: so a step of the wall clock is noticed in time."""
+"""Maximum time between two looks while a job is pending, so that a clock step is noticed in time."""
 _STEP_MS: Final = 250
-"""If the store's clock moved by so much against the monotonic one, timers have to be set again."""
+"""Clock step that triggers a rescan, in ms."""
 _WATCH_S: Final = 0.5
-"""How often this machine's time of day is looked at while a job is pending: two readings of a clock."""
+"""Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
-"""Of jobs that are checked in one look, after the clock was set."""
+"""Number of pages of jobs that one look checks after the clock was set."""
 _UNDER_WAY: Final = 4 * _PAGE
-"""How many instants may be on their way to the store before more are checked."""
+"""Maximum number of due times being rewritten in the store before more are checked."""
 
 
 class Stager:
     """
-    Brings far jobs of one partition into memory, in a thread of its own, since it reads the store.
+    Loads far jobs of one partition into memory, in a thread of its own, since it reads the store.
     """
 
     def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, runnable: Runnable) -> None:
@@ -86,7 +84,7 @@ class Stager:
         """The lanes that hooks know to be full."""
         self._has_changes = True
         self._has_news = False
-        """True if there may be changes since the last read of changes, also while a look is under way."""
+        """True if there may be changes since the last read of changes, also during a look."""
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
         self._swept_at = 0.0
@@ -110,9 +108,6 @@ class Stager:
             self._thread.join(timeout_s)
 
     def own(self, leases: Sequence[Lease]) -> None:
-        """
-        Stage the shards of *leases* from now on, and no others.
-        """
         with self._lock:
             old, self._shards = self._shards, {}
             for lease in leases:
@@ -124,7 +119,7 @@ class Stager:
 
     def written(self, jobs: Sequence[Job]) -> None:
         """
-        Take notice of pending *jobs* from a commit of this process; on the writer's thread.
+        Stage or note pending *jobs* of a commit of this process; on the writer's thread.
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
@@ -144,9 +139,7 @@ class Stager:
 
     def start_over(self) -> None:
         """
-        Read everything up to the horizon again: something may have been written of which nothing here was notified.
-
-        What was sent and never answered may even take effect later: that is found when it is overdue.
+        Read everything up to the horizon again, because a write may have gone unnoticed.
         """
         with self._lock:
             for shard in self._shards.values():
@@ -154,23 +147,14 @@ class Stager:
         self.want_look()
 
     def made_room(self) -> None:
-        """
-        Go on, if staging stopped for lack of room and there is some again.
-        """
         if (self._is_full and self._shares.has_some()) or self._shares.wants_more():
             self._is_full = False
             self.want_look()
 
     def full_lanes(self) -> dict[str, WaitReason]:
-        """
-        Return the lanes that have more jobs than room, each with the reason for which its jobs wait.
-        """
         return {lane: self._reason(lane) for lane in self._shares.lanes}
 
     def _report(self) -> None:
-        """
-        Report to the hooks the lanes that have become full, or are no longer.
-        """
         full = set(self._shares.lanes)
         if full == self._reported:
             return
@@ -210,16 +194,10 @@ class Stager:
                     self._set_timer(self._clock.monotonic() + _RETRY_S)
 
     def want_look(self) -> None:
-        """
-        Look at everything that is owned; only sets a flag.
-        """
         self._is_look_wanted = True
         self._wake.set()
 
     def _look(self) -> None:
-        """
-        Stage what came into sight, and set the timer of the next look.
-        """
         has_changes, self._has_changes, self._has_news = self._has_changes, False, False
         self._notice_step()
         self.redater.look()
@@ -252,10 +230,6 @@ class Stager:
             self.want_look()
 
     def _take_up(self, shards: Mapping[int, ShardProgress]) -> None:
-        """
-        Take up what was set aside, in lanes that have room.
-        """
-
         def place(number: int, jobs: Sequence[Job]) -> None:
             self._place([(shards[number], job) for job in jobs], is_news=False)
 
@@ -264,16 +238,13 @@ class Stager:
 
     def _was_set(self) -> bool:
         """
-        Return whether the clock was set, or the machine slept; if not, see whether there is anything to watch for.
+        Return whether the clock was set or the machine slept; if not, stop the checks when no job is pending.
         """
         offset = self._clock.now() - self._clock.local()
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
 
     def _notice_step(self) -> None:
-        """
-        Begin again if somebody set the clock: what is staged was filed by the old time.
-        """
         offset, era = self._clock.now() - self._clock.local(), self._clock.era
         if self._offset_ms is not None and era == self._era and abs(offset - self._offset_ms) < _STEP_MS:
             return
@@ -293,7 +264,7 @@ class Stager:
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
         """
-        Return those of *jobs* whose instants are what they say; the others come again.
+        Return those of *jobs* whose due times are right; the others are rewritten and staged from that commit.
         """
         by_epoch: dict[int, list[Job]] = {}
         with self._lock:
@@ -307,7 +278,7 @@ class Stager:
 
     def _redated(self, jobs: Sequence[Job]) -> None:
         """
-        Stage what was redated, and go on if that was waited for; on the writer's thread.
+        Stage redated jobs, and continue a check that waited for them; on the writer's thread.
         """
         self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
         self.written(jobs)
@@ -315,9 +286,6 @@ class Stager:
             self.want_look()
 
     def _check_on(self, number: int, shard: ShardProgress) -> None:
-        """
-        Check the instants of some more pages of what is pending, the soonest first: see `Redater`.
-        """
         for _ in range(_PAGES):
             if self._is_stopped or shard.checked is None or self.redater.under_way >= _UNDER_WAY:
                 return
@@ -329,7 +297,7 @@ class Stager:
 
     def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
         """
-        Stage those of *jobs* that are in reach and find room; the others are read from the store in their turn.
+        Stage those of *jobs* that are within reach and find room; the others are read from the store later.
         """
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
@@ -358,9 +326,6 @@ class Stager:
         return lane if self._shares.has(lane) else None
 
     def _read_again(self, refused: Iterable[tuple[ShardProgress, Job]]) -> None:
-        """
-        Read the jobs again that were *refused*, once their lanes have room.
-        """
         with self._lock:
             for shard, job in refused:
                 name = self._lane_of(job.target, job.handler)
@@ -376,9 +341,6 @@ class Stager:
                 self.want_look()
 
     def _part(self, lane: str) -> bool:
-        """
-        Read *lane* on its own from now on, under the lock; False if too many lanes are.
-        """
         if not self._shares.add(lane):
             return False
         for shard in self._shards.values():
@@ -387,9 +349,9 @@ class Stager:
 
     def _read_on(self, shards: Mapping[int, ShardProgress], until: int, *, has_changes: bool) -> int | None:
         """
-        Stage from the cursors to the horizon, or until there is no room; return when the first job after that is due.
+        Stage from the cursors to the horizon, while there is room; return when the next job is due.
 
-        What others wrote at or before the cursors is staged, too; what they wrote after these is met by reading on.
+        Jobs that other processes wrote at or before the cursors are staged, too; later ones are met by reading on.
         """
         with self._lock:
             for shard in shards.values():
@@ -439,10 +401,7 @@ class Stager:
         with_changes: bool,
     ) -> tuple[list[int], list[int]]:
         """
-        Stage a page of all lanes in the shards with *numbers*.
-
-        Returns:
-            The numbers of the shards that have more, and when the first jobs after it are due in the others.
+        Stage a page of all lanes; return the shards that have more, and the next due times in the others.
         """
         cursors, sights = self._look_into(shards, numbers, until, limit, with_changes=with_changes)
         refused = self._stage(cursors, [sight.due for sight in sights])
@@ -462,7 +421,7 @@ class Stager:
 
     def _take_news(self, shards: Mapping[int, ShardProgress], until: int) -> None:
         """
-        Stage the changes of other processes while a scan passes over rows, which for a million takes a second or more.
+        Stage changes of other processes during a long scan: a million rows take a second or more.
         """
         if self._has_news and self._shares.lanes:
             self._has_news = False
@@ -478,9 +437,6 @@ class Stager:
         with_changes: bool,
         to: Position = START,
     ) -> tuple[list[Cursor], list[Sight]]:
-        """
-        Look into the shards with *numbers*, and stage what others wrote there.
-        """
         cursors = []
         with self._lock:
             for number in numbers:
@@ -515,9 +471,6 @@ class Stager:
     def _scan_on(
         self, shards: Mapping[int, ShardProgress], numbers: Sequence[int], until: int, limit: int, met: Counter[str]
     ) -> list[int]:
-        """
-        Stage a page of the lanes that are not read on their own; return the numbers of the shards that have more.
-        """
         cursors = [Cursor(number, shards[number].epoch, shards[number].reached or START) for number in numbers]
         jobs, more, refused = self._scan(cursors, until, limit, self._shares.lanes, inside=False)
         self._read_again([(shards[number], job) for number, job in refused])
@@ -531,10 +484,7 @@ class Stager:
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Sequence[str], *, inside: bool
     ) -> tuple[list[Job], dict[int, Position], list[tuple[int, Job]]]:
         """
-        Stage the jobs that a scan finds.
-
-        Returns:
-            These jobs, the positions in the shards that have more, and the jobs that were refused with their shards.
+        Stage a scan's jobs; return them, the positions in shards that have more, and the refused jobs by shard.
         """
         rows = max(_SCANNED // len(cursors), _PAGE // 4)
         scans = self._store.scan(cursors, until, limit, self._members(lanes), inside=inside, rows=rows)
@@ -547,15 +497,9 @@ class Stager:
         return [job for scan in scans for job in scan.due], more, refused
 
     def _members(self, lanes: Sequence[str]) -> list[str]:
-        """
-        Return *lanes* as the stores know them.
-        """
         return [member for lane in lanes for member in self._staged.lanes.members(lane)]
 
     def _followings(self, shards: Mapping[int, ShardProgress], until: int) -> list[int]:
-        """
-        Return when the first jobs from *until* on are due, of any lanes.
-        """
         cursors = [Cursor(number, shard.epoch, _end(until)) for number, shard in shards.items()]
         sights = self._store.look(cursors, until, 0, with_changes=False)
         followings = [sight.following for sight in sights if sight.following is not None]
@@ -563,9 +507,6 @@ class Stager:
         return [job.due_at for job in followings]
 
     def _part_crowding(self, jobs: Sequence[Job], met: Counter[str]) -> None:
-        """
-        Read those lanes of *jobs* on their own that have too many, after a look has *met* so many jobs of each.
-        """
         lanes = Counter(self._lane_of(job.target, job.handler) for job in jobs)
         met.update(lanes)
         with self._lock:
@@ -574,9 +515,6 @@ class Stager:
                     self._part(lane)
 
     def _read_lanes(self, shards: Mapping[int, ShardProgress], until: int) -> None:
-        """
-        Read the lanes that are read on their own, one after the other, until there is something else to do.
-        """
         has_more = False
         for lane in self._shares.lanes:
             if self._is_stopped or (has_more and self._wake.is_set()):
@@ -588,9 +526,6 @@ class Stager:
             self.want_look()
 
     def _read_lane(self, lane: str, shards: Mapping[int, ShardProgress], until: int) -> bool:
-        """
-        Stage some pages of *lane*, as far as it has room; return whether there is more to read at once.
-        """
         end = _end(until)
         with self._lock:
             reached = {number: shard.lanes.get(lane, START) for number, shard in shards.items()}
@@ -629,17 +564,11 @@ class Stager:
         return bool(more) and has_room and not self._staging.is_behind
 
     def _tell(self, lane: str) -> None:
-        """
-        Log that *lane* waits for room.
-        """
         if self._waits.is_on:
             text = f"it has more jobs than its share of memory, {self._staged.waiting_in(lane)} are staged"
             self._waits.tell(lane, self._reason(lane), text)
 
     def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> list[tuple[int, Job]]:
-        """
-        Stage *pages* of jobs whose instants are right; return those that were refused, with their shards.
-        """
         by_epoch: dict[int, list[Job]] = {}
         for cursor, jobs in zip(cursors, pages, strict=True):
             self._elapsed.met(jobs)
@@ -672,7 +601,4 @@ class Stager:
 
 
 def _end(until: int) -> Position:
-    """
-    Return the last position before the instant *until*.
-    """
     return until - 1, _LAST

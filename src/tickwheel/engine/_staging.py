@@ -1,11 +1,10 @@
 """
-The staging: jobs that come within the horizon are filed, or set aside for a node that can run them.
+Files jobs that come within the horizon, or sets them aside for a node that can run them.
 
-A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler, target or rule this
-node lacks, or whose payload its handler does not take, goes out of its shard's way in the store, without an attempt;
-all nodes are notified, and the first that has all of it moves the job into a shard of its own. Where no node has it, it
-waits there for one that comes; and where it is paused by its scope, until that is resumed. Where all nodes have
-everything, that is one look into a set for each job, and one question to the store every other second.
+Jobs of all processes are checked when they come within the horizon. If this node lacks a job's handler, target or rule,
+or its handler does not take the payload, the job leaves its shard in the store, without an attempt; all nodes are
+notified, and the first that can run it moves it into a shard of its own. A paused job waits there until its scope is
+resumed. If all nodes have everything, that costs one set lookup per job, and one query every other second.
 """
 
 from __future__ import annotations
@@ -28,27 +27,22 @@ __all__ = ["Staging"]
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 1.0
-"""After which there may be room again for what waits to be taken up, or a library that was missing."""
+"""Delay before set-aside jobs, or a missing library, are looked for again."""
 _FULL_S: Final = 0.25
-"""Delay after which jobs of a lane that is full are looked for again."""
+"""Delay before jobs of a full lane are looked for again."""
 _BEHIND: Final = 4_000
-"""How many jobs may be on their way to be set aside before a lane waits for them."""
+"""Number of jobs on their way to being set aside from which a lane waits."""
 _CHUNK: Final = 500
-"""How many jobs are set aside in one write at most, so that callers find room beside them."""
+"""Maximum number of jobs set aside in one write, so that callers find room beside them."""
 
 
 class Staging:
     """
-    The way from a row to the near wheel: what can be run here is filed, the rest is set aside.
+    Files jobs that this node can run, and sets the others aside.
 
     Args:
-        resources: What all roles share.
-        staged: The table.
-        armer: Files what can be run.
-        runnable: Knows what that is.
-        redater: Looks at the instants of what is taken up.
-        on_more: Called when there is something to take up.
-        on_room: Called when it is no longer behind.
+       on_more: Called when there are jobs to take up.
+       on_room: Called when it has caught up.
     """
 
     def __init__(
@@ -77,12 +71,9 @@ class Staging:
 
     def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> list[Job]:
         """
-        File the jobs that can be run here, *by_epoch* of the leases under which they are due; from any thread.
+        File the jobs that can run here, by the epochs of their leases; return jobs whose lanes have no room.
 
-        Jobs that are due soon are begun in one commit, whatever shards they are from.
-
-        Returns:
-            The jobs whose lanes have no room.
+        Jobs that are due soon are begun in one commit, whatever shards they are from. From any thread.
         """
         entries: list[StagedJob] = []
         refused: list[Job] = []
@@ -109,16 +100,11 @@ class Staging:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Take up what others set aside and this node can run, into the shards that are held under *epochs*.
-
-        These are all of one partition.
+        Take up jobs that this node can run from those that other nodes set aside, for shards of one partition.
 
         Args:
-            epochs: By the numbers of shards.
-            place: Stages the jobs that were taken up into a shard, as far as there is room.
-
-        Raises:
-            StoreError: If the store does not answer.
+           epochs: Epochs by shard number.
+           place: Stages jobs that were taken up into a shard, as far as there is room.
         """
         self.runnable.look_once()
         if not self.runnable.look_again():
@@ -149,9 +135,6 @@ class Staging:
         return self._under_way >= _BEHIND
 
     def _wait_for_more(self, delay_s: float = _RETRY_S) -> None:
-        """
-        Look again in a while: there may be room by then, or what is missing here.
-        """
         if not self._is_waiting:
             self._is_waiting = True
             with suppress(ClosedError):
@@ -172,7 +155,7 @@ class Staging:
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
-        See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
+        Handle refusals; on the writer's thread. The lookout finds jobs whose write the store did not answer.
         """
         was_behind = self.is_behind
         self._under_way -= len(jobs)

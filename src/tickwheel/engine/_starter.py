@@ -1,5 +1,5 @@
 """
-The starter of threads that come and go: they go on after the system had none to spare.
+Starts temporary threads, and tries again after the system had none to spare.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ _RETRY_S: Final = 1.0
 
 class Starter:
     """
-    Starts threads for one purpose.
-
-    Args:
-        purpose: What they are, for the log.
-        hooks: Called if one could not be started.
-        pacer: Calls back when it is time to try again.
+    Starts threads for one *purpose*, which the log names.
     """
 
     def __init__(self, purpose: str, hooks: Hooks, pacer: TimerWheel) -> None:
@@ -37,8 +32,8 @@ class Starter:
         """
         Call *start* and return whether the system had a thread to spare; if not, *again* is called in a second.
 
-        Nothing is started until then, so a full system is asked once a second, however much there is to do. The caller
-        may hold a lock that *again* takes.
+        Nothing is started until then, so a full system is asked once a second. The caller may hold a lock that *again*
+        takes.
         """
         if self._is_refused:
             return False

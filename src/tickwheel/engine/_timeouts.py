@@ -1,8 +1,7 @@
 """
-Timeouts: an attempt that takes too long has failed, and its thread or task, which may run on, has leaked.
+Ends attempts at their timeouts; their threads or tasks may run on, and have then leaked.
 
-Most attempts end long before. So each only notes when its time is over, and one timer, for the first of them, looks
-through all that run.
+Most attempts end long before. So each only records its deadline, and one timer, for the first deadline, checks all.
 """
 
 from __future__ import annotations
@@ -25,17 +24,15 @@ from tickwheel.targets import USUAL
 __all__ = ["TaskTimeout", "Timeouts", "too_long"]
 
 _GRACE_S: Final = 5.0
-"""How long an async handler that is cancelled at its timeout may take to end; after that, its task has leaked."""
+"""Seconds that an async handler may take to end when cancelled at its timeout; then its task has leaked."""
 
 
 class Timeouts:
     """
-    Watches over the attempts of one runner. From any thread.
+    Watches the attempts of one runner. From any thread.
 
     Args:
-        resources: What all roles share.
-        runner: Notified of attempts that are past their timeouts.
-        end: Gets what ended and how, unless it had ended before.
+       end: Gets the entry and its error, unless it had ended before.
     """
 
     def __init__(
@@ -53,7 +50,7 @@ class Timeouts:
 
     def begin(self, entry: StagedJob) -> None:
         """
-        Let the timeout of *entry*, which has its place, begin now, or begin again.
+        Start, or restart, the timeout of *entry*, which has its place.
         """
         call = entry.call
         assert call is not None
@@ -65,7 +62,7 @@ class Timeouts:
 
     def beat(self, entry: StagedJob, progress: Progress | None) -> bool:
         """
-        Let the timeout of *entry* begin again, and note its *progress*; return whether the attempt still counts.
+        Restart the timeout of *entry*, and store its *progress*; return whether the attempt still counts.
         """
         if entry.phase is not Phase.RUNNING or entry.is_late:
             return False
@@ -76,7 +73,7 @@ class Timeouts:
 
     def stop(self, entry: StagedJob) -> None:
         """
-        End *entry*, a task whose job was cancelled, as if its time were over.
+        End *entry*, a task whose job was cancelled, as at a timeout.
         """
         if entry.expire is not None:  # else it begins, and looks for itself, or has ended
             entry.late_at = self._now()
@@ -91,9 +88,6 @@ class Timeouts:
                     old.cancel()
 
     def _look(self) -> None:
-        """
-        End the attempts whose time is over, and look again when that of the next is.
-        """
         self._look_at = math.inf  # before they are looked at: what begins meanwhile sets the timer itself
         now = self._now()
         following = math.inf
@@ -129,10 +123,10 @@ class TaskTimeout:
     """
     Cancels a task once; made in the task, whose coroutine calls `end` at its end.
 
-    `asyncio.timeout` does the same and sets timers of its own; a task that has none in it costs a tenth less.
+    `asyncio.timeout` does the same and sets its own timers; a task without one costs a tenth less.
 
     Attributes:
-        is_over: Whether the task was cancelled for this.
+       is_over: True if this cancelled the task.
     """
 
     __slots__ = ("_task", "is_over")
@@ -143,7 +137,7 @@ class TaskTimeout:
 
     def expire(self) -> None:
         """
-        Cancel the task, unless it has come to its end; on its loop.
+        Cancel the task, unless it has ended; on its loop.
         """
         if self._task is not None and not self.is_over:
             self.is_over = True
@@ -151,7 +145,7 @@ class TaskTimeout:
 
     def end(self) -> bool:
         """
-        Leave the task alone from now on; return whether it is cancelled for this and no other reason.
+        Stop watching; return whether the task is cancelled for its timeout and no other reason.
         """
         task, self._task = self._task, None
         return task is not None and self.is_over and task.uncancel() == 0

@@ -70,7 +70,7 @@ Chance: TypeAlias = Callable[[], float]
 
 _OVERTAKEN = "its next run was due"
 _BY: Final = "pause_after"
-"""The name of what pauses a job whose runs have failed too often."""
+"""The author of an automatic pause after failed runs."""
 _NOTE_CHARS: Final = 240
 """A thousand bytes at most."""
 
@@ -92,37 +92,30 @@ class Ending(StrEnum):
 _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 SNOOZE_MIN_MS: Final = 1_000
-"""A handler that snoozes for less is called again after so long: otherwise it would run all the time."""
+"""Minimum snooze, which keeps a handler from running all the time."""
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 
 
 @make_fast
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """
-    The write that ends an attempt, and which ending it is.
-    """
-
     settle: Settle
     ending: Ending
     rests: bool = False
-    """Whether the job stays in the store for now, although it is pending."""
+    """True if the pending job stays in the store for now."""
     traceback: str | None = None
-    """Where in the target it failed, if that is known."""
+    """Location of the failure in the target, if known."""
     reason: str = ""
-    """Why it is called again later, if it says so."""
+    """The reason that the handler gave for being called again."""
 
 
 def succeeded(job: Job, epoch: int) -> Verdict:
-    """
-    Return the end of a job that fires once, and did.
-    """
     return Verdict(Settle(job, epoch), _SUCCEEDED)
 
 
 def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) -> Verdict:
     """
-    Return what follows from what a target returned; *random* draws the jitter of a retry.
+    Return the verdict on the result of a target; *random* draws the jitter of a retry.
     """
     kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
     if issubclass(kind, _NOT_RUN):
@@ -146,7 +139,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
 
 def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Chance) -> Verdict:
     """
-    Return what follows from what a target raised; a handler that is missing is not tried again.
+    Return the verdict on an exception of a target; a missing handler is not retried.
     """
     is_fatal = issubclass(type(error), HandlerNotFoundError | FinalError)
     if issubclass(type(error), FinalError):
@@ -158,9 +151,6 @@ def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Ch
 
 
 def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
-    """
-    Return what follows if *job* is not worth firing any more at *now*, or None if it is.
-    """
     is_late = job.expires_at is not None and now >= job.expires_at
     if not is_late and job.recurrence is not None:
         recurrence = Recurrence.from_text(job.recurrence)
@@ -172,9 +162,9 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
 
 def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
-    Return what follows from a run of *job* that ended where its rule could not be read, or None if there was none.
+    Return the verdict on a run whose rule could not be read when it ended, or None if there was none.
 
-    It is None, too, if the job was moved since: somebody wants it to run then.
+    It is None, too, if the job was moved since: the caller wants it to run then.
     """
     if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
         return None
@@ -186,10 +176,9 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return what follows if every attempt of *job* was begun and none ended.
+    Return the verdict if every attempt of *job* was begun and none ended.
 
-    An attempt that failed is settled; so a pending job without attempts left has been cut off by the end of its process
-    each time, and is likely to be the cause.
+    A failed attempt is settled; so the process has died during each attempt of such a job, which is probably the cause.
     """
     error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
     return _dead(job, epoch, error, attempt=job.attempt)
@@ -197,16 +186,16 @@ def poison(job: Job, epoch: int) -> Verdict:
 
 def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
-    Return the end of a job that no node can run, or judge otherwise; that is not charged to it as an attempt.
+    Return the end of a job that no node can run, or judge otherwise; it is not charged as an attempt.
     """
     return _dead(job, epoch, error_text(error), attempt=job.attempt)
 
 
 def stopped(entry: StagedJob, ran: Ran) -> Verdict:
     """
-    Return the end of an attempt that was asked to stop and did not succeed: it is not tried again.
+    Return the end of an attempt that was asked to stop and did not succeed: it is not retried.
 
-    A job that was cancelled is gone; one whose next run was due goes on with that.
+    A cancelled job is gone; a job whose next run was due continues with that run.
     """
     if entry.is_overtaken:
         return _done(entry.job, entry.epoch, ran, Ending.DIED, _OVERTAKEN)
@@ -217,8 +206,9 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
     Return whether the end of an attempt does not count.
 
-    A recurring job that was asked to stop was removed before its run ended, and may have been set again since: nothing
-    else was to be written.
+    A recurring job that was asked to stop was removed before its run ended, and may have been set again since: then
+    there
+    is nothing else to write.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
@@ -226,9 +216,6 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
 
 
 def overtaken_at(job: Job, begun: int) -> int | None:
-    """
-    Return when the run of *job* that began at *begun* has to stop for the next one, or None if it may go on.
-    """
     if job.recurrence is None:
         return None
     with suppress(Exception):  # what cannot be read, or raises, has no instant that is known, and its end says so
@@ -257,7 +244,7 @@ def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait:
 
 def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
     """
-    Return *again*, or the end of a run that would be tried again only when the next one takes its place.
+    Return *again*, or an end if the retry would come only when the next run is due.
     """
     settle = again.settle
     limit = overtaken_at(settle.job, ran.begun)

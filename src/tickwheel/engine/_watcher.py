@@ -1,5 +1,5 @@
 """
-The watcher: notices what other processes write, and has the stager look back regularly.
+Notices writes of other processes, and starts the regular search for overdue jobs.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from tickwheel.stores import Partitioned
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""How often changes are read without a hint where the store gives one: hints may be lost, and then jobs that are far
-away are unknown."""
+"""Interval of reads without a hint where the store gives hints, which may be lost."""
 _POLLED_S: Final = 0.5
-"""How often they are where it gives none: what a job set elsewhere may be late if it is due at once."""
+"""Interval of reads where the store gives no hints: the delay of a job set elsewhere that is due at once."""
 _LOOK_S: Final = 2.0
-"""How often overdue jobs are looked for: with what counts as overdue, well within the 5 s of the promise."""
+"""Interval of the search for overdue jobs: with the age of overdue jobs, well within the promised 5 s."""
 _RETRY_S: Final = 1.0
 
 
 class Watcher:
     """
-    Waits in a thread of its own until others may have written.
+    Waits in a thread of its own until other processes may have written.
 
     Args:
-        resources: What all roles share.
-        way: Notified that others may have written, and every other second that it is time to look back.
+       way: Notified of possible writes, and every other second to search for overdue jobs.
     """
 
     def __init__(self, resources: Resources, way: Way) -> None:

@@ -1,7 +1,7 @@
 """
-A job's way through this process: what the roles hand on to each other, in the order in which a job meets it.
+The calls between the roles of the engine, in the order in which a job meets them.
 
-    written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
+   written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Way"]
 
 class Way(Protocol):
     """
-    The owner, as its roles see it. All methods may be called from any thread.
+    The owner's interface for its roles. All methods may be called from any thread.
     """
 
     def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
@@ -28,49 +28,49 @@ class Way(Protocol):
 
     def renewed(self) -> None:
         """
-        Do what was not done for lack of trust in a lease; the caller does not wait for it.
+        Do work that waited for a trusted lease, in another thread.
         """
 
     def not_renewed(self) -> None:
         """
-        Report that a renewal failed; the caller does not wait for it.
+        Report that a renewal failed; does not block.
         """
 
     def may_begin(self) -> bool:
         """
-        Return whether attempts may be counted now; what may not is held back until a lease is `renewed`.
+        Return whether attempts may be counted now; if not, they wait until a lease is `renewed`.
         """
 
     def covers(self, epoch: int) -> bool: ...
 
     def changed(self, partitions: Collection[int] | None = None) -> None:
         """
-        See what other processes may have written or asked, in those *partitions* or in all.
+        Read possible writes and requests of other processes in *partitions*, or in all.
         """
 
     def look_back(self) -> None:
         """
-        Look for what is overdue in the store and not in memory.
+        Search the store for overdue jobs that are not in memory.
         """
 
     def start_over(self) -> None:
         """
-        Stage from the beginning: something may be pending of which nobody here knows.
+        Rescan the store: a pending job may be unknown here.
         """
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage pending *jobs* that this process has committed, unless they are paused, and drop the *cancelled* keys.
+        Stage pending *jobs* of a commit of this process, unless they are paused, and drop the *cancelled* keys.
         """
 
     def made_room(self) -> None:
         """
-        Stage on, where there was no room: some jobs have been begun.
+        Continue staging after a lack of room: some jobs have begun.
         """
 
     def is_off(self, job: Job) -> bool:
         """
-        Return whether the instant of *job* was written before the clock was set, and means another one.
+        Return whether the due time of *job* was written before the clock was set, and is now wrong.
         """
 
     def hand_over(self, entries: list[StagedJob]) -> None:
@@ -85,5 +85,5 @@ class Way(Protocol):
 
     def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Begin what waited for *ended*: *freed*, the next of their keys, and whatever finds a place now.
+        Begin jobs that waited for *ended*: *freed*, the next generations of their keys, and jobs that now find a place.
         """

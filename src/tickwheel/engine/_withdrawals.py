@@ -1,9 +1,8 @@
 """
-The withdrawal of counted attempts: whether one has started, for callers who want to move, cancel or replace its job.
+Withdraws counted attempts that have not started, so that their jobs can be moved, cancelled or replaced.
 
-Callers of this process ask on the writer's thread, those of others through the store. What has not started is withdrawn
-from memory first, so that it does not start whatever follows; then either the caller's write replaces it in the store,
-or it is given back there.
+Callers of this process ask on the writer's thread, those of others through the store. An attempt is first withdrawn in
+memory, so that it cannot start; then the caller's write replaces the job in the store, or the attempt is given back.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Job, Outco
 __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
-"""How long a job that was given back for another process rests in the store, so that its write finds it pending."""
+"""Seconds that a job which was given back for another process stays unclaimed, so that its write finds it pending."""
 
 _REPLACED: Final = frozenset(
     (
@@ -37,14 +36,12 @@ _REPLACED: Final = frozenset(
 
 class Withdrawals:
     """
-    Withdraws what has not started, when asked.
+    Withdraws attempts that have not started.
 
     Args:
-        resources: What all roles share.
-        staged: The table, where start and withdrawal exclude each other.
-        settler: Gives back what nobody replaced.
-        stop: Stops an attempt that has started.
-        way: Goes on with what waited for them, and takes up what is pending again.
+       settler: Gives back attempts that no write replaced.
+       stop: Stops an attempt that has started.
+       way: Continues with jobs that waited for them, and takes up pending ones.
     """
 
     def __init__(
@@ -76,14 +73,11 @@ class Withdrawals:
         return statuses
 
     def is_waiting(self, job: Job) -> bool:
-        """
-        Return whether the attempt that is counted for *job* is known here and has not started.
-        """
         return self._staged.is_waiting(job.generation)
 
     def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
-        Forget what the writes have replaced, and give back what they have not.
+        Forget attempts that the writes have replaced, and give back the others.
         """
         gone: list[StagedJob] = []
         kept: list[Job] = []
@@ -108,9 +102,6 @@ class Withdrawals:
             self._way.written(kept)
 
     def look(self, shards: Sequence[int]) -> None:
-        """
-        Answer what other processes ask about jobs of *shards*, which are ours.
-        """
         try:
             asked = self._store.withdrawal_requests(shards) if shards else []
             started: list[Job] = []
@@ -133,9 +124,6 @@ class Withdrawals:
             self._hooks.failed("answering other processes", error)
 
     def _stop_started(self, generation: int, due_at: int, attempt: int) -> bool:
-        """
-        Ask an attempt to stop; return whether it was running here.
-        """
         entry = self._staged.running(generation)
         if entry is None or (entry.job.due_at, entry.attempt) != (due_at, attempt):
             return False

@@ -20,11 +20,12 @@ __all__ = ["Workers"]
 
 class Workers:
     """
-    Daemon threads that run the entries of a queue, one for each of its places, started when there is something to run.
+    Daemon threads that run the entries of a queue, at most one per place, started on demand.
 
     Waking a thread costs more than a short handler takes. So a batch wakes one worker, and a worker that takes an entry
-    while others wait wakes the next, unless one is on its way already: short handlers are run by few, and a slow one
-    delays nobody. The queue is bounded by what fills it: no more entries are begun than `running_max`.
+    while others wait wakes the next, unless one is on its way already. No more entries are begun than `running_max`,
+    which
+    bounds the queue.
     """
 
     def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime, starter: Starter) -> None:
@@ -45,23 +46,17 @@ class Workers:
         self._wake_one()
 
     def lend(self) -> None:
-        """
-        Lend places to lanes that have waited for one since the last call. From any thread.
-        """
         if self.queue.lend():
             self._wake_one()
 
     def leak(self, entry: StagedJob) -> None:
         """
-        Let another thread run in place of the one that *entry* holds past its timeout.
+        Let another thread run in place of the one that *entry* occupies past its timeout.
         """
         if self.queue.leak(entry):
             self._wake_one()
 
     def close(self, timeout_s: float | None) -> None:
-        """
-        Let the threads end once the queue is empty, and wait for them.
-        """
         deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         with self._lock:
             self._is_closed = True
@@ -112,9 +107,6 @@ class Workers:
             self._threads.pop(self._runtime.current_thread(), None)
 
     def _wait(self) -> bool:
-        """
-        Wait to be woken; False if this thread is to end.
-        """
         with self._lock:
             if self.queue.has_next:
                 return True

@@ -1,9 +1,9 @@
 """
-The zones: new data of a time zone moves the next run that a rule of that zone has named.
+Moves runs whose instants change with new data of a time zone.
 
-A job in the store has the instant that its rule named when the last run ended. By another release of the zone
-data that may be another one. So a node that takes shards reads their recurring jobs once, in the background, and writes
-the instants again that its own data does not name.
+A stored job has the instant that its rule gave when the last run ended; another release of the zone data may give
+another one. So a node that takes shards reads their recurring jobs once, in the background, and rewrites instants that
+differ by its own data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Zones"]
 
 _WAIT_S: Final = 1.0
-"""Seconds after a shard was taken: most are taken at once at a start, whose other work comes first."""
+"""Delay after a shard was taken: most are taken at a start, whose other work comes first."""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
 """Seconds between two pages, for other reads and writes."""
@@ -35,8 +35,7 @@ class Zones:
     Checks the recurring jobs of shards that were taken.
 
     Args:
-        resources: What all roles share.
-        right: Writes the instants of jobs again, under an epoch, where its rule names others.
+       right: Rewrites the instants of jobs under an epoch, where their rules give others.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:
@@ -53,9 +52,6 @@ class Zones:
         self._thread: threading.Thread | None = None
 
     def own(self, leases: Sequence[Lease]) -> None:
-        """
-        Check the shards of *leases* that were not held before.
-        """
         if self._store.abilities.is_private:  # it holds nothing from another process
             return
         epochs = {lease.shard: lease.epoch for lease in leases}
@@ -93,12 +89,6 @@ class Zones:
             self._plan()
 
     def _check(self, shards: set[int]) -> None:
-        """
-        Read all recurring jobs, and check those of *shards*.
-
-        Raises:
-            StoreError: If the store does not answer.
-        """
         cursor: str | None = None
         while shards:
             page = self._store.page(JobQuery(recurring=True, cursor=cursor, limit=_PAGE))

@@ -1,16 +1,16 @@
 """
-Elapsed: which pending jobs count elapsed time, and by which setting of the clock their instants were written.
+Remembers which pending jobs count elapsed time, and the clock setting of their due times.
 
-A store holds instants of its clock. Set the clock, and an instant that means "in an hour" is no longer an hour away. So
-an owner remembers of each such job in which era of the clock (see `StoreClock`) it was written; by how much the clock
-was set since is by how much the instant is off. It knows:
+A store holds instants of its clock. After a clock step an instant that means "in an hour" is no longer an hour away. So
+an owner remembers for each such job the era (the number of the clock step, see `StoreClock`) in which it was written:
+the sum of the steps since then is the error of the instant. It knows:
 
-    set or moved here with delay=, retried or snoozed      the era of that
-    every=                                                 that of the run before, or of the first sight of it
-    all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
+   set or moved here with delay=, retried or snoozed      the era of that
+   every=                                                 the era of the run before, or of its first read
+   all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
 
-Generations are given out in order, and most jobs are set with a delay, so they are remembered as runs of generations:
-a million jobs are one pair of numbers, or a million pairs at worst.
+Most jobs are set with a delay, in order of their generations, so they are remembered as ranges of generations: a
+million jobs are one pair of numbers, or a million pairs at worst.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from tickwheel.jobs.model import Job
 __all__ = ["Elapsed"]
 
 _RUNS_MAX: Final = 50_000
-"""So many runs of one era are looked through for those whose last instant has passed."""
+"""Number of ranges of one era above which those are dropped whose last instant has passed."""
 
 
 class _Runs:
     """
-    The generations of one era.
+    The generations of one era, as sorted ranges.
 
     Attributes:
-        first: Of each run, in order.
-        last: Of each run.
-        until: The last instant in it.
-        limit: How many runs there may be before those that passed are looked for.
+       first: First generation of each range.
+       last: Last generation of each range.
+       until: The last instant in each range.
+       limit: Number of ranges above which passed ones are dropped.
     """
 
     __slots__ = ("first", "last", "limit", "until")
@@ -90,15 +90,9 @@ class Elapsed:
 
     @property
     def is_steady(self) -> bool:
-        """
-        True if the clock was never set, so that every instant is what it says.
-        """
         return self._clock.era == 0
 
     def note(self, jobs: Sequence[Job], era: int) -> None:
-        """
-        Remember that the instants of *jobs* count elapsed time, and were written in *era*.
-        """
         if not jobs:
             return
         generations = [job.generation for job in jobs]
@@ -116,7 +110,7 @@ class Elapsed:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Remember of jobs that live on what they were, what they are, and in which era that was judged.
+        Carry over what is known of jobs to their next lives, with the era in which each end was judged.
         """
         for before, after, era in lives:
             is_again = after.generation == before.generation
@@ -125,16 +119,13 @@ class Elapsed:
 
     def met(self, jobs: Iterable[Job]) -> None:
         """
-        Remember that *jobs* were there before the clock is set the next time.
+        Remember that *jobs* existed before the next clock step.
         """
         highest = max([job.generation for job in jobs], default=0)
         with self._lock:
             self._highest = max(self._highest, highest)
 
     def base(self, job: Job) -> int | None:
-        """
-        Return the era in which the instant of *job* was written, or None if it follows the wall clock.
-        """
         with self._lock:
             self._of(self._clock.era)
             for era in range(len(self._runs) - 1, -1, -1):
@@ -149,7 +140,7 @@ class Elapsed:
 
     def is_old(self, job: Job) -> bool:
         """
-        Return whether *job* was written, as far as we know, before the clock was last set.
+        Return whether *job* was written, as far as is known, before the clock was last set.
         """
         with self._lock:
             self._of(self._clock.era)
@@ -157,16 +148,13 @@ class Elapsed:
 
     def now(self, job: Job) -> float:
         """
-        Return the time, in ms, by the setting of the clock in which the instant of *job* was written.
+        Return the time, in ms, by the clock setting in which the instant of *job* was written.
 
-        The clock may be set while a job that is due waits for a worker: what is a second late is not an hour late.
+        The clock may be set while a due job waits for a worker: a job that is a second late is not an hour late.
         """
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 
     def now_ms(self, job: Job) -> int:
-        """
-        Return the time by the setting of the clock in which the end of a firing of *job* is judged.
-        """
         now, era = self._clock.reading()
         return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
 
@@ -179,9 +167,6 @@ class Elapsed:
         return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era), doubt
 
     def _era_of(self, job: Job, era: int) -> int:
-        """
-        Return by which setting of the clock the end of a firing is judged in *era*: that of its instant, if it has one.
-        """
         base = None if job.recurrence is not None and not _is_interval(job) else self.base(job)
         return era if base is None else base
 

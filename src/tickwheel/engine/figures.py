@@ -1,5 +1,5 @@
 """
-Counters, of all firings and by target and handler, and the distribution of lateness.
+Counters of all firings and by target and handler, and the distribution of lateness.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["Figures"]
 _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
-"""The targets whose handlers are names; those of others are addresses, of which there is no end."""
+"""The targets whose handlers are names; those of others are addresses, whose number is unbounded."""
 _SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
-"""The handlers that are counted together, because there were so many before them."""
+"""The name that counts further handlers together."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Figures:
     """
-    Counts of what was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
+    Counters of firings. Only the writer's thread writes, so no count needs a lock; any thread may read.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,6 @@ class Figures:
         """The last traced firing of each octave of lateness."""
 
     def settled(self, batch: Sequence[tuple[StagedJob, Verdict]], answers: Sequence[Answer]) -> bool:
-        """
-        Count a settled *batch*, and return whether there is anything in it but routine.
-        """
         has_trouble = False
         counts, late, ended = self.counts, list[float](), list[Remembered]()
         counted: list[tuple[StagedJob, Ending]] = []
@@ -95,18 +92,12 @@ class Figures:
         return found
 
     def by_handler(self) -> list[dict[str, Any]]:
-        """
-        Return what became of firings, by target and handler, or pull queue; targets without names have "" there.
-        """
         return [
             {"target": target, "handler": handler, **counts}
             for (target, handler), counts in self._by_handler.copy().items()
         ]
 
     def traces(self) -> list[dict[str, Any]]:
-        """
-        Return the last traced firing of each octave of lateness: how late it was, when it fired, and its traceparent.
-        """
         found = []
         for late_ms, fired_at, span in self._traced.copy().values():
             try:

@@ -1,8 +1,7 @@
 """
-The owner of an inline scheduler: jobs fire in the thread that moves the clock, instead of threads of the owner's own.
+The engine of an inline scheduler: jobs fire in the thread that moves the clock.
 
-It is made of an owner's roles. The clock takes the place of the stager and the armer, which bring jobs to their
-instants; what follows is the same: the dispatcher judges, the settler writes, the withdrawals stop.
+The clock replaces the stager and the armer; the dispatcher, the settler and the withdrawals are those of an owner.
 """
 
 from __future__ import annotations
@@ -34,13 +33,12 @@ from tickwheel.targets import Call, FinalError, Firing
 __all__ = ["Inline", "Moving"]
 
 _NS: Final = 1_000_000
-"""Nanoseconds in a millisecond."""
 _EVER: Final = 2**63 - 1
 
 
 class Moving(Clock, Protocol):
     """
-    A manual clock, which fires what is attached to it as it moves.
+    A manual clock that fires attached schedulers as it moves.
     """
 
     def attach(self, attached: Inline) -> None: ...
@@ -52,16 +50,15 @@ class Inline(Owner):
     """
     Fires the jobs of a store in memory, one at a time, in order of their instants.
 
-    Limits and timeouts of handlers do not apply, and `overlap="cancel"` asks nothing to stop: nothing runs beside
-    anything, and no time passes while a handler runs.
+    Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing: handlers run alone, and no time
+    passes while they run.
 
     Args:
-        clock: What moves the time; the store reads its time of day.
-        resources: Those of an owner. Its wheels are closed, because nothing here may wait.
-        registry: The targets.
-        figures: Count what was done.
-        loop: The one that async handlers run on, while it runs in another thread than the one that moves the clock;
-            otherwise each has an event loop of its own.
+       clock: Moves the time; the store reads its time of day.
+       resources: Those of an owner, with closed wheels, because nothing here may wait.
+       loop: Runs async handlers, while it runs in another thread than the one that moves the clock; otherwise each has
+           an
+           event loop of its own.
     """
 
     def __init__(
@@ -99,28 +96,22 @@ class Inline(Owner):
         return running
 
     def is_inside(self) -> bool:
-        """
-        Return whether a handler runs: then it is the caller, since nothing runs beside it.
-        """
         return self.staged.busy > 0
 
     def arm(self) -> int | None:
-        """
-        Return when the next job is due, on the clock's monotonic side; None if none is pending.
-        """
         job = self._next(self._now_ms() + 2 * FAR_MS)
         return None if job is None else self._clock.monotonic_ns() + max(0, job.due_at * _NS - self._clock.wall_ns())
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire what is due, at most *limit* jobs; return how many these were.
+        Fire due jobs, at most *limit*; return their number.
 
-        Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees a chain that never ends.
+        Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees an endless chain.
 
         Raises:
-            AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
-            HandlerNotFoundError: If a job's handler is not registered.
-            UnsupportedError: For a target that ends its firings in its own time, such as "pull".
+           AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
+           HandlerNotFoundError: If a job's handler is not registered.
+           UnsupportedError: For a target that ends its firings later, such as "pull".
         """
         count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
         limit = due if limit is None else min(limit, due)
@@ -131,22 +122,19 @@ class Inline(Owner):
 
     def counted(self, jobs: Sequence[Job], era: int) -> None:
         """
-        Take notice as an owner does, by the clock's era here: callers have a clock of their own, which counts others.
+        Note relative jobs by the era of this clock: callers have another clock, which counts its own eras.
         """
         super().counted(jobs, self._store_clock.reading()[1])
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Write the instants of committed *jobs* again that the clock has overtaken; nothing is staged before it fires.
+        Rewrite the due times of committed jobs after a clock step; nothing is staged before it fires.
         """
         self._notice_step()
         self._elapsed.met(jobs)
         self._redater.right(jobs, self._epoch, is_news=True)
 
     def _notice_step(self) -> None:
-        """
-        Write all instants again that count elapsed time, if the clock was set.
-        """
         era = self._store_clock.reading()[1]
         if era != self._era:
             self._era = era
@@ -206,10 +194,6 @@ class Inline(Owner):
 
 
 class _AtOnce:
-    """
-    A writer that commits in the thread that posts.
-    """
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -219,9 +203,9 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Await on *loop*, if it runs in another thread.
+    Await on *loop*, if it runs in another thread, else on a new loop.
 
-    Otherwise on a loop of its own: in this thread, or in another one if a loop runs in this one, with its context.
+    The new loop runs in this thread, or in another one, with this context, if a loop runs in this thread.
     """
 
     async def run() -> object:

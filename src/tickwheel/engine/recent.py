@@ -1,5 +1,5 @@
 """
-The last firings: what an operator asks for first, kept so that each costs a tuple and no event.
+The last firings, kept at the cost of a tuple each and no event.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tickwheel.jobs.firing_record import FiringRecord
 __all__ = ["Recent", "Remembered"]
 
 Remembered: TypeAlias = tuple[StagedJob, str, str | None]
-"""An attempt that ended, what became of it, and what went wrong."""
+"""A finished attempt, its outcome, and its error."""
 
 _SIZE: Final = 500
 _Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None, float | None]
@@ -52,9 +52,9 @@ class Recent:
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after that *number*, in order, and those that run now; all are *by* one owner.
+        Return the firings that ended after *number*, in order, and those that run now; all are *by* one owner.
 
-        *running* is asked last: what ends meanwhile comes with the next answer, and not with this one as both.
+        *running* is called last: a firing that ends in the meantime is in the next answer only.
         """
         ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
         return ended + [_running(entry, by) for entry in running() if entry.fired_at]
