@@ -46,10 +46,7 @@ class Jobs(Protocol):
         True if the next write opens the store or reads its clock first, which would block an event loop.
         """
 
-    def refresh(self) -> None:
-        """
-        Open the store, or refresh its clock, if it is stale.
-        """
+    def refresh(self) -> None: ...
 
     def now_ms(self) -> int:
         """
@@ -81,10 +78,7 @@ class Jobs(Protocol):
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]: ...
 
-    def incidents(self, search: str, prefix: str) -> Incidents:
-        """
-        Return the dead letters, grouped by their errors.
-        """
+    def incidents(self, search: str, prefix: str) -> Incidents: ...
 
     def latest_dead(self, limit: int, prefix: str) -> Sequence[Job]: ...
 
@@ -94,10 +88,7 @@ class Jobs(Protocol):
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause: ...
 
-    def resume_scope(self, scope: str, by: str | None) -> bool:
-        """
-        Resume the jobs of a scope; return True if they were paused.
-        """
+    def resume_scope(self, scope: str, by: str | None) -> bool: ...
 
     def scopes(self) -> Sequence[Pause]: ...
 
@@ -122,10 +113,7 @@ class Backend(Protocol):
     def client(self) -> Jobs: ...
 
     @property
-    def pulls(self) -> _Pulls:
-        """
-        The operations of pull workers: lease, acknowledge, refuse, extend.
-        """
+    def pulls(self) -> _Pulls: ...
 
     @property
     def handlers(self) -> HandlerTarget: ...
@@ -148,10 +136,7 @@ class Backend(Protocol):
         True while it is in use and the store answers.
         """
 
-    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
-        """
-        Call *hook* with events; see `Scheduler.subscribe`.
-        """
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]: ...
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
@@ -170,19 +155,10 @@ class Backend(Protocol):
         Return the counters; without *with_store* only those of this process.
         """
 
-    def advertise(self, url: str, secret: str) -> None:
-        """
-        Report, with each heartbeat, the *url* of this node's service, and the *secret* for requests to it.
-        """
+    def advertise(self, url: str, secret: str) -> None: ...
 
-    def explain(self, key: str) -> Explanation | None:
-        """
-        Return why the job of *key* has not run yet; None if there is no such job.
-        """
+    def explain(self, key: str) -> Explanation | None: ...
 
     def nodes(self) -> Sequence[Node]: ...
 
-    def recent(self, after: int) -> list[FiringRecord]:
-        """
-        Return the firings that ended after that number, and the running ones.
-        """
+    def recent(self, after: int) -> list[FiringRecord]: ...

@@ -54,9 +54,6 @@ class Distribution:
         }
 
     def snapshot(self) -> list[int]:
-        """
-        Return the current counts, for `since`.
-        """
         return list(self._counts)
 
     def since(self, snapshot: list[int]) -> dict[str, Any]:
@@ -82,9 +79,6 @@ class Distribution:
 
 
 def _index(ms: float) -> int:
-    """
-    Return the step of *ms*: the octave of its microseconds, and the eighth within it.
-    """
     us = int(ms * 1000) * _STEPS
     if us < _STEPS:
         return 0

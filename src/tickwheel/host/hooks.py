@@ -76,10 +76,6 @@ class Hooks:
         self.is_curious = False
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
-        """
-        Call *hook* from now on, with *routine* events only on request; return a function that unsubscribes it.
-        """
-
         def subscribed(event: Event) -> object:
             return hook(event)
 
@@ -112,9 +108,6 @@ class Hooks:
             self.emit(StoreFailed(action, error_text(error)))
 
     def _is_news(self, action: str, text: str) -> bool:
-        """
-        Return True unless *action* failed in the same way recently.
-        """
         now = self._runtime.monotonic()
         with self._lock:
             before, at = self._failures.get(action, ("", now))

@@ -28,9 +28,6 @@ def unwrapped(connection: Any) -> object:
     Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
     SQLAlchemy begins its transaction at this, as at any statement.
-
-    Raises:
-        TransactionError: If it has no transaction to join, or is asynchronous.
     """
     names = _names(connection)
     if names & _DJANGO:
@@ -52,9 +49,6 @@ def unwrapped(connection: Any) -> object:
 async def unwrapped_async(connection: Any) -> object:
     """
     Return the driver's connection as `unwrapped` does, also of an `AsyncSession` or `AsyncConnection`.
-
-    Raises:
-        TransactionError: If it has no transaction to join, or its driver's connection cannot be shared.
     """
     names = _names(connection)
     if not names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
@@ -76,9 +70,6 @@ def refuse_own_wait(url: str) -> None:
     Refuse a write without `conn=` to a SQLite file that a Django transaction of this thread may have locked.
 
     The writer would wait for that transaction, and the transaction for the writer.
-
-    Raises:
-        TransactionError: If the file may be locked.
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
@@ -103,9 +94,6 @@ def has_transaction(connection: Any) -> bool:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """
-    Convert SQLAlchemy's errors for a closed, unbound or failed connection into a `TransactionError`.
-    """
     try:
         yield
     except Exception as error:

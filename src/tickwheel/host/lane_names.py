@@ -45,22 +45,13 @@ class LaneNames:
         self._seen = 0
 
     def of(self, target: str, handler: str) -> str:
-        """
-        Return the lane of the jobs of *target* and *handler*.
-        """
         lane = lane_of(target, handler)
         return self.named.get(lane, lane)
 
     def members(self, lane: str) -> tuple[str, ...]:
-        """
-        Return the lanes of the handlers in *lane*, as the stores know them.
-        """
         return self._members.get(lane, (lane,))
 
     def update(self, handlers: HandlerTarget) -> None:
-        """
-        Take up the *handlers* that were registered since the last call.
-        """
         names = handlers.names()
         for name in names[self._seen :]:
             limits = handlers.limits(name)
@@ -74,9 +65,6 @@ class LaneNames:
 def limits_in(handlers: HandlerTarget, lane: str | None, concurrency: int | Usual | None, rate: float | None) -> Limits:
     """
     Return the limits of a handler that is about to be registered in *lane*, or in a lane of its own if that is None.
-
-    Raises:
-        InvalidJobError: If *lane* is not a name, or has handlers with other limits.
     """
     if lane is None:
         return Limits(concurrency, rate)

@@ -55,17 +55,11 @@ class Lifecycle:
 
     @property
     def is_open(self) -> bool:
-        """
-        True until a stop begins.
-        """
         return not self._is_stopping
 
     def start(self, start: Callable[[], object]) -> None:
         """
         Call *start* once.
-
-        Raises:
-            ClosedError: After a stop.
         """
         with self._lock:
             if self._is_stopping:

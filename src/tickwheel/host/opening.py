@@ -43,9 +43,6 @@ class LazyStore:
         return self._pid is not None and self._pid != os.getpid()
 
     def check_process(self) -> None:
-        """
-        Raise `StoreError` if the parent of this process has opened the store.
-        """
         if self.is_inherited:
             what = f"{self._url} was opened before a fork"
             raise StoreError(what, "make a new scheduler in the child process")
@@ -53,10 +50,6 @@ class LazyStore:
     def open(self) -> Writer | PartitionedWriter:
         """
         Open the store unless it is open, and return its writer.
-
-        Raises:
-            ClosedError: After the close.
-            StoreError: If the store is not available.
         """
         self.check_process()
         with self._lock:

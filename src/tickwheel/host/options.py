@@ -59,13 +59,6 @@ class HistoryOptions:
     total: int = 50_000
 
     def __post_init__(self) -> None:
-        """
-        Validate the options.
-
-        Raises:
-            InvalidJobError: Naming the option.
-            TypeError: For a time of the wrong type.
-        """
         if self.keep not in _KEPT:
             raise InvalidJobError("keep", self.keep, f"pass one of {', '.join(_KEPT)}")
         if not 0 < checks.seconds("age_s", self.age_s) <= checks.CENTURY_S:
@@ -118,13 +111,6 @@ class SchedulerOptions:
     waiting_max: int = 100_000
 
     def __post_init__(self) -> None:
-        """
-        Validate the options.
-
-        Raises:
-            InvalidJobError: Naming the option.
-            TypeError: For a time of the wrong type.
-        """
         check_policy(self.retry)
         if not isinstance(self.owner, str) or not self.owner:
             raise InvalidJobError("owner", self.owner, "pass a name")
@@ -142,9 +128,6 @@ class SchedulerOptions:
 
 
 def owner_name(options: SchedulerOptions) -> str:
-    """
-    Return the default name of a scheduler of this process, without its random end; a fork has another name.
-    """
     return str(_ProcessName.now() if isinstance(options.owner, _ProcessName) else options.owner)
 
 

@@ -52,9 +52,6 @@ class PartitionedWriter:
         return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s)
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
-        """
-        Queue *writes*, which are all of one partition, for one commit.
-        """
         return self._writers[self._partition_of(key_of(writes[0]))].submit_together(writes)
 
     def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:

@@ -53,12 +53,6 @@ class Promise(Generic[_T]):
     def result(self, timeout: float | None = None) -> _T:
         """
         Wait for the result, and return it or raise the error.
-
-        Args:
-            timeout: Maximum wait in seconds; None for no limit.
-
-        Raises:
-            TimeoutError: If there is no result in time.
         """
         error = self.exception(timeout)
         if error is None:

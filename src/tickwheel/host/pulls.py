@@ -49,24 +49,15 @@ class Pulls:
         return self._target.settle(fire_id, None)
 
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
-        """
-        End a firing as failed, or as a dead letter.
-        """
         reason = check_error(error)
         after = check_delay(delay, is_dead=is_dead)
         return self._target.settle(fire_id, DeadLetter(reason) if is_dead else Retry(after, reason))
 
     def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
-        """
-        Release a firing without using an attempt; it is due again after *delay*.
-        """
         wait_s = check_delay(delay, is_dead=False)
         return self._target.settle(fire_id, Snooze(wait_s) if wait_s else GIVE_BACK)
 
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
-        """
-        Extend a lease, and record its progress.
-        """
         done: Future[int] = futures.Future()
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
         try:
@@ -79,9 +70,6 @@ class Pulls:
 def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tuple[str, int, float, float]:
     """
     Validate the arguments of a lease.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
     """
     if not checks.check_handler(queue):
         raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")

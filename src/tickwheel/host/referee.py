@@ -65,9 +65,6 @@ class UndecidedBatch:
 
     @classmethod
     def of(cls, writes: Sequence[Write], answers: list[Answer], done: Done) -> UndecidedBatch | None:
-        """
-        Return the undecided part of *answers*, or None.
-        """
         indexes = [index for index, answer in enumerate(answers) if is_undecided(writes[index], answer)]
         return cls(writes, answers, indexes, done) if indexes else None
 
@@ -77,9 +74,6 @@ class UndecidedBatch:
         return job
 
     def finish(self, answers: list[Answer] | Exception) -> None:
-        """
-        Answer the caller, with *answers* to the undecided writes.
-        """
         if isinstance(answers, Exception):
             self.done(answers)
             return
@@ -91,10 +85,6 @@ class UndecidedBatch:
 class WithdrawalArbiter:
     """
     Decides on the writer's thread by the memory of this process, and leaves other cases to withdrawal requests.
-
-    Args:
-        knowing: The engine of this process, or None.
-        requests: Sends requests to other owners.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:
@@ -102,9 +92,6 @@ class WithdrawalArbiter:
         self._requests = requests
 
     def decide(self, parts: Sequence[UndecidedBatch], commit: Commit) -> None:
-        """
-        Answer the callers of *parts*, now or later; *commit* does writes, durable on return.
-        """
         knowing = self._knowing()
         jobs = [part.job(index) for part in parts for index in part.indexes]
         statuses: list[AttemptStatus | None] = [None] * len(jobs) if knowing is None else knowing.statuses(jobs)

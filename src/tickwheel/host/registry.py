@@ -38,11 +38,6 @@ class Registry:
     """
     The targets by name, including the built-in ones.
 
-    Args:
-        targets: Further targets, or replacements of built-in ones.
-        options: Defaults of jobs and handlers.
-        runtime: Makes the lock of the built-in target that has one.
-
     Attributes:
         lanes: The lanes that registrations name.
     """
@@ -73,9 +68,6 @@ class Registry:
         self._checked: set[tuple[str, str]] = set()
 
     def check(self, target: str, handler: str | None) -> None:
-        """
-        Refuse an unknown target, or an invalid handler name of a target.
-        """
         if type(handler) is str and (target, handler) in self._checked:
             return
         name = checks.check_handler(handler or "")
@@ -84,9 +76,6 @@ class Registry:
             self._checked.add((target, name))
 
     def check_payload(self, job: Job) -> None:
-        """
-        Refuse a payload that the target of *job*, if it reads payloads, cannot send.
-        """
         target = self._checking.get(job.target)
         if target is not None:
             target.check_payload(job.payload)
@@ -96,25 +85,16 @@ class Registry:
             self._target(scope.partition(":")[0])
 
     def retry_of(self, target: str, handler: str) -> RetryPolicy:
-        """
-        Return the policy of jobs that are set without one.
-        """
         policy = self.handlers.policy(handler) if target == "handler" else None
         return policy or self._retry
 
     def limits_of(self, job: Job) -> Limits | None:
-        """
-        Return the limits of *job*'s handler, or None.
-        """
         target = self._limiting.get(job.target)
         return None if target is None else target.limits(job.handler)
 
     def call_of(self, job: Job) -> Call:
         """
         Return the callable that runs *job*.
-
-        Raises:
-            TickwheelError: If it cannot be run here, with the reason and the remedy.
         """
         name = (job.target, job.handler)
         call = self._calls.get(name)
@@ -127,9 +107,6 @@ class Registry:
         return call
 
     def can_run(self, target: str, handler: str) -> bool:
-        """
-        Return True if the target, its library and the handler are available here.
-        """
         name = (target, handler)
         if name in self._able:
             return True
@@ -160,24 +137,15 @@ class Registry:
 
     @property
     def is_complete(self) -> bool:
-        """
-        True if no library of a target is missing, as far as known.
-        """
         return not self._lacking
 
     def look_again(self) -> None:
-        """
-        Check again for missing libraries.
-        """
         for target, handler in [*self._lacking.items()]:
             del self._lacking[target]
             self._skills = ()
             self.can_run(target, handler)
 
     def lack_of(self, target: str, handler: str) -> str | None:
-        """
-        Return, for logs, the reason why this node cannot run jobs of *handler*, or None if it can.
-        """
         if self.can_run(target, handler):
             return None
         if target in self._lacking:
@@ -191,22 +159,13 @@ class Registry:
         return f"no handler {handler!r} is registered here{others}: register it, or {remedy}"
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """
-        Set *listener*, which is called when a handler is added.
-        """
         self._listener = listener
 
     def misfit(self, job: Job) -> str | None:
-        """
-        Return the reason why its handler here does not accept the payload of *job*, or None if it does.
-        """
         target = self._choosy.get(job.target)
         return None if target is None else target.misfit(job.handler, job.payload)
 
     def is_choosy(self, target: str, handler: str) -> bool:
-        """
-        Return True if *handler* refuses some payloads.
-        """
         there = self._choosy.get(target)
         return there is not None and there.is_choosy(handler)
 
@@ -219,9 +178,6 @@ class Registry:
             self._listener()
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
-        """
-        Let targets pass their events to *emit*.
-        """
         for target in self._targets.values():
             if isinstance(target, Reporting):
                 target.report_to(emit)
@@ -235,9 +191,6 @@ class Registry:
                     _log.warning("jobs of the target %r cannot be sent here: %s", name, error)
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return the targets' metrics, by name.
-        """
         return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
 
     def closers(self) -> list[Callable[[], Awaitable[None]]]:

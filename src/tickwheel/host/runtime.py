@@ -23,26 +23,20 @@ __all__ = ["Runtime"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """
-    Time, threads and random numbers of the scheduler's client and engine, which use no other source.
+    The client's and the engine's only source of time, threads and random numbers.
 
     The defaults are the system's; waiting greenlets let others run. The simulation replaces all of them, so
     that a seed determines the whole run.
 
     Attributes:
-        clock: The clock of due times; a test may move it.
-        monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
-        lock: Makes a lock.
-        condition: Makes a condition on a lock.
-        event: Makes an event.
-        semaphore: Makes a semaphore with the given number of permits.
-        call_lock: Makes a lock that callers hold while they wait for something else.
-        gate: Makes a gate, at which callers wait until it opens.
-        thread: Makes a thread, with the arguments of `threading.Thread`.
-        current_thread: Returns the caller's thread.
-        random: Returns a random float in [0, 1), for jitter and samples.
-        token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
-            seeded.
-        timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
+       clock: The clock of due times; a test may move it.
+       monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
+       call_lock: Makes a lock that callers hold while they wait for something else.
+       gate: Makes a gate, at which callers wait until it opens.
+       random: Returns a random float in [0, 1), for jitter and samples.
+       token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
+           seeded.
+       timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)

@@ -28,9 +28,6 @@ _LOOK_EVERY: Final = 10
 
 
 def check_role(role: str) -> None:
-    """
-    Raise an `InvalidJobError` if *role* is not a role of a starting scheduler.
-    """
     if role not in _ROLES:
         raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
 

@@ -96,9 +96,6 @@ class StoreClock:
         return len(self._skews) - 1
 
     def moved_ms(self, since: int, until: int) -> int:
-        """
-        Return the sum of the clock steps from one era to another.
-        """
         return self._skews[until] - self._skews[since]
 
     @property
@@ -129,9 +126,6 @@ class StoreClock:
         self._listener = listener
 
     def now(self) -> float:
-        """
-        Return the store's time in ms since the epoch, with its fraction.
-        """
         if self._offset_ms is None:
             wall_ns = self._clock.wall_ns()
             if not -_STEP_NS < wall_ns - self._elapsed_ns() - self._anchor_ns < _STEP_NS:
@@ -166,9 +160,6 @@ class StoreClock:
         return max(0.0, missing if self._offset_ms is None else missing / (1 - _SLEW)) + _ROUNDING_S
 
     def age_ms(self) -> float:
-        """
-        Return the age of the last sample.
-        """
         return self.elapsed() - self._sampled_at
 
     def now_ms(self) -> int:
@@ -178,9 +169,6 @@ class StoreClock:
         return int(self.now())
 
     def reading(self) -> tuple[int, int]:
-        """
-        Return the store's time in whole ms, and its era.
-        """
         skews = self._skews
         while True:
             eras, now = len(skews), int(self.now())
@@ -242,9 +230,6 @@ class StoreClock:
             self._begin_era(round(lowest - believed), believed + after)
 
     def local(self) -> float:
-        """
-        Return this machine's monotonic clock in ms.
-        """
         return self._clock.monotonic_ns() / 1e6
 
     def elapsed(self) -> float:

@@ -16,17 +16,12 @@ __all__ = ["WriterMetrics", "WriterStats"]
 @record
 class WriterStats:
     """
-    Metrics of the writer so far.
+    Metrics of the writer so far, with durations in seconds.
 
     Attributes:
-        commits: Number of commits.
-        writes: Number of writes in them.
-        seconds: Total duration of the commits.
-        largest: Maximum number of writes in one commit.
-        last_size: Number of writes in the last commit.
-        last_seconds: Duration of the last commit.
-        retries: Number of retries of a batch after a transient error.
-        failures: Number of writes that were answered with an error.
+       writes: Number of writes in the commits.
+       retries: Number of retries of a batch after a transient error.
+       failures: Number of writes that were answered with an error.
     """
 
     commits: int = 0

@@ -36,15 +36,9 @@ class WaitLog:
 
     @property
     def is_on(self) -> bool:
-        """
-        True if the lines are wanted: it costs a look into a dict.
-        """
         return _log.isEnabledFor(logging.DEBUG)
 
     def tell(self, lane: str, reason: WaitReason, text: str = "") -> None:
-        """
-        Log that *lane*, or `EVERY_LANE`, waits for *reason*; *text* has the figures.
-        """
         if not _log.isEnabledFor(logging.DEBUG):
             return
         name, now = (lane, reason), self._monotonic()

@@ -52,9 +52,6 @@ class _Caller:
         self.fails_since: float | None = None
 
     def may_ask_again(self, error: Exception, now: float) -> bool:
-        """
-        Return True if the store is polled again after *error*, as for any write of a caller.
-        """
         if self.fails_since is None:
             self.fails_since = now
         is_transient = isinstance(error, StoreError) and error.is_transient
@@ -93,11 +90,6 @@ Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]],
 class WithdrawalRequests:
     """
     Requests in a thread of its own, which runs while a caller waits.
-
-    Args:
-        store: An open store.
-        resubmit: Queues writes again, with a receiver of their answers.
-        runtime: Source of time and threads.
     """
 
     def __init__(self, store: Store, resubmit: Resubmit, runtime: Runtime) -> None:
@@ -168,15 +160,9 @@ class WithdrawalRequests:
             each.part.finish(ClosedError("scheduler"))
 
     def _serve(self, waiting: _Waiting | _Stopping) -> bool:
-        """
-        Poll once for this caller; return True when it is done.
-        """
         return self._look(waiting) if isinstance(waiting, _Waiting) else self._stop(waiting)
 
     def _look(self, waiting: _Waiting) -> bool:
-        """
-        Poll for missing statuses; return True when the caller is done.
-        """
         part, now = waiting.part, self._runtime.monotonic()
         open_ = {index: part.job(index) for index in part.indexes if index not in waiting.statuses}
         try:
@@ -220,18 +206,12 @@ class WithdrawalRequests:
             part.finish(error)
 
     def _answered(self, part: UndecidedBatch, answers: list[Answer] | Exception) -> None:
-        """
-        Pass *answers* on, after the owners of jobs that are to stop have been asked.
-        """
         if isinstance(answers, Exception) or not any(answer.outcome is Outcome.STOPPING for answer in answers):
             part.finish(answers)
         else:
             self._add(_Stopping(part, answers))
 
     def _stop(self, stopping: _Stopping) -> bool:
-        """
-        Ask the owners of jobs that are to stop; return True when the caller is done.
-        """
         jobs = [each.job for each in stopping.answers if each.outcome is Outcome.STOPPING and each.job is not None]
         try:
             self._store.request_withdrawal([replace(job, attempt=-job.attempt) for job in jobs])

@@ -29,15 +29,9 @@ class Joining:
         self._store, self._connection, self._writes = store, connection, writes
 
     def now(self) -> list[Answer]:
-        """
-        Run them on a blocking connection.
-        """
         return self._store.join(unwrapped(self._connection), self._writes) if self._writes else []
 
     async def awaited(self) -> list[Answer]:
-        """
-        Run them on an async connection.
-        """
         if not self._writes:
             return []
         return await self._store.join_async(await unwrapped_async(self._connection), self._writes)
@@ -48,12 +42,9 @@ class TransactionClient:
     The operations within the transaction of *connection*.
 
     Args:
-        store: The store of the jobs.
-        connection: The caller's connection.
-        set_write: Makes the write of a request.
         clock: The store's clock.
         actor: The author of the writes, for the history.
-        owner: The name of this process, for a pause without one.
+        owner: The name of this process, for a pause without an author.
     """
 
     def __init__(
@@ -70,9 +61,6 @@ class TransactionClient:
         self._set_write, self._clock, self._actor, self._owner = set_write, clock, actor, owner
 
     def submit(self, verb: Verb) -> Joining:
-        """
-        Run *verb*; all arguments are validated first.
-        """
         now, _, latest = self._clock.reading_for_delay()
         writes = writes_of(
             verb,

@@ -80,16 +80,13 @@ class Writer:
         """
         Start the thread.
 
-        Args:
-            store: An open store.
-            runtime: Source of time and threads.
-            batch_max: Maximum number of callers' writes per commit, and of the scheduler's own.
-            waiting_max: Maximum number of callers' writes that wait.
-            retry_s: Seconds for retries of a batch after transient errors.
-            on_commit: Called on the writer's thread after each commit, before the answers.
-            on_unknown: Called there after a commit with an unknown outcome, before callers get the error.
-            referee: Decides what the store cannot: whether a counted attempt has started.
-            tally: Counts the commits, together with those of other writers; None for a new one.
+        The callbacks run on the writer's thread, *on_commit* after each commit and before the answers, and *on_unknown*
+        after a
+        commit with an unknown outcome, before callers get the error. *batch_max* limits the callers' writes per commit,
+        and the
+        scheduler's own; *waiting_max* the waiting writes of callers; *retry_s* the seconds of retries after transient
+        errors.
+        Writers that share a *tally* count together.
         """
         self._store = store
         self._runtime = runtime
@@ -131,18 +128,11 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
         """
-        Queue one *write* of a caller.
-
-        Args:
-            write: The write.
-            timeout_s: Maximum wait for room in the queue; None for no limit, 0 for no wait.
-
-        Returns:
-            A promise of the answer, complete once the write is durable.
+        Queue one *write* of a caller; the promise is complete once the write is durable.
 
         Raises:
-            StoreError: Transient, if there was no room in time; nothing was queued.
-            ClosedError: If the writer is closed.
+           StoreError: Transient, if there was no room within *timeout_s* (None: no limit); nothing was queued.
+           ClosedError: If the writer is closed.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 
@@ -158,9 +148,6 @@ class Writer:
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
         """
         Queue *writes* of a caller, at least one, for one commit, whatever `batch_max` is.
-
-        Raises:
-            ClosedError: If the writer is closed.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
 
@@ -210,15 +197,9 @@ class Writer:
         """
         Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
 
-        They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
-
-        Args:
-            writes: The writes; few overtake many.
-            done: Receives the answers.
-            in_turn: True to stay behind earlier posts in any case.
-
-        Raises:
-            ClosedError: If the writer is closed.
+        They stay together in one commit, and one call of *done* answers them all: no future, no lock, no wake-up. Few
+        writes
+        overtake many, unless *in_turn*.
         """
         self._check_process()
         with self._lock:
@@ -229,16 +210,10 @@ class Writer:
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
         """
         Queue *writes* of a caller again; *done* receives the answers.
-
-        Raises:
-            ClosedError: If the writer is closed.
         """
         self._queue_callers([(writes, done)], len(writes), None)
 
     def stats(self) -> WriterStats:
-        """
-        Return the metrics up to the last commit, without waiting.
-        """
         return self._tally.stats
 
     def is_inside(self) -> bool:

@@ -143,11 +143,6 @@ class BulkRequest:
 def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRequest:
     """
     Validate *fields* and return the request.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
-        InvalidDelayError: For NaN.
-        TypeError: For a time that is not a number.
     """
     if verb not in BULK_VERBS:
         raise InvalidJobError("verb", verb, f"pass one of {', '.join(BULK_VERBS)}")
@@ -176,9 +171,6 @@ def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRe
 
 
 def _filters(verb: str, prefix: str, fields: BulkFields, now: int) -> ListFields:
-    """
-    Return the filters, narrowed to jobs that *verb* can change.
-    """
     given: dict[str, Any] = {name: value for name, value in fields.items() if name in _FILTERS and _is_given(value)}
     if not given and not prefix:
         raise InvalidJobError("prefix", prefix, "choose jobs by a filter, as state='pending' does for all pending ones")

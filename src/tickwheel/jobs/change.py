@@ -72,10 +72,6 @@ _FIELDS: Final = tuple(ChangeFields.__annotations__)
 def change_fields(fields: ChangeFields) -> ChangeFields:
     """
     Return *fields* if they are not empty and all are known.
-
-    Raises:
-        InvalidJobError: If there is no field.
-        TypeError: For an unknown field.
     """
     for name in fields:
         if name not in _FIELDS:

@@ -1,7 +1,8 @@
 """
 Validation and conversion of callers' values, in one place.
 
-Durable values are finite: a job that never fires would hold its key and its row for good, so delays end at 100 years.
+Each check raises an `InvalidJobError` that names the value and the remedy, or a TypeError for a wrong type. Durable
+values are finite: a job that never fires would hold its key and its row for good, so delays end at 100 years.
 
 Internal: other packages use it, users do not.
 """
@@ -220,17 +221,9 @@ def span_ms(name: str, value: Duration) -> int:
 
 def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
-    Convert the instant *at* to ms since the epoch; a past instant is kept as it is.
+    Convert the instant *at* to ms since the epoch, as `epoch_seconds` does; at most 100 years after *now*.
 
-    Args:
-        at: As for `epoch_seconds`.
-        now: The store's time.
-        name: Name of the argument in error messages.
-
-    Raises:
-        InvalidDelayError: As `epoch_seconds`.
-        InvalidJobError: As `epoch_seconds`, or if it is more than 100 years ahead.
-        TypeError: As `epoch_seconds`.
+    A past instant is kept as it is.
     """
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
@@ -241,9 +234,6 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
 def check_date(at: Instant, name: str = "at") -> None:
     """
     Refuse a bare number that is too small to be meant as a current date.
-
-    Raises:
-        InvalidJobError: With the remedy.
     """
     if not isinstance(at, str | datetime) and epoch_seconds(name, at) < _FIRST_DATE_S:
         raise InvalidJobError(
@@ -326,12 +316,12 @@ def _members(kind: type[_Choice]) -> dict[str, _Choice]:
 
 def seconds(name: str, value: Duration) -> float:
     """
-    Convert *value* to seconds as a float that is not NaN; a number beyond all floats is infinite.
+    Convert *value* to seconds as a float; a number beyond all floats is infinite.
 
     Raises:
-        InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is text that is not a length of time.
-        TypeError: If it is none of the types of a duration.
+       InvalidDelayError: If it is NaN.
+       InvalidJobError: If it is text that is not a length of time.
+       TypeError: If it is none of the types of a duration.
     """
     if type(value) is float and not math.isnan(value):
         return value

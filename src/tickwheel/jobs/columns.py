@@ -83,9 +83,10 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
-"""The last fields of `Job`, without columns of their own: the column `state` covers the first (see `stores/_rows.py`),
-and
-only the process that fires a job knows the second."""
+"""
+The last fields of `Job`, without columns: `state` covers the first (see `jobs/rows.py`); only a firing process
+knows the second.
+"""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
 """The columns in which every job has a value of its own; a plain job has the defaults in all others."""

@@ -111,9 +111,6 @@ class Declaration:
     is_dry: bool = False
 
     def options(self) -> dict[str, int | bool | None]:
-        """
-        Return the arguments besides the list and its name, as for `declare`.
-        """
         return {
             "revision": self.revision,
             "rollback": self.rollback,
@@ -133,9 +130,6 @@ def checked_declaration(
 ) -> Declaration:
     """
     Validate the arguments and return the declaration.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
     """
     check_manifest(manifest)
     if isinstance(schedules, (SetRequest, str)):
@@ -168,9 +162,6 @@ def _check_revision(revision: object) -> None:
 def check_schedule(schedule: SetRequest, manifest: str) -> None:
     """
     Refuse a *schedule* that *manifest* cannot have.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
     """
     if not hasattr(schedule, "keep_payload"):  # an item of the service has the same fields
         raise InvalidJobError("schedule", schedule, "pass Schedule(key, task.of(...), every=...)")
@@ -190,10 +181,7 @@ def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
     Convert *write*, a set of a declared job, to a part of the declaration of *manifest*.
 
-    Args:
-        write: The set of the schedule.
-        manifest: The manifest as it is declared.
-        before: The manifest in the store: a series of its rules that has ended is not created again.
+    *before* is the manifest in the store: a series of its rules that has ended is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")
@@ -207,9 +195,6 @@ def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
 
 
 def rules_of(writes: Iterable[Set]) -> str:
-    """
-    Return the rules that a manifest keeps: those of *writes* with a number of runs.
-    """
     texts = {write.job.key: write.job.recurrence or "" for write in writes}
     return json.dumps({key: text for key, text in texts.items() if Recurrence.from_text(text).max_runs is not None})
 

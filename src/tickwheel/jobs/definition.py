@@ -42,9 +42,6 @@ class Definition(NamedTuple):
     def of(cls, job: Job, *, has_phase: bool = False) -> Definition:
         """
         Return the current definition of *job*.
-
-        Raises:
-            InvalidRecurrenceError: If its recurrence is opaque.
         """
         series = Recurrence.from_text(job.recurrence or "")
         length = series.expires_ms
@@ -56,9 +53,6 @@ class Definition(NamedTuple):
     def at_last(cls, job: Job) -> Definition:
         """
         Return the last definition that was set: that of *job*, or the one that takes effect after its run.
-
-        Raises:
-            InvalidRecurrenceError: If its recurrence is opaque.
         """
         now = cls.of(job)
         return now if now.series.then is None else cls.from_text(now.series.then)

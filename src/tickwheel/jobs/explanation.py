@@ -24,13 +24,13 @@ class WaitReason(StrEnum):
     """
 
     NOT_DUE = "not_due"
-    """Its instant is ahead."""
+    """It is not due yet."""
     RETRY = "retry"
-    """Its last attempt failed, or asked for another one later, and the instant of the next one is ahead."""
+    """Its last attempt failed or asked for another one, which is not due yet."""
     PAUSED = "paused"
-    """It is paused, or a scope is that includes it."""
+    """It, or a scope that includes it, is paused."""
     NO_HANDLER = "no_handler"
-    """No process that fires has its handler, target or library, can read its rule, and takes its payload."""
+    """No firing process has its handler, target or library, can read its rule, and takes its payload."""
     RATE = "rate"
     """The `rate` of its handler is used up."""
     CONCURRENCY = "concurrency"
@@ -38,7 +38,7 @@ class WaitReason(StrEnum):
     NO_WORKER = "no_worker"
     """No worker asks for the jobs of its pull queue."""
     BUSY = "busy"
-    """The attempts of its lane, or of all lanes, take all places or workers: they take long, or hang."""
+    """Other attempts of its lane, or of all lanes, occupy all places or workers: they take long, or hang."""
     PREVIOUS_RUN = "previous_run"
     """Another attempt of its key is under way."""
     NO_ROOM = "no_room"
@@ -50,9 +50,9 @@ class WaitReason(StrEnum):
     OTHER_NODE = "other_node"
     """Another process fires it, and reports nothing that holds up its lane."""
     LEASE_NOT_TRUSTED = "lease_not_trusted"
-    """The lease of the process that fires it was not renewed in time."""
+    """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
-    """The clock was set, and its instant is being written again."""
+    """The clock was set, and its due time is being rewritten."""
     STORE_UNREACHABLE = "store_unreachable"
     """The store does not answer."""
     RUNNING = "running"
@@ -147,15 +147,9 @@ def explained(
     owner: str | None = None,
     state: LaneState | None = None,
 ) -> Explanation:
-    """
-    Return the explanation of *job* of *lane* for a *reason*, with its remedy.
-    """
     return Explanation(job.key, reason, lane, text, _REMEDIES[reason], until, owner, state)
 
 
 def unreachable(key: str, error: Exception) -> Explanation:
-    """
-    Return the explanation of the job of *key* while the store does not answer, as *error* says.
-    """
     reason = WaitReason.STORE_UNREACHABLE
     return Explanation(key, reason, "", f"the store does not answer: {error}", _REMEDIES[reason])

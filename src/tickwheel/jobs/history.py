@@ -22,9 +22,9 @@ class Actor:
     The author of a write, for the history.
 
     Attributes:
-        name: A process, or a token of a service.
-        is_always: True if all its acts are recorded, and not only those on recurring jobs.
-        bulk: The bulk act that the write is part of, by its name; None if it is an act of its own.
+       name: A process, or a token of a service.
+       is_always: True if all its acts are recorded, not only those on recurring jobs.
+       bulk: The name of the bulk act that the write is part of, or None.
     """
 
     name: str

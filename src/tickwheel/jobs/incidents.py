@@ -143,10 +143,6 @@ def _has(job: Job, wanted: str) -> bool:
 
 @dataclass(slots=True)
 class _Group:
-    """
-    The dead letters of one incident.
-    """
-
     latest: Job
     first_at: int = 0
     by_hour: list[int] = field(default_factory=lambda: [0] * HOURS)

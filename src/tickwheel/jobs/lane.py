@@ -1,5 +1,5 @@
 """
-Lanes: jobs that share one handler, one queue or one receiver.
+Lanes: jobs that share a handler, a queue or a receiver.
 
 Internal: other packages use it, users do not.
 """
@@ -24,9 +24,7 @@ def lane_of(target: str, handler: str) -> str:
 
     It is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. The receiver of an address is its
     scheme, host and port as they are written ("webhook:https://example.com"). Every other target sends to one receiver,
-    such as a broker, and has one lane ("rabbitmq:").
-
-    The stores compute the same in their own languages, see the method `scan`.
+    such as a broker, and has one lane ("rabbitmq:"). The stores compute the same in their own languages, see `scan`.
     """
     if target in _NAMED:
         return f"{target}:{handler}"

@@ -52,8 +52,5 @@ def restored(parked: Job) -> Job:
 
 
 def unpaused(parked: Job) -> Job:
-    """
-    Return a *parked* job with the mark of a job that was not paused.
-    """
     mark: Any = Mark.of(parked)
     return replace(parked, error=mark._replace(pause=None).text())

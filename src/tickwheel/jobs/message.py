@@ -1,8 +1,8 @@
 """
-The message id: the name of the message that a run of a job sends, by which its receiver recognises a repeat.
+The message id, by which the receiver of a run's message recognises a repeat.
 
-It is the same for all attempts of a run, also where a move or another store gives the job a new generation, or a clock
-that was set another instant: the job then keeps it in `sent_as`. A run that was never tried needs none of that.
+All attempts of a run have the same one, even if a move or another store gives the job a new generation, or a clock step
+another instant: the job then keeps the id in `sent_as`. A run that was never tried needs none of that.
 
 Internal: other packages use it, users do not.
 """
@@ -22,9 +22,6 @@ __all__ = ["message_id_of", "same_run", "was_tried", "with_message_id"]
 
 
 def message_id_of(job: Job) -> str:
-    """
-    Return the message id of the run of *job*.
-    """
     if job.sent_as is not None:
         return job.sent_as
     life = f"{job.first_set_at}/{job.key}".encode()

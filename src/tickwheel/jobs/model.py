@@ -185,18 +185,19 @@ class Job:
 @record
 class Set:
     """
-    Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the job as it now is.
+    Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job.
 
-    A job that has started goes on, and its settle is refused: it has become an older generation. A paused one stays
-    paused. A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
+    A running job continues, but its settle is refused, since its generation is outdated. A paused job stays paused. A
+    dead job is replaced. A set of a running or dead job begins a new life, whatever the mode, and answers REPLACED or
+    CREATED.
 
-    A recurring job over a series keeps what that owes: it answers UNCHANGED, without a write, where rule, payload and
-    the rest are the same, else CHANGED, or CANCELLED where no run is left by the new rule. One that runs goes on, and
-    the change counts from its end on. A dead series with the same runs answers DEAD and stays as it is. RESTARTED
-    answers a new series, asked for by mode. FINISHED answers a rule without any run that has no series to change.
+    A recurring job over a series keeps the runs that the series owes. Answers: UNCHANGED, without a write, if rule,
+    payload and the rest are the same; else CHANGED, or CANCELLED if the new rule has no run left. A running job
+    continues, and the change applies after its run. DEAD: a dead series with the same runs, which stays dead.
+    RESTARTED: a new series, as the mode requests. FINISHED: the rule has no run, and there is no series to change.
 
-    A job that names a manifest takes the series of its key into that, also where the answer is UNCHANGED or DEAD;
-    OTHER_MANIFEST answers where it belongs to another. A job without a manifest leaves a series in its manifest.
+    A job that names a manifest takes the series of its key into that manifest, also if the answer is UNCHANGED or DEAD;
+    OTHER_MANIFEST: the series belongs to another one. A job without a manifest leaves a series in its manifest.
 
     Attributes:
         job: The job to store. Its generation and state are ignored; `first_set_at` counts for a new life, 0 means now.
@@ -211,14 +212,14 @@ class Set:
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if an interval's phase was requested, by `at=`; otherwise a series keeps its phase.
         is_over: True if the rule has no further run, so that it can only change a series.
-        if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
-            TOO_LATE, another instant is WRONG_GENERATION.
-        under: The declaration that it is part of, if any; SUPERSEDED answers where that does not count any more.
+        if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; a running job is
+            TOO_LATE, another instant WRONG_GENERATION.
+        under: The declaration that it is part of, if any; SUPERSEDED if that is no longer valid.
         actor: The author, if the history records it in the same transaction: if the write took effect, and the
-            job recurs or all acts of the actor are recorded. The other writes of callers have the same field.
-        once: The mark of a request that may come twice: its answer is kept in the same transaction, and an equal write
+            job recurs or all acts of the actor are recorded. Callers' other writes have the same field.
+        once: The mark of a request that may be repeated: its answer is kept in the same transaction, and an equal write
             under the same mark changes nothing and gets that answer again; KEY_REUSED if the mark belongs to another
-            request. Only for a store that `keeps_answers`. The other writes of callers have the same field.
+            request. Only for a store that `keeps_answers`. Callers' other writes have the same field.
     """
 
     job: Job
@@ -242,8 +243,9 @@ class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    One whose attempt is counted is pending if *over* says that it does not start any more. `era` as in `Set`.
-    With *keeps_next*, one that recurs runs at *due_at* besides: its series goes on with the instant that it waited for.
+    A job whose attempt is counted is pending if *over* says that the attempt never starts. `era` as in `Set`. With
+    *keeps_next*, a recurring job has an additional run at *due_at*, and its series continues with the scheduled
+    instant.
     """
 
     key: str
@@ -262,18 +264,19 @@ class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    One whose attempt is counted is pending if *over* says that it never starts. One that recurs is removed after its
-    start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it was.
+    A job whose attempt is counted is pending if *over* says that the attempt never starts. A recurring job is removed
+    after
+    its start, too: this run continues, no other begins, and its settle is refused. CANCELLED carries the job as it was.
 
     Attributes:
-        key: The job's.
-        if_generation: Only if it has this generation.
-        over: Status of its counted attempt.
-        actor: As for a `Set`.
-        stops: True if an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
-            expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
-            removed. Its owner hears of it by `request_withdrawal`.
-        under: The declaration that it is part of, if any: NOT_FOUND answers a job that is not of that manifest.
+       key: The job's.
+       if_generation: Only if it has this generation.
+       over: Status of its counted attempt.
+       actor: As for a `Set`.
+       stops: True if a started attempt is to stop; the answer is then STOPPING. A one-time job expires, by `STOPPED`,
+           and so is not retried however the attempt ends; a recurring job is removed. `request_withdrawal` notifies the
+           owner.
+       under: The declaration that it is part of, if any; NOT_FOUND for a job of another manifest.
     """
 
     key: str
@@ -304,14 +307,15 @@ class Replay:
 @record
 class Adopt:
     """
-    Take a job over from another store as it is there: pending or dead, with its attempt, its error and its instants.
+    Take over a pending or dead job from another store unchanged, with its attempt, its error and its instants.
 
-    Answers CREATED, or WRONG_GENERATION where its key has a live job, or a dead one that was not expected.
-    Only its generation is new: larger than the one given, as all are from now on, so that no fire id comes again.
+    Answers CREATED, or WRONG_GENERATION if its key has a live job, or a dead one that was not expected. Only its
+    generation
+    is new: larger than the given one, as all later ones are, so that no fire id is used twice.
 
     Attributes:
-        job: The job to store.
-        if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
+       job: The job to store.
+       if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
     """
 
     job: Job
@@ -406,17 +410,18 @@ class Settle:
 @record
 class Redate:
     """
-    Write the instant of a pending job by a clock that was set.
+    Rewrite the due time of a pending job after a clock step.
 
     Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and
-    attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the job as it is:
-    where a Redate is repeated after an unknown end, that shows whether the first took effect.
+    attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the stored job:
+    after
+    an unknown outcome that shows whether an earlier Redate took effect.
 
     Attributes:
-        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
-        epoch: The lease's.
-        due_at: The instant.
-        recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
+       job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
+       epoch: The lease's.
+       due_at: The instant.
+       recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
     """
 
     job: Job
@@ -428,17 +433,17 @@ class Redate:
 @record
 class Declare:
     """
-    Begin a declaration of a manifest, whose writes follow in the same batch, under the version that it then has.
+    Begin a declaration of a manifest, whose writes follow in the same batch, under the resulting version.
 
-    Answers CHANGED; UNCHANGED where the manifest keeps its version; SUPERSEDED where it has another version than
-    expected; or OTHER_MANIFEST, with the first job of *keys* that belongs to another. After the last two, the writes
-    that follow do not count.
+    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if it has another version than expected; or
+    OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After the last two, the writes that
+    follow do not count.
 
     Attributes:
-        key: Any key of the partition that it is about.
-        manifest: As it is from now on; with the expected version, it stays as it is.
-        if_version: The version that is expected.
-        keys: The keys that are set.
+       key: Any key of its partition.
+       manifest: The new record; with the expected version, the stored one stays as it is.
+       if_version: The expected version.
+       keys: The keys that are set.
     """
 
     key: str

@@ -1,17 +1,17 @@
 """
-Recurrence: the rule that a recurring job stores, and the instant after this one.
+Recurrence: the rule that a recurring job stores, and the computation of its next instant.
 
 The canonical text is JSON with sorted keys, so that any client can read it:
 
-    {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
-    {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
-    {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
+   {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
+   {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
+   {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
-`next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. `grace_ms`, `until`, `max_runs`,
-`pause_after`, `overlap`, `exclude`, the `tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`,
-and all of the state are there only where they say something. A text that says anything else is refused. All stores keep
-the text as it is, so what is added to it needs no other schema. Lines, dates and zones are in `tickwheel.calendar`.
+`next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. The state and `grace_ms`,
+`until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the `tz` of an interval's exclusions, `day_match`, `dst_gap`
+and `dst_overlap` are present only if they differ from their defaults. A text with another field is refused. All stores
+keep the text unchanged, so a new field needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All fields of a canonical text: a field of a later version is refused, and not ignored."""
+"""All fields of a canonical text: a field of a later version is refused, not ignored."""
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
@@ -160,30 +160,32 @@ class Ended(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Recurrence:
     """
-    A rule and how to follow it.
+    A rule, its policies, and the state of its series.
 
     Attributes:
-        rule: The series of nominal instants.
-        misfire: Policy for missed runs.
-        jitter_ms: Every run comes later by a share of this, drawn from the key's hash and so the same each time.
-        grace_ms: With SKIP, how late a run may begin and not be missed.
-        until: The last nominal instant that is allowed, or None.
-        max_runs: Number of runs of the series, or None for no limit.
-        runs: Number of runs that have ended.
-        run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
-            series goes on from it.
-        next_at: The instant that the job waited for when it was to run now instead, so that no other one comes before;
-            of a run that is tried again, its own, where nothing else shows that it is one.
-        nominal_at: The instant of the run that the rule named, before any jitter, where `due_at` does not show it.
-        expires_ms: Time to live of a run after its instant, while one that expires is tried again or was
-            snoozed: its job is due later then, and the next run has this length again.
-        exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
-        overlap: Policy for instants that pass during a run; None for ALL where *misfire* is, else SKIP.
-        then: The definition that was set while a run lasted, and counts once it has ended; see `stores._series`.
-        ended: The end of the last run, where the node that made it could not read the rule.
-        pause_after: Number of failed runs in a row after which the job is paused, or None for never.
-        failures: Number of failed runs in a row, if they are counted.
-        succeeded_at: Time of the last successful run, or None.
+       rule: The series of nominal instants.
+       misfire: Policy for missed runs.
+       jitter_ms: Maximum delay of a run; a key's share of it is drawn from its hash, and so the same each time.
+       grace_ms: With SKIP, the maximum lateness of a run that is not missed.
+       until: The last nominal instant that is allowed, or None.
+       max_runs: Number of runs of the series, or None for no limit.
+       runs: Number of runs that have ended.
+       run_at: The instant of a run that is retried, was snoozed, or was due during another run, if the series continues
+           from it.
+       next_at: The scheduled instant of a job that runs now instead, so that no other one comes before; of a retried
+           run
+           its own instant, if nothing else shows that it is one.
+       nominal_at: The nominal instant of the run, before any jitter, if `due_at` does not show it.
+       expires_ms: Time to live of a run, while an expiring run is retried or was snoozed: its job is then due later,
+           and
+           the next run has this length again.
+       exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
+       overlap: Policy for instants that pass during a run; None for ALL if *misfire* is ALL, else SKIP.
+       then: The definition that was set during a run, and applies after it; see `jobs.series`.
+       ended: The end of the last run, if its node could not read the rule.
+       pause_after: Number of failed runs in a row after which the job is paused, or None for never.
+       failures: Number of failed runs in a row, if they are counted.
+       succeeded_at: Time of the last successful run, or None.
     """
 
     rule: Rule
@@ -565,9 +567,6 @@ class Recurrence:
 
 @lru_cache(maxsize=4096)
 def _rule_of(text: str) -> Recurrence:
-    """
-    Parse a text without state, which the runs of a series share.
-    """
     facts = json.loads(text)
     _check_numbers(facts)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
@@ -604,7 +603,7 @@ def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
     """
-    As `turned_into`, if no instant changes, except by *step_ms* of another jitter.
+    Like `turned_into`, if no instant changes, except by *step_ms* of another jitter.
     """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series
@@ -621,14 +620,9 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    As `turned_into`, if the series has other instants and no run is owed.
+    Like `turned_into`, if the series has other instants and no run is owed.
 
-    Args:
-        series: The new one, with the state of the old one.
-        nominal: The nominal instant of the scheduled run.
-        shift: Jitter of its runs.
-        now: The time.
-        last: The last nominal run of an interval, or None.
+    *series* is the new one, with the state of the old one; *nominal* the scheduled run; *last* the last run or None.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:

@@ -82,9 +82,6 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
 def check_once(request: SetRequest) -> None:
     """
     Refuse fields of a series in a *request* for a one-time job.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
@@ -104,15 +101,10 @@ def first_run(
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
-    An interval without one counts from *latest*, the most that the store's clock may read, or from *now*.
-
-    An interval whose start has passed begins now, with one late run, and continues in phase; a cron line waits for its
-    next match, and so do dates. The instant is None if no run is due until `until=`: an existing series may still owe
-    one.
-
-    Raises:
-        InvalidRecurrenceError: If there is no such rule, or it never fires.
-        InvalidJobError: For another invalid value.
+    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. An
+    interval whose start has passed begins now, with one late run, and continues in phase; a cron line or date waits for
+    its
+    next match. The instant is None if no run is due until `until=`: an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)
@@ -173,9 +165,6 @@ def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
 
 
 def _step(every: Duration) -> Step:
-    """
-    Return the number of days or months of *every* besides a time of day.
-    """
     if isinstance(every, str) and (step := Step.of(every)) is not None:
         with _refused():
             return step.checked(every)
@@ -190,27 +179,18 @@ def _step(every: Duration) -> Step:
 def time_text(value: object) -> str:
     """
     Return *value*, a time of day, as text.
-
-    Raises:
-        InvalidRecurrenceError: If it is not a time of day.
     """
     with _refused():
         return time_of(value).isoformat()
 
 
 def no_run(until: object) -> InvalidRecurrenceError:
-    """
-    Return the error for a new series whose *until* is before its first run.
-    """
     return InvalidRecurrenceError("until", until, "no run is due until then: name a later instant")
 
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
     """
     Yield the next *count* runs of a recurring *job* in ms since the epoch, the scheduled one first.
-
-    Raises:
-        InvalidRecurrenceError: If the search gives up, because too much is excluded; see `Recurrence.nominal`.
     """
     yield job.due_at
     yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
@@ -239,9 +219,6 @@ def _grace_ms(request: SetRequest) -> int:
 def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
     """
     Parse *texts* as exclusions, in the zone *tz*.
-
-    Raises:
-        InvalidRecurrenceError: Naming the one that cannot be read.
     """
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise InvalidRecurrenceError("exclude", texts, "pass a list of days and cron lines, also for one")
@@ -258,9 +235,6 @@ def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """
-    Convert errors of a line, a zone or an exclusion to those of a job.
-    """
     try:
         yield
     except RecurrenceError as error:

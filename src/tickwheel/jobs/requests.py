@@ -107,50 +107,50 @@ class SetFields(TypedDict, total=False):
 @dataclass(slots=True)
 class SetRequest:
     """
-    One job to set. Give `delay` or `at`, or `every` or `cron` with, if wanted, one of the two for where to start.
+    One job to set. Give `delay` or `at`, or `every` or `cron` with at most one of the two as its start.
 
     Attributes:
-        key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
-        call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
-        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; below
-            zero counts as now, at most 100 years.
-        at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
-        payload: Any JSON value, at most 1 MiB encoded.
-        target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
-        handler: The handler's name, or the URL, of that kind.
-        retry: The retry policy; None for the handler's policy, or else the scheduler's.
-        expires: Seconds after its instant from which it no longer fires.
-        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
-            recurring job goes on, by the new rule if that differs; "restart" begins a new series in its place.
-        max_wait: With "replace": seconds after the first set past which the instant is not moved.
-        if_generation: Only if the live job has this generation; 0: only if there is none.
-        every: Seconds between runs, for a job that recurs in a fixed phase; with `time`, days, weeks or months, such as
-            "3d", "2 weeks" and "1 month".
-        time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
-        cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
-        day_match: With a line of `cron` that restricts both day fields: "either" has to match, as None means, or
-            "both".
-        tz: The IANA zone that `cron`, `time` and `exclude` are read in, or "local" for that of this machine.
-        dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
-            for "end", and for "skip" with a line that begins with `*` or has six fields.
-        dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
-            "first", and for "both" with such a line.
-        misfire: Policy for missed runs: "once", "all" or "skip".
-        misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
-        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
-            for all of them, make up for "all", or "cancel" the run at the first; None for "all" where misfire is, else
-            "skip".
-        jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
-        until: The instant after which no run is due, not counting the jitter; one at this instant is.
-        max_runs: After how many runs since the series began the job is gone; retries and runs that were left out do not
-            count.
-        pause_after: Number of failed runs in a row after which the job is paused; None for never.
-        exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
-            such as "* * * * SAT,SUN"; at most 366.
-        trace: A W3C traceparent, to link the firing to.
-        keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
-            that has no payload sets None.
-        manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
+       key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
+       call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
+       delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; a
+           negative
+           delay counts as now; at most 100 years.
+       at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
+       payload: Any JSON value, at most 1 MiB encoded.
+       target: The target kind: "handler", "webhook", "log", or one of your own.
+       handler: The handler's name, or the URL, of that kind.
+       retry: The retry policy; None for the handler's policy, or else the scheduler's.
+       expires: Seconds after its due time from which it no longer fires.
+       mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
+           recurring job continues, by the new rule if that differs; "restart" begins a new series in its place.
+       max_wait: With "replace": seconds after the first set past which the instant is not moved.
+       if_generation: Only if the live job has this generation; 0: only if there is none.
+       every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
+           "3d", "2 weeks" and "1 month".
+       time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
+       cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
+       day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
+       tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for that of this machine.
+       dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
+           for "end", and for "skip" with a line that begins with `*` or has six fields.
+       dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
+           "first", and for "both" with such a line.
+       misfire: Policy for missed runs: "once", "all" or "skip".
+       misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
+       overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
+           for all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
+           "skip".
+       jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+       until: The last instant at which a run may be due, not counting the jitter.
+       max_runs: Number of runs of the series after which the job is gone; retries and omitted runs do not count.
+       pause_after: Number of failed runs in a row after which the job is paused; None for never.
+       exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
+           such as "* * * * SAT,SUN"; at most 366.
+       trace: A W3C traceparent, to link the firing to.
+       keep_payload: Keep the payload of the pending or running job of that key, if there is one; otherwise a set
+           without
+           a payload sets None.
+       manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
     """
 
     key: str
@@ -258,12 +258,6 @@ RetryOf = Callable[[str, str], RetryPolicy]
 
 
 def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
-    """
-    Return *requests* as a list if each is one.
-
-    Raises:
-        InvalidJobError: Naming the first that is not.
-    """
     if isinstance(requests, SetRequest):
         raise InvalidJobError("requests", requests, "pass a list of SetRequest")
     found = list(requests)
@@ -276,10 +270,6 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
 def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generation: int | None = None) -> SetRequest:
     """
     Return the request for the arguments of `set`.
-
-    Raises:
-        InvalidJobError: If *call* is not a call, or *fields* contradict it.
-        TypeError: For a name that is not in `SetFields`.
     """
     try:
         request = SetRequest(key, call, if_generation=if_generation, **fields)
@@ -292,9 +282,6 @@ def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generatio
 def spread(request: SetRequest) -> SetRequest:
     """
     Return *request* with its call, if it has one, moved to `handler`, `payload` and the other fields of a job.
-
-    Raises:
-        InvalidJobError: If that is not a call, or other fields contradict it.
     """
     if isinstance(getattr(request, "key", None), TaskCall):
         raise InvalidJobError(
@@ -329,22 +316,22 @@ def set_write(
     actor: Actor | None = None,
 ) -> Set:
     """
-    Return the write of a *request*.
+    Return the write of a *request*, whose `target` and `handler` the target has validated.
 
     Args:
-        request: The caller's; the target has already validated `target` and `handler`.
+        request: The caller's.
         now: The store's time in ms.
         retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
         era: The clock step, stored in the write if its instant is relative.
-        latest: The origin of delays and intervals, if it is not *now*: the most that the store's clock may read.
+        latest: The origin of delays and intervals: the maximum that the store's clock may read; None for *now*.
         is_estimate: True if the store is to count them from its own clock instead.
         actor: The author for the history, or None.
 
     Raises:
-        InvalidJobError: Naming the value and the remedy.
-        InvalidDelayError: For NaN.
-        TypeError: For a time that is not a number.
+       InvalidJobError: Naming the value and the remedy.
+       InvalidDelayError: For NaN.
+       TypeError: For a time that is not a number.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""
@@ -417,10 +404,6 @@ def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> b
 def answered(answer: Answer, request: SetRequest) -> Answer:
     """
     Return the *answer* to *request*.
-
-    Raises:
-        InvalidRecurrenceError: If no run is due until its `until=`, and there is no series.
-        InvalidJobError: If the key belongs to another manifest.
     """
     if answer.outcome is Outcome.FINISHED:
         raise no_run(request.until)
@@ -432,11 +415,6 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 def trial(request: SetRequest, now: int) -> Job:
     """
     Return the job that *request* would set, to preview its runs: its target is not checked, and nothing is stored.
-
-    Raises:
-        InvalidJobError: As `set_write`, and so the others.
-        InvalidDelayError: See there.
-        TypeError: See there.
     """
     write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
     if write.is_over:
@@ -453,14 +431,9 @@ def due_at(
     delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None, latest: int | None = None
 ) -> int:
     """
-    Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*, or at least *least*.
+    Return the instant of *delay* or *at*, in ms since the epoch, at least *now*, or at least *least*.
 
-    A delay counts from *latest*, the most that the store's clock may read, or from *now* where that is exact.
-
-    Raises:
-        InvalidJobError: If both or neither is given, or it cannot be reached.
-        InvalidDelayError: For NaN.
-        TypeError: For a time that is not a number.
+    A delay counts from *latest*, the maximum that the store's clock may read, or from *now* if that is exact.
     """
     if at is not None:
         if delay is not None:
@@ -479,10 +452,6 @@ def due_at(
 def job_query(fields: ListFields, now: int) -> JobQuery:
     """
     Return the query of validated *fields*.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
-        TypeError: For a time that is not a number.
     """
     limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
@@ -512,9 +481,6 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
 def check_manifest(name: str) -> str:
     """
     Validate the name of a manifest: 1 to 255 bytes of UTF-8, no NUL.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
     """
     if len(checks.check_key(name, "manifest").encode()) > _MANIFEST_BYTES_MAX:
         raise InvalidJobError("manifest", name, f"at most {_MANIFEST_BYTES_MAX} bytes of UTF-8")
@@ -544,9 +510,6 @@ def _bytes_of(field: str | None) -> bytes | None:
 def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
     """
     Refuse a keyword argument of *verb* that is not *known*.
-
-    Raises:
-        TypeError: Naming the verb, and a similar name if there is one.
     """
     names = list(known)
     for name in given:

@@ -81,9 +81,6 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """
     Validate *policy*; its waits become a tuple.
-
-    Raises:
-        InvalidJobError: Naming the attribute, its value and the remedy.
     """
     if not isinstance(policy, RetryPolicy):
         raise InvalidJobError("retry", policy, "pass a RetryPolicy")

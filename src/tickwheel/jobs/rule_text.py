@@ -18,12 +18,12 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return the meaning of a *recurrence*, without the state of the series but for the runs left.
+    Return the meaning of a *recurrence* in words; of its state, only the number of runs left.
 
     Args:
-        recurrence: As the store has it.
-        moment: Shows an instant, in ms since the epoch.
-        explains_cron: True to show the meaning of a cron line in English before it, where that is known.
+       recurrence: The canonical text.
+       moment: Converts an instant, in ms since the epoch, to text.
+       explains_cron: True to show the meaning of a cron line in English before it, if it is known.
     """
     rule = json.loads(recurrence)
     parts = _times(rule, explains_cron=explains_cron)

@@ -107,15 +107,10 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Return the result of *write* for the current *job* of its key.
+    Return the result of *write* for the current *job* of its key: the live job, or its dead one, or None.
 
-    The store must check before whether a Begin, SetAside, Settle or Redate comes from the owner.
-
-    Args:
-        write: The write.
-        job: The live job of the key, or its dead one, or None.
-        now: The store's clock, in ms.
-        next_generation: Called once if the job gets a new generation.
+    The store must check before whether a Begin, SetAside, Settle or Redate comes from the owner. *next_generation* is
+    called once if the job gets a new generation.
     """
     match write:
         case Set():
@@ -158,9 +153,6 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
 
 
 def is_undecided(write: Write, answer: Answer) -> bool:
-    """
-    Return True if *answer* is TOO_LATE only because *write* has no status of the attempt.
-    """
     job = answer.job
     if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
         return False
@@ -181,9 +173,6 @@ def is_counted(attempt: Job, job: Job | None) -> bool:
 
 
 def holds(attempt: int, age_ms: int) -> bool:
-    """
-    Return True if a request about an *attempt* of that age is still valid; also if a clock was set back.
-    """
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 
@@ -316,7 +305,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     """
-    Set a job again that is pending and due at the named instant; its attempts and its error stay.
+    Set a pending job again that is due at the named instant; its attempts and its error stay.
     """
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.WRONG_GENERATION, job), job

@@ -1,12 +1,12 @@
 """
-The rules by which a set changes a series that exists, and what other writes do to the text of a recurrence.
+The rules by which a set changes an existing series, and by which other writes change a recurrence.
 
-    the series of the key    the same rule and payload       another rule or payload
-    pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
-    running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
-    dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
+   the series of the key    the same rule and payload       another rule or payload
+   pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
+   running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
+   dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
 
-A text that is not one of `Recurrence` is opaque, and is replaced as that of a job that fires once.
+A text that is not a canonical one is opaque, and is replaced like that of a one-time job.
 
 Internal: other packages use it, users do not.
 """
@@ -58,9 +58,6 @@ def is_series(job: Job) -> bool:
 
 
 def wanted_of(write: Set, job: Job) -> Definition:
-    """
-    Return the definition in *write*, given the current *job* of its key.
-    """
     wanted = Definition.of(write.job, has_phase=write.has_phase)
     return wanted._replace(payload=Definition.at_last(job).payload) if write.keeps_payload else wanted
 
@@ -113,9 +110,6 @@ def changed_dead(job: Job, wanted: Definition) -> Job:
 
 
 def at_end(job: Job, wanted: Definition) -> Job:
-    """
-    Return the running *job*, which gets the *wanted* definition at the end of its run.
-    """
     before = Definition.of(job)
     series = before.series
     then = None if before.is_like(wanted) else wanted._replace(series=_rule(wanted.series)).to_text()

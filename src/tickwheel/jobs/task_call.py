@@ -38,9 +38,6 @@ class TaskCall:
 def check_call(call: object) -> TaskCall:
     """
     Return *call* if it is a call of a task.
-
-    Raises:
-        InvalidJobError: Naming the remedy: users may pass the task or its function instead.
     """
     if isinstance(call, TaskCall):
         return call

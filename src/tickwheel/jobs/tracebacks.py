@@ -61,9 +61,6 @@ def _chain_text(error: BaseException) -> str:
 
 
 def _frames_text(error: BaseException) -> str:
-    """
-    Return the last frames of *error*, from the first one of the user's, or "".
-    """
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
@@ -74,9 +71,6 @@ def _frames_text(error: BaseException) -> str:
 
 
 def _lines_of(error: BaseException) -> str:
-    """
-    Return the text of *error*, and of the first error of its group.
-    """
     lines = [error_text(error)]
     if isinstance(error, BaseExceptionGroup):
         parts = error.exceptions

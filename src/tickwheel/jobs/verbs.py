@@ -42,10 +42,6 @@ NOTE_BYTES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SetJobs:
-    """
-    Set each job of the requests.
-    """
-
     name: ClassVar = "set_many"
     requests: Iterable[SetRequest]
 
@@ -90,9 +86,6 @@ class ReplayJobs:
     def delays(self, count: int) -> list[float]:
         """
         Return the delay in seconds of each of *count* jobs, validated.
-
-        Raises:
-            InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
         """
         first = checks.delay_ms(self.delay) / 1000
         step = 0.0 if self.rate is None else 1 / checks.check_rate(self.rate)
@@ -101,10 +94,6 @@ class ReplayJobs:
 
 @dataclass(frozen=True, slots=True)
 class PauseJobs:
-    """
-    Pause the jobs of *keys*; *by* is the author, None for this process.
-    """
-
     name: ClassVar = "pause"
     keys: Iterable[str]
     note: str = ""
@@ -114,10 +103,6 @@ class PauseJobs:
 
 @dataclass(frozen=True, slots=True)
 class ResumeJobs:
-    """
-    End the pauses of the jobs of *keys*.
-    """
-
     name: ClassVar = "resume"
     keys: Iterable[str]
     if_generation: int | None = None
@@ -140,18 +125,12 @@ def writes_of(
     """
     Return the writes of *verb*, one for each job, in order; all arguments are validated first.
 
-    Args:
-        verb: The requested operation.
-        set_write: Returns the write of one request, at the same time and clock step.
-        now: The store's time in ms.
-        era: The clock step, for relative instants; None if steps are not tracked.
-        latest: The origin of delays, if it is not *now*, as for `due_at`.
-        is_estimate: True if the store is to count delays from its own clock instead.
-        actor: The author for the history.
-        owner: The name of this process, for a pause without one.
+    *set_write* returns the write of one request, at the same time and clock step (*era*; None if steps are not
+    tracked). With *is_estimate*, the store counts delays from its own clock and not from *latest*.
+    *owner* names this process, for a pause without an author.
 
     Raises:
-        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+       InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
     """
     match verb:
         case SetJobs():
@@ -190,9 +169,6 @@ def writes_of(
 
 
 def note_of(by: str, note: str) -> tuple[str, str]:
-    """
-    Return author and reason of a pause, if both can be stored.
-    """
     return _text("by", by, 255), _text("note", note, NOTE_BYTES_MAX)
 
 
