@@ -29,18 +29,12 @@ class Future(futures.Future[R]):
     def result(self, timeout: float | None = None) -> R:
         """
         Wait for the result, and return it.
-
-        Raises:
-            TimeoutError: If it has none in time.
         """
         return super().result(self._let_others_run(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """
         Wait for the end, and return the error, or None.
-
-        Raises:
-            TimeoutError: If it does not end in time.
         """
         return super().exception(self._let_others_run(timeout))
 

@@ -44,9 +44,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
     Run *coroutine* on *loop* from another thread, as asyncio's function of this name does, with a future of ours.
-
-    Raises:
-        RuntimeError: If the loop is closed.
     """
     future: Future[R] = Future()
 

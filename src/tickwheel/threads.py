@@ -59,9 +59,6 @@ def is_patched() -> bool:
 def refuse_eventlet() -> None:
     """
     Refuse to start what needs a thread where eventlet has none.
-
-    Raises:
-        RuntimeError: If eventlet has patched threads.
     """
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("thread"):
@@ -199,9 +196,6 @@ class Thread(_Base):
     def start(self) -> None:
         """
         Start the thread.
-
-        Raises:
-            RuntimeError: If eventlet has replaced threads, or the system has no more.
         """
         refuse_eventlet()
         if not is_patched():

@@ -129,10 +129,6 @@ class TimerClock:
     def life_ns(self, duration: Any, name: str) -> int:
         """
         Return how long an entry lives, in nanoseconds; `inf` is NEVER.
-
-        Raises:
-            ValueError: If it is NaN or negative, or not endless and over 146 years.
-            TypeError: If it is neither a number nor a timedelta.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -198,10 +194,6 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
         duration: A number of seconds, or a timedelta of Python, NumPy or pandas.
         name: Name of the argument in error messages.
         is_signed: True if a negative duration counts as 0.
-
-    Raises:
-        ValueError: If it is NaN or negative.
-        TypeError: If it is neither a number nor a timedelta.
     """
     if duration is None:
         message = f"{name} is None: pass seconds as a number, math.inf for no end"

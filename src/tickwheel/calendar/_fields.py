@@ -61,11 +61,6 @@ def check(fields: str, *, needs_both: bool = False) -> None:
     Refuse six *fields* that cannot be read or that match no day of any year.
 
     With *needs_both*, here and below, a day has to match both day fields, whatever they begin with.
-
-    Raises:
-        BadFieldError: Naming the field.
-        NeverFiresError: Such as 31 February.
-        MissingExtraError: Without cronsim.
     """
     for each, _ in _alternatives(fields):
         try:
@@ -160,9 +155,6 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
     Return fields for cronsim, each with the special day that its matches must be.
-
-    Raises:
-        BadFieldError: If a special day cannot be read.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

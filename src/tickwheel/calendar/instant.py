@@ -24,9 +24,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 def from_iso(text: str) -> datetime:
     """
     Parse ISO 8601 *text* as an instant.
-
-    Raises:
-        ValueError: With the remedy, if it is not an instant or has no offset.
     """
     try:
         when = datetime.fromisoformat(text)
@@ -48,11 +45,6 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     Args:
         when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
         name: Name of the argument in error messages.
-
-    Raises:
-        InvalidValueError: If it is a naive datetime, text that is not an instant, or past the year 2262.
-        InvalidDelayError: If it is NaN.
-        TypeError: If it is none of these.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -38,9 +38,6 @@ _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "ri
 def zone_name(tz: str | tzinfo) -> str:
     """
     Return the name of a zone, which may be a ZoneInfo.
-
-    Raises:
-        RecurrenceError: If it has no name, like a ZoneInfo of a file.
     """
     if isinstance(tz, str):
         return local_zone() if tz == LOCAL else tz
@@ -58,9 +55,6 @@ def check_zone(tz: str) -> str:
     Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
 
     A name is refused if it is unknown, or if it depends on the machine.
-
-    Raises:
-        RecurrenceError: With the remedy.
     """
     if not isinstance(tz, str):
         name = getattr(tz, "key", None)  # of a ZoneInfo
@@ -76,10 +70,6 @@ def check_zone(tz: str) -> str:
 def local_zone() -> str:
     """
     Return the IANA name of the zone of this machine.
-
-    Raises:
-        RecurrenceError: If it is unknown, as with TZ=CET-1CEST.
-        MissingExtraError: Without tzlocal.
     """
     try:
         import tzlocal  # noqa: PLC0415  on use: the extra is optional
@@ -126,9 +116,6 @@ def _remedy(tz: str) -> str:
 def zone_of(tz: str) -> ZoneInfo:
     """
     Return the zone of that name; UTC works without a database of zones, too.
-
-    Raises:
-        RecurrenceError: If it is unknown.
     """
     try:
         return ZoneInfo(tz)

@@ -52,9 +52,6 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
         url: A URL of SQLAlchemy or of Redis.
         table: Name of its table; None for the default of APScheduler 3, or else 4.
         target: Target of the jobs.
-
-    Raises:
-        Refused: If a library or the table is missing, or the database does not answer.
     """
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:

@@ -29,10 +29,6 @@ _VERSION: Final = 1
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
     Convert a *row* of the schedules to a request, and note differences, and an owed or moved run.
-
-    Raises:
-        CannotTakeOverError: If it has no counterpart here.
-        ValueError: If it cannot be read.
     """
     if row["paused"]:
         raise CannotTakeOverError("it is paused")

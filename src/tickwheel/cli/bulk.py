@@ -66,9 +66,6 @@ def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
 def is_bulk(chosen: dict[str, Any], *names: object) -> bool:
     """
     Return whether jobs are chosen by filter options, rather than by one of *names*.
-
-    Raises:
-        UsageError: If by both or neither.
     """
     given = chosen["prefix"] is not None or _has_filter(chosen)
     if given == any(name is not None for name in names):

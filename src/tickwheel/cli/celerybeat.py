@@ -44,9 +44,6 @@ _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "
 def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]:
     """
     Yield the entries of the settings of *name*: a module, or MODULE:APP for an application.
-
-    Raises:
-        Refused: If it cannot be imported, or has no schedule.
     """
     module, _, attribute = name.partition(":")
     schedules_of_celery()
@@ -67,9 +64,6 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
 def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
     """
     Yield the entries of beat's file, `celerybeat-schedule`. No code of it is run.
-
-    Raises:
-        Refused: If it is not such a file.
     """
     schedules = schedules_of_celery()
     known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
@@ -94,9 +88,6 @@ def is_file(source: str) -> bool:
 def schedules_of_celery() -> Any:
     """
     Return the module of Celery's schedules.
-
-    Raises:
-        MissingExtraError: Without Celery.
     """
     try:
         return importlib.import_module("celery.schedules")

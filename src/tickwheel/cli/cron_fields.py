@@ -28,9 +28,6 @@ def day_names(first: int, last: int, step: int) -> str:
 def cron_of(parts: Mapping[str, str]) -> dict[str, Any]:
     """
     Convert *parts*, with the names of APScheduler, to fields of a set.
-
-    Raises:
-        CannotTakeOverError: If there is no equivalent.
     """
     for name in ("year", "week"):
         if parts[name] != "*":

@@ -15,9 +15,6 @@ __all__ = ["sqlalchemy"]
 def sqlalchemy() -> Any:
     """
     Import SQLAlchemy.
-
-    Raises:
-        Refused: If it is not installed: no extra installs it.
     """
     try:
         return importlib.import_module("sqlalchemy")

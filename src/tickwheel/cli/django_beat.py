@@ -27,10 +27,6 @@ _OPTIONS: Final = ("queue", "exchange", "routing_key", "priority")
 def found_in_database(url: str, target: str) -> Iterator[Found]:
     """
     Yield the periodic tasks in the database at *url*, a URL of SQLAlchemy, in the order of their names.
-
-    Raises:
-        Refused: If SQLAlchemy or a table is missing, or the database does not answer.
-        MissingExtraError: Without Celery.
     """
     schedules = schedules_of_celery()
     tables = {name: _rows(url, name) for name in ("periodictask", "crontabschedule", "intervalschedule")}
@@ -70,9 +66,6 @@ def _rule(
 ) -> dict[str, Any]:
     """
     Return the rule of a periodic task.
-
-    Raises:
-        CannotTakeOverError: If it is disabled, or of an unsupported kind.
     """
     if not task["enabled"]:
         raise CannotTakeOverError("it is disabled")

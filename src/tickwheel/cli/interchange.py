@@ -136,9 +136,6 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
 def imported(number: int, line: dict[str, Any]) -> Imported:
     """
     Parse *line*, which has that *number*.
-
-    Raises:
-        InvalidJobError: As `request_of` raises it, or if its state or pause cannot be read.
     """
     state, pause = line.get("state"), line.get("pause")
     if state not in (None, *(each.value for each in State)):
@@ -153,9 +150,6 @@ def imported(number: int, line: dict[str, Any]) -> Imported:
 def request_of(line: dict[str, Any]) -> SetRequest:
     """
     Convert *line* to a request.
-
-    Raises:
-        InvalidJobError: If it has an unknown field, no key, or a time that cannot be read.
     """
     _check_names(line, "field")
     if "key" not in line:
@@ -184,9 +178,6 @@ def _policy(values: dict[str, Any]) -> RetryPolicy:
 def json_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
     Read JSON documents, one a line; empty lines are left out.
-
-    Raises:
-        InvalidJobError: If a line is not a JSON object.
     """
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -206,9 +197,6 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     Read a table whose first line names its columns; an empty cell is a field that is not given.
 
     These are the fields of a line, and `attempts`, which is that of `retry`. A payload, a retry and a pause are JSON.
-
-    Raises:
-        InvalidJobError: If a column is unknown, or a line has too many cells, or one that cannot be read.
     """
     reader = csv.DictReader(lines, strict=True)
     try:

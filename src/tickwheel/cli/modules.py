@@ -17,9 +17,6 @@ __all__ = ["imported"]
 def imported(name: str, what: str) -> ModuleType:
     """
     Import the module *name*, also from the working folder, as `python -m` does.
-
-    Raises:
-        Refused: If it cannot be imported; *what* is the option that named it.
     """
     here = str(Path.cwd())
     if here not in sys.path:

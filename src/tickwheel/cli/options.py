@@ -110,9 +110,6 @@ def by_option(function: F) -> F:
 def check_scope(key: str | None, scope: str | None, if_generation: int | None) -> None:
     """
     Refuse a command line that does not name exactly one thing.
-
-    Raises:
-        UsageError: With the remedy.
     """
     if (key is None) == (scope is None) or (scope is not None and if_generation is not None):
         message = "name one job, or what a handler, a queue or a target has by --scope and without a generation"
@@ -138,10 +135,6 @@ def opened(
         has_to_exist: True if a file must exist.
         has_targets: True if jobs are set, so that the targets of the environment are needed.
         by: Author of changes; None for this process.
-
-    Raises:
-        Refused: If a file is missing and *has_to_exist*, or for a service if *by* is given.
-        InvalidJobError: If *by* cannot be stored.
     """
     path = sqlite_path(store)
     if has_to_exist and path is not None and not path.exists():

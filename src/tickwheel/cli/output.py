@@ -183,9 +183,6 @@ def pause_text(pause: Pause) -> str:
 def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
     """
     Print the answer to a write.
-
-    Raises:
-        Refused: If the write was refused.
     """
     if answer.outcome is Outcome.WRONG_GENERATION:
         found = "there is none" if answer.job is None else f"it has {answer.job.generation}"

@@ -98,9 +98,6 @@ def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> An
     Args:
         data: A pickle of any protocol.
         known: Further classes that are made as they are, by module and name.
-
-    Raises:
-        ValueError: If it is not a pickle, or of an invalid value.
     """
 
     class Reader(pickle.Unpickler):

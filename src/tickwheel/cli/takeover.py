@@ -107,9 +107,6 @@ def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
 def readable(payload: dict[str, Any]) -> dict[str, Any]:
     """
     Return *payload* if it holds no object of an unknown class.
-
-    Raises:
-        CannotTakeOverError: Naming the class.
     """
     strangers = sorted(set(foreign_in(payload)))
     if strangers:
@@ -174,9 +171,6 @@ def take_over(
     Set the schedules that can be imported, and print the reasons for the others.
 
     With a *manifest* the recurring ones are declared as it; one-time jobs are set.
-
-    Raises:
-        Refused: If a schedule cannot be imported, unless *skip_bad*; nothing is set then.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]

@@ -41,9 +41,6 @@ _KINDS: Final = {
 def configured(options: Iterable[str]) -> dict[str, str]:
     """
     Return the definition of each target: the *options*, and the environment for names without an option.
-
-    Raises:
-        Refused: If a name is invalid or repeated; no value is shown, as it may contain a password.
     """
     named: dict[str, str] = {}
     for option in options:
@@ -64,9 +61,6 @@ def configured(options: Iterable[str]) -> dict[str, str]:
 def check_name(name: str) -> None:
     """
     Refuse the name of a built-in target.
-
-    Raises:
-        Refused: With the remedy.
     """
     if name in _BUILT_IN:
         raise Refused(ExitCode.USAGE, f"the target {name!r} is built in: give yours another name")
@@ -86,9 +80,6 @@ def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def made(named: Mapping[str, str], *, has_to_run: bool = False) -> dict[str, Target]:
     """
     Make the targets of `configured`.
-
-    Raises:
-        Refused: Naming one that cannot be made, or, if *has_to_run*, cannot run here.
     """
     return {name: _made(name, value, has_to_run=has_to_run) for name, value in named.items()}
 

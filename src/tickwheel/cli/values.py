@@ -161,9 +161,6 @@ class OutputPath(click.Path):
 def _given_zone(ctx: click.Context) -> ZoneInfo | None:
     """
     Return the zone of `--tz`, an eager option, if it was given.
-
-    Raises:
-        RecurrenceError: If there is no such zone.
     """
     if ctx.get_parameter_source("tz") in {None, ParameterSource.DEFAULT}:
         return None
@@ -173,9 +170,6 @@ def _given_zone(ctx: click.Context) -> ZoneInfo | None:
 def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) -> None:
     """
     Refuse a `--tz` that none of *moments* used.
-
-    Raises:
-        UsageError: Naming the zone, with the remedy.
     """
     zone = _given_zone(ctx)
     if zone is not None and not any(isinstance(each, datetime) and each.tzinfo is zone for each in moments):
@@ -187,9 +181,6 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 def epoch_seconds(text: str) -> float | None:
     """
     Parse *text* as seconds since the epoch; None if it is not a number.
-
-    Raises:
-        ValueError: With the remedy, if it may be a date instead: as seconds it would be another day.
     """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"

@@ -48,9 +48,6 @@ def _changes(
 ) -> Iterator[tuple[Job | None, Progress | None, Sequence[HistoryRecord]]]:
     """
     Yield the job and its progress whenever they change, and the records since then, oldest first.
-
-    Raises:
-        Refused: If there is no such job.
     """
     seen = max((record.number for record in scheduler.history(key, limit=1)), default=0)
     job = scheduler.get(key)

@@ -49,10 +49,6 @@ _PARTS: Final = {
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
     """
     Change *fields* of the job of *key*, and return the answer; blocks.
-
-    Raises:
-        InvalidJobError: For a value that is invalid for the job.
-        StoreError: Transient, if other callers keep changing it.
     """
     change_fields(fields)
 
@@ -109,9 +105,6 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
 def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
     """
     Return the rule *before* of *job* with the *given* fields.
-
-    Raises:
-        InvalidRecurrenceError: If the rule has no further run.
     """
     if not given:
         return before

@@ -107,10 +107,6 @@ class Client:
     def opened(self) -> Writer | PartitionedWriter:
         """
         Return the writer of the open store; the first use opens it.
-
-        Raises:
-            ClosedError: After `close`.
-            StoreError: If the store is not available.
         """
         return self.opening.writer or self.opening.open()
 

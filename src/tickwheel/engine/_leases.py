@@ -69,10 +69,6 @@ class Leases:
     def acquire(self) -> None:
         """
         Take the free leases, and renew those that have an end.
-
-        Raises:
-           StoreInUseError: If another owner holds a store that allows one.
-           StoreError: If the store does not answer.
         """
         self._take(self._store.acquire)
         self.report_news()

@@ -52,9 +52,6 @@ class Lookout:
         Args:
            epochs: Epochs by shard number.
            crowded: Lanes to leave out, since they are read separately.
-
-        Raises:
-           StoreError: If the store does not answer.
         """
         self._staging.runnable.look()
         if not epochs or self._staged.free <= 0:

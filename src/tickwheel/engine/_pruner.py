@@ -79,9 +79,6 @@ class Pruner:
     def prune(self) -> int:
         """
         Delete old and surplus records; return their number.
-
-        Raises:
-           StoreError: If the store does not answer.
         """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)

@@ -107,11 +107,6 @@ class Inline(Owner):
         Fire due jobs, at most *limit*; return their number.
 
         Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees an endless chain.
-
-        Raises:
-           AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
-           HandlerNotFoundError: If a job's handler is not registered.
-           UnsupportedError: For a target that ends its firings later, such as "pull".
         """
         count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
         limit = due if limit is None else min(limit, due)

@@ -129,10 +129,6 @@ class Writer:
     def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
         """
         Queue one *write* of a caller; the promise is complete once the write is durable.
-
-        Raises:
-           StoreError: Transient, if there was no room within *timeout_s* (None: no limit); nothing was queued.
-           ClosedError: If the writer is closed.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 
@@ -166,10 +162,6 @@ class Writer:
 
         More than `waiting_max` writes are accepted when no other write waits. An error of one commit fails the promise,
         although other commits may have taken effect.
-
-        Raises:
-            StoreError: If there was no room in time; nothing was queued.
-            ClosedError: If the writer is closed.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]

@@ -20,10 +20,6 @@ _HOUR_S = 3600.0
 def fire_until_stopped(scheduler: Scheduler, role: StartRole, say: Callable[[str], object]) -> None:
     """
     Start *scheduler*, fire until SIGINT or SIGTERM, let handlers finish, and stop it; in the main thread.
-
-    Raises:
-        StoreError: As `Scheduler.start`.
-        InvalidJobError: For another role.
     """
     for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
         if hasattr(signal, name):

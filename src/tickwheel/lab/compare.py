@@ -73,10 +73,6 @@ def compare(
         sizes: Numbers of pending timers at the start.
         steps: Number of operations after that.
         progress: Called with a text before each case, and with "done" at the end.
-
-    Raises:
-        WorkloadError: If the trace does not give such a load.
-        MeasureError: If a design fails.
     """
     rows = []
     report = progress or (lambda _: None)

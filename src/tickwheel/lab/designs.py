@@ -43,9 +43,6 @@ class Design:
     def make(self) -> ShownWheel:
         """
         Return a new wheel.
-
-        Raises:
-            DesignError: If an option is out of its range.
         """
         try:
             wheel: ShownWheel = CARDS[self.name].make(**self.options)
@@ -62,9 +59,6 @@ def _shortest(value: float) -> str:
 def parse_design(text: str) -> Design:
     """
     Parse *text* as a design with options.
-
-    Raises:
-        DesignError: If the design or an option is unknown, or a value is not a number.
     """
     name, _, rest = text.partition(":")
     if name not in CARDS:

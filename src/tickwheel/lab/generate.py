@@ -55,9 +55,6 @@ class Load:
 def generate(load: Load) -> Iterator[TraceOperation]:
     """
     Yield the operations of *load*, in order of time.
-
-    Raises:
-        ValueError: If kind or cluster is unknown, or size or seconds is not above zero.
     """
     if load.kind not in KINDS:
         message = f"kind is {load.kind!r}: expected one of {', '.join(KINDS)}"

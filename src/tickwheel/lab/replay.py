@@ -80,9 +80,6 @@ class Replay:
     def apply(self, operation: TraceOperation) -> None:
         """
         Fire timers that are due by then, and do the operation.
-
-        Raises:
-            SpanExceededError: If the design cannot hold the delay.
         """
         now = operation.t_us * 1_000
         self._fire_until(now)
@@ -154,9 +151,6 @@ def replay(
         operations: A trace.
         wheel: An empty wheel.
         progress: Called with the number of operations done, every ten thousand and at the end.
-
-    Raises:
-        DoesNotFitError: If the design cannot hold a delay.
     """
     run = Replay(wheel)
     number = 0

@@ -61,9 +61,6 @@ def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
     Args:
         path: A CSV file, gzipped if its name ends in `.gz`.
         most: Maximum number of operations to read; None reads all.
-
-    Raises:
-        TraceError: If the file cannot be read, is truncated, or has an invalid line.
     """
     operations: list[TraceOperation] = []
     line = 1

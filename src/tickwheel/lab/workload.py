@@ -70,9 +70,6 @@ class Workload:
 def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) -> Workload:
     """
     Return a load with at least *pending* timers at the start and about *steps* further steps.
-
-    Raises:
-        WorkloadError: If no timer is pending for most of the trace.
     """
     times = [operation.t_us for operation in operations]
     if not times:

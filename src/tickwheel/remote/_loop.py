@@ -23,9 +23,6 @@ _LAST_S: Final = 1.0
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
     """
     Return a new loop that runs in a daemon thread called *name*, and the thread; once stopped, it is closed.
-
-    Raises:
-        RuntimeError: If no thread is available.
     """
     loop = new_event_loop()
     thread = Thread(target=_run, args=(loop,), name=name, daemon=True)
@@ -54,9 +51,6 @@ class HandlerLoop:
     def result_of(self, work: Coroutine[Any, Any, object]) -> object:
         """
         Run *work* on the loop and return its result; blocks.
-
-        Raises:
-            ClosedError: After `close`.
         """
         try:
             loop = self._lent or self._started()

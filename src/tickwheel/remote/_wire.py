@@ -165,9 +165,6 @@ def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
 def change_body(fields: ChangeFields, now: int) -> bytes:
     """
     Validate the times and lists of *fields* and return the body of the change.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `set_write`.
     """
     body: dict[str, Any] = {name: value for name, value in fields.items() if name != "payload"}
     for name in {"expires", "every", "misfire_grace"} & body.keys():

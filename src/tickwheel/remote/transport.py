@@ -96,9 +96,6 @@ class Transport:
 
         A `close` ends running requests with a `ClosedError`, and writes with a `StoreError`, as they may have been
         done.
-
-        Raises:
-            ClosedError: After `close`.
         """
         with self._lock:
             if self._is_closed:
@@ -162,9 +159,6 @@ class Transport:
             headers: Further headers.
             params: The query.
             patience_s: Additional time for the service, if the request asks it to wait.
-
-        Raises:
-            StoreError: If there is no answer, or an unreadable one.
         """
         sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
         sent |= {"content-type": "application/json"} if body is not None else {}
@@ -207,9 +201,6 @@ class Transport:
     async def document(self, *arguments: Any, **named: Any) -> Any:
         """
         Return the document of the answer to a request, as `ask` does.
-
-        Raises:
-            TickwheelError: The error of a problem document.
         """
         status, answer = await self.ask(*arguments, **named)
         if status >= 400:  # noqa: PLR2004  where errors begin

@@ -57,9 +57,6 @@ class Codec:
     def encode(self, value: Any) -> Any:
         """
         Return *value* as JSON has it.
-
-        Raises:
-            ValueError: If it is not a value of the type, or would come back as another one.
         """
         try:
             built = self._builtins(value)
@@ -76,9 +73,6 @@ class Codec:
     def decode(self, built: Any) -> Any:
         """
         Return the value that *built* is in JSON.
-
-        Raises:
-            ValueError: If it is not of the type.
         """
         try:
             return self._msgspec.convert(built, self._type, str_keys=True, dec_hook=_custom)

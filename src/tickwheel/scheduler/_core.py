@@ -192,9 +192,6 @@ class Core:
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
         Return the wheel of the jobs and the wheel of internal pauses, which use real time under a manual clock.
-
-        Raises:
-            UnsupportedError: If a test moves the clock, and the store has another one.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

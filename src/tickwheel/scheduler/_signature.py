@@ -58,10 +58,6 @@ class Signature:
     def prepare(self) -> None:
         """
         Resolve all annotations, once.
-
-        Raises:
-            InvalidJobError: Naming the parameter.
-            MissingExtraError: Without msgspec.
         """
         if self._codecs is None:
             self._codecs = {name: self._codec_of(each) for name, each in self._parameters.items()}
@@ -69,10 +65,6 @@ class Signature:
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the payload of a call: the passed arguments by name.
-
-        Raises:
-            TypeError: As the function itself for arguments that it does not take.
-            InvalidJobError: Naming the argument that its annotation does not allow.
         """
         if self._firing is not None and _FIRING in kwargs:
             message = f"{self.shown} gets its firing when it runs: leave firing= out"
@@ -90,9 +82,6 @@ class Signature:
     def arguments(self, payload: Any, firing: Firing) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """
         Return positional and keyword arguments for the function.
-
-        Raises:
-            MisfitError: If the *payload* does not fit the signature.
         """
         values = self._decoded(payload)
         if self._firing is not None:

@@ -64,10 +64,6 @@ class BackfillRange:
 def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
     """
     Set a job for each instant in the range that is *asked* for of the series of *key*; blocks.
-
-    Raises:
-        InvalidJobError: Naming the value and the remedy.
-        TypeError: For an instant that is none.
     """
     limit = checks.check_count("limit", asked.limit, BACKFILL_MAX)
     step = 0.0 if asked.rate is None else 1 / checks.check_rate(asked.rate)

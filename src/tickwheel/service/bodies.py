@@ -109,9 +109,6 @@ class RetryBody(Body, frozen=True):
     def policy(self) -> RetryPolicy:
         """
         Return it in the scheduler's words.
-
-        Raises:
-            InvalidJobError: If a wait is text that names no length of time.
         """
         base_ms, max_ms = _whole_ms("retry.base_s", self.base_s), _whole_ms("retry.max_s", self.max_s)
         waits_ms = tuple(_whole_ms("retry.waits_s", wait) for wait in self.waits_s)

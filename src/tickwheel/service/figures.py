@@ -112,9 +112,6 @@ class Figures:
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
         Refuse so many *more* jobs where *pending_max* would be passed, as if none of them replaced another.
-
-        Raises:
-            ProblemError: `too_many_requests`.
         """
         if pending_max is None or more == 0:
             return

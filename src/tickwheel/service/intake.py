@@ -187,10 +187,6 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
         call: The request.
         limit: How many bytes it may have.
         is_json: Whether it has to be declared to be JSON; otherwise the caller has looked what it is.
-
-    Raises:
-        ProblemError: `unsupported_media_type` or `too_large`.
-        ClientDisconnect: If the sender went away in the middle; there is nobody to answer.
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":

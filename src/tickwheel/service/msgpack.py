@@ -56,9 +56,6 @@ def packed(reply: Reply) -> Reply:
 def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     """
     Return what *body* says, checked by *decoder*.
-
-    Raises:
-        ProblemError: `malformed_json` where it is not MessagePack, `invalid_value` where a value has the wrong type.
     """
     try:
         return decoder.decode(body)

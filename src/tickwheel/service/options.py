@@ -69,10 +69,6 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         """
         Refuse lengths of time that nothing can work with.
-
-        Raises:
-            InvalidJobError: Naming the option.
-            TypeError: For a time that is none.
         """
         checks.positive_s("request_timeout_s", self.request_timeout_s)
         for name in ("every_min_s", "stop_timeout_s"):

@@ -121,9 +121,6 @@ class OtherFirings:
     async def forwarded(self, call: Request) -> Reply:
         """
         Answer another node's question.
-
-        Raises:
-            ProblemError: `page_not_found` for any other caller.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)

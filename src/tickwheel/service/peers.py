@@ -93,9 +93,6 @@ class Peers:
     async def others(self) -> list[Peer]:
         """
         Return the nodes whose leases last and which have a service, without this one.
-
-        Raises:
-            StoreError: If the store does not answer.
         """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
@@ -120,9 +117,6 @@ class Peers:
         Return the answer of *peer* to *body* at *path*, which it may take *wait_s* and *answer_s* to give.
 
         A node where nothing listens is gone: its answer is None.
-
-        Raises:
-            UnreachablePeerError: If there is no answer, or not one of a node.
         """
         import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
 

@@ -193,9 +193,6 @@ class Pulls:
     async def forwarded(self, call: Request) -> Reply:
         """
         Answer a request that another node has forwarded: about leases of this node alone.
-
-        Raises:
-            ProblemError: `page_not_found` for any other caller.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
@@ -222,9 +219,6 @@ class Pulls:
     async def _here(self, verb: str, body: Any) -> int:
         """
         Do *verb* with a lease of this node; return when an extended one ends.
-
-        Raises:
-            LeaseEndedError: If this node does not hold it.
         """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
@@ -239,10 +233,6 @@ class Pulls:
     async def _anywhere(self, verb: str, body: Any) -> int:
         """
         Do *verb* with a lease of any node; return when an extended one ends.
-
-        Raises:
-            LeaseEndedError: If no node holds it.
-            ProblemError: `store_unavailable`, if a node that may hold it does not answer.
         """
         try:
             return await self._here(verb, body)
@@ -356,10 +346,6 @@ class Pulls:
     async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
         """
         Return what *waiting* brings; *otherwise* if the service stops first.
-
-        Raises:
-            ClientDisconnect: If the worker goes away first.
-            ProblemError: `unauthorized`, if its token expires first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

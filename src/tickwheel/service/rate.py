@@ -47,9 +47,6 @@ class Rate:
     def check(self, client: str) -> None:
         """
         Take a turn of the bucket of *client*.
-
-        Raises:
-            ProblemError: `too_many_requests` if there is none left, with the seconds until there is.
         """
         now = time.monotonic()
         bucket = self._bucket(client, now)

@@ -50,9 +50,6 @@ def is_bounded(call: Request) -> bool:
 def check_key(call: Request, key: str) -> str:
     """
     Return *key*, if the token of *call* may touch it.
-
-    Raises:
-        ProblemError: `forbidden`, whether or not there is such a job.
     """
     reach: Reach | None = call.scope.get(REACH)
     if reach is not None and not key.startswith(reach.prefix):
@@ -64,9 +61,6 @@ def check_key(call: Request, key: str) -> str:
 def narrowed(call: Request, prefix: str) -> str:
     """
     Return the prefix of the keys to list: *prefix*, or that of the token where none is given.
-
-    Raises:
-        ProblemError: `forbidden`, if that would be more than the token may see.
     """
     reach: Reach | None = call.scope.get(REACH)
     if reach is None or prefix.startswith(reach.prefix):
@@ -80,9 +74,6 @@ def narrowed(call: Request, prefix: str) -> str:
 def check_all_keys(call: Request) -> None:
     """
     Refuse a token with a prefix.
-
-    Raises:
-        ProblemError: `forbidden`.
     """
     reach: Reach | None = call.scope.get(REACH)
     if reach is not None:

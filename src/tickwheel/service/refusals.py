@@ -32,9 +32,6 @@ def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> 
 def check_handler(target: str | None, handler: str | None, scheduler: AsyncScheduler) -> None:
     """
     Refuse a handler that is not registered here.
-
-    Raises:
-        HandlerNotFoundError: If nobody would run it: this process is the one that fires.
     """
     if target == "handler" and handler and not scheduler.has_handler(handler):
         raise HandlerNotFoundError(handler)
@@ -43,10 +40,6 @@ def check_handler(target: str | None, handler: str | None, scheduler: AsyncSched
 def check_interval(every: Duration | None, cron: str | None, every_min: Duration) -> None:
     """
     Refuse an interval that would keep the service busy.
-
-    Raises:
-        InvalidJobError: If the interval cannot be read.
-        ProblemError: `invalid_value`, if the interval is less than *every_min*.
     """
     every_min_s, every = checks.seconds("every_min_s", every_min), interval_of(every, cron)
     if every is None:

@@ -50,9 +50,6 @@ _YOUNG_MAX: Final = 10_000
 def listen(options: ServiceOptions) -> socket.socket:
     """
     Return a socket that listens where *options* say, before anything else is started.
-
-    Raises:
-        AddressError: If the address is taken, not ours, or no address.
     """
     host, port = options.host, options.port
     try:

@@ -49,9 +49,6 @@ T = TypeVar("T", bound=Body)
 def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
     Return what *body* says, checked by *decoder*.
-
-    Raises:
-        ProblemError: `malformed_json` where it is not strict JSON, `invalid_value` where a value has the wrong type.
     """
     if nests_deeper(body, LEVELS_MAX):
         raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {LEVELS_MAX} levels")

@@ -74,9 +74,6 @@ class Token:
     def from_line(cls, text: str) -> Token | None:
         """
         Read a line; None if there is no token on it.
-
-        Raises:
-            ValueError: If it has another form.
         """
         text, _, comment = text.partition("#")
         if not text.strip():

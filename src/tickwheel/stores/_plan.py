@@ -103,9 +103,6 @@ class Plan:
     ) -> Plan:
         """
         Sort *writes*; refuse those of a firing whose epoch is not in *epochs*.
-
-        Raises:
-            WrongGuessError: If *is_guessing*, and a key has writes of two kinds, whose order may then matter.
         """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful

@@ -57,9 +57,6 @@ def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str
 def expand(statement: str, placeholder: Callable[[Column], str]) -> str:
     """
     Return *statement* with its macros expanded.
-
-    Raises:
-        ValueError: If a macro names a column that does not exist, or there is no such macro.
     """
 
     def expanded(macro: re.Match[str]) -> str:
@@ -120,9 +117,6 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
         migrations: The scripts that this tickwheel knows.
         url: Shown in errors.
         has_jobs: True if the store has a table of jobs.
-
-    Raises:
-        StoreFormatError: If the schema is newer, was made by a tickwheel that was not released, or lost its version.
     """
     version, checksum, *_ = (*row, None, None) if row else (0, None)
     if version == 0:

@@ -35,9 +35,6 @@ class Destination:
     def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Destination:
         """
         Return the destination of *url*.
-
-        Raises:
-            InvalidJobError: If it has none of *schemes*; the message shows the *example* and no secret.
         """
         try:
             parts: SplitResult | None = urlsplit(url)

@@ -15,9 +15,6 @@ __all__ = ["library", "missing"]
 def library(name: str, extra: str) -> Any:
     """
     Import the module *name*.
-
-    Raises:
-        MissingExtraError: Names the pip *extra* and the missing module, which may be a dependency of *name*.
     """
     try:
         return importlib.import_module(name)

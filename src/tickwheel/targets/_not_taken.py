@@ -49,9 +49,6 @@ def waited_s(firing: Firing) -> float:
 def put_off(firing: Firing, wait_s: float, shown: str, reason: str) -> Snooze:
     """
     Return the verdict on an attempt that the receiver *shown* did not take.
-
-    Raises:
-        DeliveryError: If the job has waited for a day.
     """
     if waited_s(firing) >= WAIT_MAX_S:
         raise DeliveryError(shown, f"it waited for a day: {reason}") from None

@@ -74,11 +74,6 @@ class ProcessPool:
             timeout_s: Seconds before the process is killed; a heartbeat restarts them.
             arguments: The payload, the `Firing`, or both.
             firing: The attempt; when its job is cancelled, the process is killed.
-
-        Raises:
-            HandlerFailedError: With the exception, or the exit status of the process.
-            TimeoutError: If it was killed because of *timeout_s*.
-            Abandoned: If the pool was closed in the meantime.
         """
         request = _request(function, arguments)
         while True:
@@ -276,9 +271,6 @@ def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
 def check_importable(name: str, function: Callable[..., Any]) -> None:
     """
     Refuse a handler that another process cannot find.
-
-    Raises:
-        InvalidJobError: With the remedy.
     """
     if inspect.iscoroutinefunction(function):
         raise InvalidJobError("handler", name, f"it is async: {_REMEDY}")
@@ -294,9 +286,6 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 def check_sendable(name: str, function: Callable[..., Any]) -> None:
     """
     Refuse a handler that cannot be sent to another process; a function has to be there under its name for that.
-
-    Raises:
-        InvalidJobError: With the remedy.
     """
     try:
         pickle.dumps(function)

@@ -23,9 +23,6 @@ _BYTES_MIN, _BYTES_MAX = 24, 64
 def read_secret(secret: str) -> bytes:
     """
     Return the key that *secret* ("whsec_" and base64) encodes.
-
-    Raises:
-        InvalidJobError: If it is invalid; the message does not repeat it.
     """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)

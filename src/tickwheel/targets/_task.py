@@ -254,9 +254,6 @@ def apply_at(
 def _check_name(handler: str, example: str) -> None:
     """
     Refuse a *handler* that is not the name of a task.
-
-    Raises:
-        InvalidJobError: Showing the *example*.
     """
     if not handler or not handler.isprintable() or " " in handler:
         raise InvalidJobError("handler", handler, f"name the task, such as {example!r}")
@@ -265,9 +262,6 @@ def _check_name(handler: str, example: str) -> None:
 def task_of(payload: bytes) -> Task:
     """
     Return the call that *payload* describes.
-
-    Raises:
-        InvalidJobError: If it is not a call.
     """
     found = json.loads(payload)
     parts = {} if found is None else found

@@ -53,9 +53,6 @@ class TargetUrl:
     def check_port(self, example: str) -> None:
         """
         Refuse an invalid host or port.
-
-        Raises:
-            InvalidJobError: Showing the *example*, and no part of the URL, as a password may be anywhere in it.
         """
         try:
             _ = urlsplit(self.base).port
@@ -68,9 +65,6 @@ class TargetUrl:
     def take(self, readers: Mapping[str, Callable[[str, str], Any]]) -> dict[str, Any]:
         """
         Remove the options in *readers*, and return their parsed values.
-
-        Raises:
-            InvalidJobError: If an option is repeated, or invalid.
         """
         found: dict[str, Any] = {}
         for name, value in self.options:
@@ -103,9 +97,6 @@ class TargetUrl:
     def inner(self, schemes: Iterable[str], example: str) -> str:
         """
         Return the URL of a queue's broker, which follows the queue's name and a plus, with the remaining options.
-
-        Raises:
-            InvalidJobError: If it has none of *schemes*.
         """
         queue, _, scheme = self.scheme.partition("+")
         if scheme not in schemes or not self.base[len(self.scheme) :].startswith("://"):

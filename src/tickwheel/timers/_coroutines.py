@@ -56,9 +56,6 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
         callback: A user's callback.
         is_awaited: True if a coroutine that it returns will be awaited.
         name: Name of the argument in the error message.
-
-    Raises:
-        TypeError: If *callback* is not callable, or is a coroutine function and *is_awaited* is False.
     """
     if not callable(callback):
         message = f"{name} is {callback!r}: pass something that can be called"
@@ -78,9 +75,6 @@ def handed_on(
 ) -> Any:
     """
     Return the *result* of a *callback*, or None if it was a coroutine, which is passed to *on_coroutine*.
-
-    Raises:
-        TypeError: If *on_coroutine* is None. The coroutine was closed.
     """
     if not is_coroutine(result):
         return result

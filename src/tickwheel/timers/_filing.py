@@ -47,11 +47,6 @@ class Filing:
     def file(self, timer: WheelTimer) -> None:
         """
         Update the wheel for *timer*, now or at the end of the current step.
-
-        Raises:
-            SpanExceededError: If the deadline is further ahead than the wheel can hold.
-            ReentrantError: If it is called within a step and the deadline may be too far ahead, which would show only
-                later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -115,9 +110,6 @@ class Filing:
     def check(self) -> None:
         """
         Verify that wheel and batch hold each live timer once, at its deadline.
-
-        Raises:
-            ReentrantError: If a step is running.
         """
         if self.is_in_step:
             raise ReentrantError("check")

@@ -33,10 +33,6 @@ __all__ = ["Periodic", "checked_times"]
 def checked_times(times: int | None) -> int | None:
     """
     Validate the number of firings.
-
-    Raises:
-        TypeError: If it is neither an integer nor None.
-        ValueError: If it is below 1.
     """
     if times is None:
         return None

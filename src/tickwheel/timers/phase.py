@@ -145,9 +145,6 @@ class Phase:
 def to_jitter(jitter: Seconds) -> int:
     """
     Convert *jitter* to nanoseconds.
-
-    Raises:
-        ValueError: If it is negative, infinite or NaN.
     """
     jitter_ns = to_ns(jitter, "jitter")
     if not 0 <= jitter_ns < NEVER:

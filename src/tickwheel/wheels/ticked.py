@@ -88,10 +88,6 @@ class Slots(Protocol):
 def checked_tick(tick: Seconds) -> int:
     """
     Convert *tick* from seconds to nanoseconds.
-
-    Raises:
-        ValueError: If it is zero, negative or not finite.
-        TypeError: If it is not a number.
     """
     tick_ns = to_deadline(tick, "tick")
     if tick_ns == 0 or tick_ns >= NEVER:
@@ -103,10 +99,6 @@ def checked_tick(tick: Seconds) -> int:
 def checked_slots(slots: object) -> int:
     """
     Return *slots*, which must be at least 2: a ring of one slot cannot distinguish this tick from the next.
-
-    Raises:
-        TypeError: If it is not an integer.
-        ValueError: If it is below 2, or has more than 63 bits.
     """
     return checked_count(slots, "slots", 2)
 

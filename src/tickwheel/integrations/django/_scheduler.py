@@ -71,9 +71,6 @@ class _JoiningScheduler(Scheduler):
 def configured() -> Scheduler:
     """
     Return a scheduler by the settings, which is not open yet.
-
-    Raises:
-        ImproperlyConfigured: If they name no store, or have a key that there is none of.
     """
     given = _settings()
     options = SchedulerOptions(**given.get("OPTIONS", {}))

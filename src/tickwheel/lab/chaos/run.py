@@ -78,9 +78,6 @@ async def run_chaos(
         plan: The faults, made by `plan_of`.
         progress: Called at intervals with the seconds since the last call, and a text.
         history: Receives the events as they happen, also of an interrupted run.
-
-    Raises:
-        SubjectError: If the service does not start, or does not stop.
     """
     async with AsyncExitStack() as stack:
         await _Run(options, progress, history).run(stack, plan)

@@ -58,9 +58,6 @@ class Subject:
     async def start(self) -> None:
         """
         Start it, and wait until it serves.
-
-        Raises:
-            SubjectError: If it does not start.
         """
         command = [part.replace("{port}", str(self._port)) for part in self._command]
         with self._errors.open("ab") as errors:
@@ -100,9 +97,6 @@ class Subject:
     async def stop(self) -> None:
         """
         Ask it to stop, and wait.
-
-        Raises:
-            SubjectError: If it does not stop in time, or ends with an error; then it was killed.
         """
         if self._process is None:
             return

@@ -104,9 +104,6 @@ async def run_load(
         keep: True to leave pending jobs at the end.
         has_enough: Called about four times per second; True ends the run: the current stage is measured so far,
             and no other begins.
-
-    Raises:
-        LoadError: If the service is unreachable, or refuses access.
     """
     load = _Load(client, mix, progress, has_enough)
     figures: list[StageFigures] = []

@@ -39,10 +39,6 @@ class Array(bytes):
     def of(cls, values: Sequence[Any]) -> Array:
         """
         Return the array of *values*.
-
-        Raises:
-            OverflowError: If a number is too large.
-            UnicodeError: If a text has a lone surrogate.
         """
         if not values:
             return cls(pack(">iii", 0, 0, cls.element_oid))

@@ -207,9 +207,6 @@ class Batch:
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
         """
         Apply *writes* in order, and answer each.
-
-        Raises:
-            WrongGuessError: If a guess was wrong, or another transaction made a job of the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)

@@ -129,10 +129,6 @@ class Connections:
             call_s: Time limit of a call. The server enforces it as well: a writer that is paused in the middle of a
                 transaction must not block the takeover of its shards.
             is_pooled: True if the server is behind a pooler in transaction mode.
-
-        Raises:
-            MissingExtraError: If the driver or the libpq that it needs is not installed.
-            StoreError: If the server cannot be reached, or refuses; or if a pooler drops the settings of the session.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -304,10 +300,6 @@ class Connections:
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
         Return a cursor on a caller's *connection*, independent of its row and type settings.
-
-        Raises:
-            StoreError: In the child of a fork, which cannot announce writes.
-            TransactionError: If it has no transaction that can be joined.
         """
         self.lifetime.check()
         _check_joinable(self._psycopg, connection, is_async=is_async)

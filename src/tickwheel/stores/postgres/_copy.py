@@ -36,10 +36,6 @@ _ENCODERS: Final = tuple(COLUMNS[n].encode for n in _REST)
 def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
     """
     Return the input of the statement `copy_jobs`: *jobs* with their *shards*, in binary form.
-
-    Raises:
-        OverflowError: If a number is too large.
-        UnicodeError: If a text has a lone surrogate.
     """
     parts = [_HEADER]
     put = parts.append

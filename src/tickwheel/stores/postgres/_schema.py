@@ -26,9 +26,6 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
         shards: Minimum number of shards; None for the default in a new store. Existing jobs stay in their shards, and
             new ones are distributed over all shards.
         migrations: In order; the n-th leads to version n.
-
-    Raises:
-        StoreFormatError: As `version_of` raises it.
     """
     connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")

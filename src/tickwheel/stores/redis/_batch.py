@@ -43,9 +43,6 @@ class Batch:
     ) -> None:
         """
         Sort *writes*.
-
-        Raises:
-            WrongGuessError: If *is_guessing*, and the order of the writes may matter, or a key occurs twice.
         """
         self._shard_of, self._first_shard_of = shards
         self._partition = partition
@@ -118,10 +115,6 @@ class Batch:
     def arguments(self, owner: str) -> list[bytes | int]:
         """
         Return the arguments of the script `apply`.
-
-        Raises:
-            struct.error: If a number is too large.
-            UnicodeError: If a text cannot be encoded.
         """
         plan = self._plan
         begins: dict[int, list[bytes]] = {}

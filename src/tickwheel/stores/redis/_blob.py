@@ -155,10 +155,6 @@ def running_mark(job: Job, shard: int) -> bytes:
 def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
     Return *job* as bytes, without its key; *shard* is its shard if that is not the key's first one.
-
-    Raises:
-        struct.error: If a number is too large.
-        UnicodeError: If a text cannot be encoded.
     """
     flags, state = 0, _PENDING
     target, handler = b"", job.handler.encode()

@@ -68,10 +68,6 @@ class Connections:
             replicas: Number of replicas that must have a write before it is answered.
             partition: The store's partition with these keys.
             call_s: Time limit of an answer, in seconds.
-
-        Raises:
-            MissingExtraError: If the driver is not installed.
-            StoreError: If the server cannot be reached, or refuses.
         """
         try:
             import redis  # noqa: PLC0415 on use: the extra is optional
@@ -94,9 +90,6 @@ class Connections:
     def call(self, *words: bytes | str | int) -> Any:
         """
         Send one command that is read-only or idempotent, and return its reply.
-
-        Raises:
-            StoreError: If it fails.
         """
         return self._redirected(lambda connection: self._ask(connection, words))
 
@@ -105,9 +98,6 @@ class Connections:
         Run the script *name*, and return its reply; load the script again if the server has lost it.
 
         The time limit is that of *calls* calls.
-
-        Raises:
-            StoreError: If it fails; if *is_write*, the outcome is then unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -158,9 +148,6 @@ class Connections:
     def subscribe(self, channel: str) -> Connection:
         """
         Open a connection for the caller alone that is subscribed to *channel*.
-
-        Raises:
-            RedisError: If it fails; the next attempt may use another node.
         """
         self.lifetime.check()
         connection = self._route.connection()

@@ -30,9 +30,6 @@ class RedisSubscription:
     def receive(self) -> bool:
         """
         Read all notifications of this channel without waiting; return True if there was one.
-
-        Raises:
-            StoreError: If another node of the cluster serves the channel now.
         """
         has_come = False
         while self._connection.can_read():

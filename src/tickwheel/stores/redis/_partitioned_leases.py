@@ -71,9 +71,6 @@ class PartitionedLeases:
     def release(self, owner: str) -> None:
         """
         Release the leases in all partitions.
-
-        Raises:
-            StoreError: If a partition does not answer; the others are asked nevertheless.
         """
         self.is_owner, self.silent = False, frozenset()
         errors: list[StoreError] = []
@@ -88,9 +85,6 @@ class PartitionedLeases:
     def tell(self, call: Callable[[RedisStore], None]) -> None:
         """
         Make *call* with the first partition that answers, with the time limit of a renewal.
-
-        Raises:
-            StoreError: If none answers in time.
         """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
@@ -112,9 +106,6 @@ class PartitionedLeases:
 
         If a partition does not answer, the node goes on firing: it keeps that partition's leases for half of their
         length.
-
-        Raises:
-            StoreError: If none answers, or one does not answer at first, or fails permanently.
         """
         with self._lock:
             began = time.monotonic()

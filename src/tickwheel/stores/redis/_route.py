@@ -44,9 +44,6 @@ class Route:
         Parse *location* with the driver's module *redis*; do not connect.
 
         A server that does not answer within *call_s* counts as unreachable: an owner must not wait past its lease.
-
-        Raises:
-            ValueError: If the driver cannot parse it.
         """
         self._redis = redis
         # The pool only reads the URL: it would count each connection that was ever made against a limit.
@@ -64,9 +61,6 @@ class Route:
     def connection(self) -> Connection:
         """
         Return a connection that is not open yet.
-
-        Raises:
-            RedisError: If no node knows where the server is.
         """
         return self._kind(**self._options)
 
@@ -173,9 +167,6 @@ class Look(NamedTuple):
 def route_of(redis: Any, location: str, url: str, base: str, call_s: float) -> Route:
     """
     Return the route that *location* describes, for keys with the prefix *base*; *call_s* limits each answer.
-
-    Raises:
-        StoreError: If it cannot be parsed; the error shows *url*.
     """
     scheme, _, rest = location.partition("://")
     plain, _, kind = scheme.partition("+")

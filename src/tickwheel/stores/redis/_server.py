@@ -45,9 +45,6 @@ _SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when 
 def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     """
     Reject a server that would drop jobs, and return a description of its loss window.
-
-    Raises:
-        StoreError: If it is too old, evicts keys, or refuses this user a command.
     """
     facts = facts_of(connections)
     version = facts.get("redis_version", "")
@@ -88,10 +85,6 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
 
     It gets at least *wanted* shards. Existing jobs stay in their shards. If a store that began with *first* shards is
     gone, generations and epochs continue far beyond the old ones.
-
-    Raises:
-        StoreFormatError: If it is of a newer version, was made before the first release, or has another number of
-            partitions.
     """
     number, total = partition = connections.partition
     own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)

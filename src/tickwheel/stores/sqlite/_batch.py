@@ -96,9 +96,6 @@ class Batch:
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         """
         Apply *writes* in order, and answer each.
-
-        Raises:
-            WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
         """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)

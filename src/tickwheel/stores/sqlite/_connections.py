@@ -35,9 +35,6 @@ class Connections:
         Open the writer in WAL mode; create the file if it does not exist.
 
         A write-protected file is opened read-only.
-
-        Raises:
-            StoreError: If the path cannot be a database file.
         """
         self._path, self._url, self._busy_s = path, url, busy_s
         _check_path(path, url)
@@ -140,9 +137,6 @@ class Connections:
     def joinable(self) -> tuple[int, int] | None:
         """
         Return device and inode of the file that a joined connection must be connected to.
-
-        Raises:
-            StoreError: If the file is gone, or in the child of a fork, which cannot announce writes.
         """
         self.lifetime.check()
         self.file.check()
@@ -188,9 +182,6 @@ def _reading_only(path: Path, url: str) -> str:
 def real_path(path: str | os.PathLike[str], url: str) -> Path:
     """
     Return the resolved *path*; the file need not exist yet.
-
-    Raises:
-        StoreError: If it cannot be resolved: a loop of links, a name that is too long, a folder without permission.
     """
     try:
         found = Path(path).resolve()

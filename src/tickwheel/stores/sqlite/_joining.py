@@ -50,9 +50,6 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     Args:
         connection: The caller's; a transaction is begun if a write would begin one implicitly.
         inode: Device and inode of the file that it must be connected to.
-
-    Raises:
-        TransactionError: If there is no transaction that can be joined.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"

@@ -59,10 +59,6 @@ class OwnerLock:
     def take(self, owner: str) -> None:
         """
         Lock the file for *owner* without waiting for another owner.
-
-        Raises:
-            StoreInUseError: If another process, or another store of this one, holds it.
-            StoreError: If the file system does not lock, or something else has the name of the lock.
         """
         try:
             fd = make_side_file(self._path, self._database)

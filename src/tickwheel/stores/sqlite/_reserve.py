@@ -76,10 +76,6 @@ class Reserve:
             more: Maximum number of bytes that the commit adds to the database; see `growth_of`.
             moved: Returns the size of the database in bytes after a checkpoint; called only if the commits since its
                 last call may need more room.
-
-        Raises:
-            StoreFullError: If the disk has no room for it.
-            StoreError: If the file cannot be made for another reason.
         """
         with self._lock:
             self._room -= more

@@ -27,10 +27,6 @@ def migrate(
     Apply the missing *migrations* atomically; a file of the current version is only read.
 
     Other tables in the same file are left alone: ours begin with `tickwheel_`.
-
-    Raises:
-        StoreFormatError: As `version_of` raises it, or if the file was emptied.
-        StoreInUseError: If the file has an older version and *is_owned*: its owner would miss the new version's writes.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):

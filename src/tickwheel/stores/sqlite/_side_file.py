@@ -24,10 +24,6 @@ _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLO
 def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
     """
     Open the file at *path*, and return its descriptor.
-
-    Raises:
-        StoreError: If it is a link, has another name as well, or is not a regular file.
-        OSError: If it cannot be opened.
     """
     try:
         fd = os.open(path, _FLAGS | flags, mode)

@@ -69,9 +69,6 @@ class SqliteStore:
                 since the last checkpoint, a crash of the process nothing.
             busy_s: Maximum wait while another process writes, in seconds.
             clock: Replaces the system's wall clock.
-
-        Raises:
-            ValueError: If *synchronous* is neither.
         """
         if synchronous not in ("full", "normal"):
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
