@@ -16,10 +16,6 @@ __all__ = ["EngineModel", "ModelTimer"]
 
 
 class ModelTimer:
-    """
-    One timer of the model: pending, firing, fired or cancelled.
-    """
-
     def __init__(
         self, model: EngineModel, deadline: int, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
@@ -47,9 +43,6 @@ class ModelTimer:
         return seconds(self.deadline)
 
     def reschedule(self, when: float) -> bool:
-        """
-        Move a pending timer, or schedule a firing one once more.
-        """
         if self.state == "firing" and not self.model.is_closed:
             self.model.admit()
             self.model.counts["sets"] += 1
@@ -83,9 +76,6 @@ class EngineModel:
         return self._arrivals
 
     def admit(self) -> None:
-        """
-        Raise an error if the engine is full.
-        """
         if self.max_pending is not None and len(self) >= self.max_pending:
             raise TooManyTimersError(self.max_pending)
 
@@ -108,9 +98,6 @@ class EngineModel:
         return sorted(pending, key=lambda timer: (timer.deadline, timer.arrival))
 
     def fire_due(self, count: int) -> None:
-        """
-        Fire the first *count* timers that are due and were set before this turn.
-        """
         if self.is_firing:
             raise ReentrantError("fire_due")
         self.is_firing = True

@@ -80,9 +80,6 @@ class StoreModel:
         return self.epochs[self.shard_of(key)]
 
     def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
-        """
-        Return the expected answer of *write*, and the expected job of its key afterwards.
-        """
         key = key_of(write)
         job = self.jobs.get(key)
         if isinstance(write, Set):
@@ -98,9 +95,6 @@ class StoreModel:
         return self._ask(write, job)
 
     def rescue(self, shard: int | None = None) -> int:
-        """
-        Make running jobs pending, in *shard* or everywhere; return their number.
-        """
         running = [job for job in self.jobs.values() if job.state == "running"]
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:

@@ -37,9 +37,6 @@ class WheelModel:
         self.counts = {"sets": 0, "moves": 0, "cancels": 0, "fires": 0}
 
     def admits(self, deadline: int) -> bool:
-        """
-        Return True if a design of this span accepts *deadline*.
-        """
         span_ns = self.abilities.span_ns
         return span_ns is None or deadline == NEVER or deadline - self.latest <= span_ns
 
@@ -64,9 +61,6 @@ class WheelModel:
         return None if filed is None else filed.deadline
 
     def advance(self, now: int, limit: int | None) -> list[tuple[int, int, int]]:
-        """
-        Remove and return due entries as (id, deadline, payload).
-        """
         self.latest = max(self.latest, now)
         expired: list[tuple[int, int, int]] = []
         while len(expired) != limit and (due_at := self.next_expiration()) is not None and due_at <= now:
@@ -77,9 +71,6 @@ class WheelModel:
         return expired
 
     def next_expiration(self) -> int | None:
-        """
-        Return the time of the first entry, after dropping stale heap items.
-        """
         heap = self._heap
         while heap:
             _, arrival, id = heap[0]  # noqa: A001 the protocol's word

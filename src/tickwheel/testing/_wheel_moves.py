@@ -27,9 +27,6 @@ POPULATION_MAX = 200
 
 
 def draw_start(rng: random.Random) -> int:
-    """
-    Return the initial time of a run: zero, just before the edge of a level, or any.
-    """
     kind = rng.randrange(4)
     if kind == 0:
         return 0

@@ -97,9 +97,6 @@ class CacheSuite:
         """
 
     def test_threads_share_a_load(self) -> None:
-        """
-        If many threads miss a key, one loads it, and the waiting threads are counted.
-        """
         cache, calls = self.make(ManualClock()), []
         begun, go_on = threading.Event(), threading.Event()
 
@@ -118,9 +115,6 @@ class CacheSuite:
         assert calls == ["key"]
 
     def test_each_thread_gets_an_error_of_its_own(self) -> None:
-        """
-        Each waiter's traceback has its own frames and the loader's, and none of another caller.
-        """
         cache = self.make(ManualClock())
         begun, go_on = threading.Event(), threading.Event()
 
@@ -155,9 +149,6 @@ class CacheSuite:
             assert error.__cause__.__context__ is None
 
     def test_each_task_gets_an_error_of_its_own(self) -> None:
-        """
-        The same holds for tasks: tracebacks do not grow with their number.
-        """
         cache = self.make(ManualClock())
         secrets = [f"secret of {number}" for number in range(_WAITERS)]
 
@@ -179,9 +170,6 @@ class CacheSuite:
         assert asyncio.run(main()) == [{secret} for secret in secrets]
 
     def test_a_refresh_sees_the_callers_context(self) -> None:
-        """
-        A background load has the caller's context variables and decimal precision.
-        """
         clock = ManualClock()
         cache = self.make(clock, refresh=Refresh(ahead=30.0))
         seen: SimpleQueue[tuple[str, Decimal]] = SimpleQueue()
@@ -234,9 +222,6 @@ class CacheSuite:
         assert cache.take("key", str.upper) == "KEY"
 
     def test_a_loaded_value_has_a_life_of_its_own(self) -> None:
-        """
-        The ttl of a `Loaded` counts for one key and for many, in threads and tasks.
-        """
         clock = ManualClock()
         cache = self.make(clock)
 
@@ -251,9 +236,6 @@ class CacheSuite:
         assert [cache.remaining(key) for key in "abcdef"] == [5.0, 7.0, 9.0, 60.0, 60.0, None]
 
     def test_a_late_load_of_a_thread_is_not_waited_for(self) -> None:
-        """
-        Waiting threads and tasks get a TimeoutError, and the next call loads.
-        """
         cache = self.make(ManualClock(), load_timeout=0.01)
         begun, go_on = threading.Event(), threading.Event()
 
@@ -274,9 +256,6 @@ class CacheSuite:
         assert first.outcome() == "own"  # what was loaded since is newer
 
     def test_a_late_load_of_a_task_is_cancelled(self) -> None:
-        """
-        All waiters get a TimeoutError, and the next call loads.
-        """
         cache, ended = self.make(ManualClock(), load_timeout=0.1), []  # long enough for all of them to wait
 
         async def hang(_key: str) -> str:
@@ -332,9 +311,6 @@ class CacheSuite:
                     assert (cache.stats().expirations, sum(cache.stats().evictions.values())) == (1, 0), name
 
     def test_reads_remove_what_has_expired(self) -> None:
-        """
-        Lookups of any key remove all expired entries.
-        """
         reads: list[Callable[[Any], object]] = [
             lambda cache: cache["hot"],
             lambda cache: cache.get("hot"),

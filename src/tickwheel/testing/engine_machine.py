@@ -1,11 +1,11 @@
 """
-Random programs for an engine, with callbacks that re-enter and raise, compared with a dumb model after each step.
+Random programs for an engine, with callbacks that re-enter and raise, compared with a model after each step.
 
-    report = run_engine_machine(make_engine, seed=7, operations=100_000)
+   report = run_engine_machine(make_engine, seed=7, operations=100_000)
 
-A program is a list of operations; one that sets a timer has in it what the timer's callback does, down to callbacks of
-callbacks. The same program is played on the engine and on the model, and what happened must be the same, word for word.
-The first difference ends the run as an `EngineDivergenceError` with the seed and the shortest program that shows it.
+A program is a list of operations; an operation that sets a timer contains the actions of the timer's callback,
+recursively. The same program runs on the engine and on the model, and their events must be equal. The first difference
+ends the run as an `EngineDivergenceError` with the seed and the shortest program that shows it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ class EngineReport:
     A run without a divergence.
 
     Attributes:
-        seed: Repeats the run.
-        operations: Number of top-level operations, without those of callbacks.
-        events: Number of answers, firings and errors.
-        fired: Number of timers that fired.
+       operations: Number of top-level operations, without those of callbacks.
+       events: Number of answers, firings and errors.
     """
 
     seed: int
@@ -71,10 +69,6 @@ class _ExitError(BaseException):
 
 
 class _Player:
-    """
-    Runs operations on an engine or on the model, and records the events.
-    """
-
     def __init__(self, engine: Any, now: Callable[[], int], fire: Callable[[int | None], None]) -> None:
         self.engine = engine
         self.now = now

@@ -41,21 +41,23 @@ class ManualClock(Unique):
     """
     Time for tests: it moves only when you move it.
 
-    It starts at a random offset, so that no test depends on zero; `repr()` shows it, to repeat a run.
-    A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
-    Inside a callback, these methods only move the time: a test can simulate a slow callback.
+    It starts at a random offset, so that no test depends on zero; `repr()` shows it, to repeat a run. A `TimerWheel`
+    made
+    with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread. Inside a callback,
+    these
+    methods only move the time: a test can simulate a slow callback.
 
     All methods may be called from any thread; a second thread that moves the time waits for the first. So a callback in
     a
     pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
 
     Args:
-        start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
-        wall: First reading of the wall clock, in seconds since the epoch.
+       start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
+       wall: First reading of the wall clock, in seconds since the epoch.
 
     Raises:
-        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
-        TypeError: If *start_ns* is not an integer, or *wall* is not a number.
+       ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
+       TypeError: If *start_ns* is not an integer, or *wall* is not a number.
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:

@@ -74,35 +74,20 @@ class LoggedTimer:
         return f"<LoggedTimer {self.number}>"
 
     def cancel(self) -> bool:
-        """
-        Cancel the timer, and record the result.
-        """
         answer = self.timer.cancel()
         self._log.note(Event("cancel", self.number, self._log.time(), answer=answer))
         return answer
 
     def reschedule(self, when: float) -> bool:
-        """
-        Move the timer, and record the result.
-        """
         return self._move(self.timer.reschedule, when)
 
     def restart(self, delay: float) -> bool:
-        """
-        Move the timer, and record the result.
-        """
         return self._move(self.timer.restart, delay)
 
     def pending(self) -> bool:
-        """
-        Return True if it is pending.
-        """
         return self.timer.pending()
 
     def when(self) -> float:
-        """
-        Return its deadline.
-        """
         return self.timer.when()
 
     def _move(self, verb: Callable[[float], bool], time: float) -> bool:
@@ -132,27 +117,15 @@ class PromiseLog:
         return f"<PromiseLog of {len(self.events)} events>"
 
     def note(self, event: Event) -> None:
-        """
-        Add an event.
-        """
         self.events.append(event)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
-        """
-        Set a recorded timer.
-        """
         return self._set(self._wheel.call_later, delay, callback, args)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
-        """
-        Set a recorded timer.
-        """
         return self._set(self._wheel.call_at, when, callback, args)
 
     def end(self) -> None:
-        """
-        Record that all timers that are due by now should have fired.
-        """
         self.note(Event("end", None, self.time()))
 
     def _set(self, verb: Callable[..., Timer], time: float, callback: Callable[..., object], args: Any) -> LoggedTimer:
@@ -175,9 +148,9 @@ class _Life:
     """
     A pending timer, as the reader of a log sees it.
 
-    Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. In
-    that
-    case it is unknown whether this deadline has fired.
+    Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. Then
+    it
+    is unknown whether this deadline has fired.
     """
 
     deadline: float

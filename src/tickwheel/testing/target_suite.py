@@ -141,9 +141,6 @@ class Rig:
         self.scheduler = self._started()
 
     def change_scheduler(self) -> None:
-        """
-        Stop the scheduler, and use its target in another.
-        """
         self.scheduler.stop()
         self.scheduler = self._started()
 
@@ -160,10 +157,6 @@ class Rig:
         )
 
     def wait(self, kind: type[Event], count: int = 1, key: str | None = None) -> list[Any]:
-        """
-        Return the events of *kind* once there are *count* of them.
-        """
-
         def found() -> list[Any]:
             return [each for each in self.events if isinstance(each, kind) and key in (None, getattr(each, "key", 0))]
 
@@ -172,9 +165,6 @@ class Rig:
             return found()
 
     def arrived(self, count: int) -> list[Received]:
-        """
-        Poll the receiver until it has *count* messages, and return them.
-        """
         give_up = time.monotonic() + PATIENCE_S
         while len(found := self.receiver.received()) < count:
             assert time.monotonic() < give_up, (found, self.events)
@@ -254,9 +244,6 @@ class TargetSuite:
             assert not [each for each in rig.events if isinstance(each, JobFailed)]
 
     def test_many_at_once(self) -> None:
-        """
-        A burst of jobs arrives without a failed attempt.
-        """
         with self.rig() as rig:
             for number in range(300):
                 rig.set(str(number), number)
@@ -368,9 +355,6 @@ class TargetSuite:
             assert {each.value for each in rig.arrived(51)} == {*range(-1, 50)}
 
     def test_receiver_breaks_and_comes_back(self) -> None:
-        """
-        A connection that broke while it was idle is made again.
-        """
         with self.rig() as rig:
             rig.set("first", 1)
             rig.wait(JobSucceeded)

@@ -49,14 +49,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class MachineReport:
     """
-    A run without a divergence.
-
-    Attributes:
-        seed: Repeats the run.
-        operations: Number of operations.
-        episodes: Number of wheels.
-        kinds: Number of operations by kind.
-        expired: Number of expired entries.
+    A run without a divergence; the *seed* repeats it.
     """
 
     seed: int
@@ -221,9 +214,6 @@ class _Episode:
         self.operations: list[Operation] = []
 
     def play(self, check_every: int) -> int:
-        """
-        Return the number of expired entries; the operations are in `operations`.
-        """
         rng = random.Random(self._seed)
         self.start = draw_start(rng)
         self.operations.clear()

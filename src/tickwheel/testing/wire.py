@@ -17,16 +17,14 @@ _CHUNK = 1 << 16
 
 class Wire:
     """
-    Relays TCP connections to *port* from a port of its own.
+    Relays TCP connections to *port* from a port of its own, as several faults allow.
 
-    It can be cut and mended, on the same port, and it can swallow answers: the server still receives requests, and
-    the client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped
-    server,
-    and it can reset each connection, like a proxy whose server is gone.
+    It can be cut and mended, on the same port; swallow answers, as if the server died between its work and its answer;
+    stall, like a stopped server; and reset each connection, like a proxy whose server is gone.
 
     Attributes:
-        port: The port for clients.
-        resets: Number of connections that `reset_all` has reset.
+       port: The port for clients.
+       resets: Number of connections that `reset_all` has reset.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:

@@ -51,10 +51,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_a_with_block(self) -> None:
-        """
-        Leaving a with block closes the wheel, also by an error, which propagates.
-        """
-
         async def scenario() -> None:
             with self.make_wheel() as wheel:
                 wheel.call_later(3_600, print)
@@ -75,10 +71,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_drain(self) -> None:
-        """
-        A drain returns pending timers, and the wheel remains usable.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             await self.settle(wheel)
@@ -91,10 +83,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_let_go(self) -> None:
-        """
-        An unreferenced wheel fires its pending timers.
-        """
-
         async def scenario() -> None:
             signal = threading.Event()
             self.make_wheel().call_later(0.005, signal.set)
@@ -104,10 +92,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_a_kept_method(self) -> None:
-        """
-        A bound method that is still referenced sets timers that fire, though the wheel is not referenced.
-        """
-
         async def scenario() -> None:
             call_later = self.make_wheel().call_later
             gc.collect()

@@ -15,10 +15,6 @@ __all__ = ["FireTests"]
 
 class FireTests(DriverTests):
     def test_a_timer_fires(self) -> None:
-        """
-        A timer fires once, with its arguments, and its handle shows it.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             got: list[object] = []
@@ -101,10 +97,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_in_order(self) -> None:
-        """
-        Timers that are due together fire by deadline, then in order of arrival.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             order: list[int] = []
@@ -124,10 +116,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_an_earlier_one_is_not_kept_waiting(self) -> None:
-        """
-        A timer that is set or moved before the armed deadline fires first; the other one stays.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             far = wheel.call_later(3_600, print)
@@ -179,10 +167,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_again_after_idleness(self) -> None:
-        """
-        A wheel that had become empty fires the next timer.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             for _ in range(5):
@@ -194,10 +178,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_never(self) -> None:
-        """
-        A timer for never can be moved to a finite time.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             timer = wheel.call_later(float("inf"), signal.set)

@@ -20,10 +20,6 @@ class InsideTests(DriverTests):
     """
 
     def test_a_chain(self) -> None:
-        """
-        A chain of callbacks that set the next timer, with and without a delay, runs to its end.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             left = 50
@@ -66,10 +62,6 @@ class InsideTests(DriverTests):
         self.play(scenario())
 
     def test_errors_are_told(self) -> None:
-        """
-        An error goes to on_error with its timer, and the other timers fire.
-        """
-
         async def scenario() -> None:
             raised: list[object] = []
             wheel = self.make_wheel(on_error=lambda error, timer: raised.append((type(error), timer)))
@@ -103,10 +95,6 @@ class InsideTests(DriverTests):
         self.play(scenario())
 
     def test_closed_inside(self) -> None:
-        """
-        A callback that closes its wheel gets the pending timers; nothing fires after it, and the driver ends.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             answers: list[object] = []
@@ -133,10 +121,6 @@ class InsideTests(DriverTests):
         self.play(scenario())
 
     def test_drained_inside(self) -> None:
-        """
-        A callback that drains its wheel gets the other timers, and the wheel remains usable.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             drained: list[Pending] = []

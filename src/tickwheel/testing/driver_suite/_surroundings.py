@@ -56,10 +56,6 @@ class SurroundingsTests(DriverTests):
         self.play(scenario())
 
     def test_clock(self) -> None:
-        """
-        The wheel's time is the environment's, wherever it is read.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             readings: list[tuple[float | None, float, float | None]] = []
@@ -85,10 +81,6 @@ class SurroundingsTests(DriverTests):
         self.play(scenario())
 
     def test_context(self) -> None:
-        """
-        A callback runs in its context, by every method, each time, also after a pause.
-        """
-
         async def scenario() -> None:
             seen: list[tuple[str, str]] = []
 
@@ -123,10 +115,6 @@ class SurroundingsTests(DriverTests):
         self.play(scenario())
 
     def test_a_context_is_of_one_set(self) -> None:
-        """
-        A key that is set again without a context, or with another one, does not keep the first.
-        """
-
         async def scenario() -> None:
             seen: dict[str, str] = {}
             wheel = self.make_wheel(on_expire=lambda key, _: seen.update({key: _name.get()}))

@@ -23,9 +23,6 @@ class ArmTests(EngineTests):
     """
 
     def test_the_earliest_deadline(self) -> None:
-        """
-        It returns the earliest deadline, or None if no timer will ever be due.
-        """
         rig = self.rig()
         assert rig.engine.arm() is None
         rig.engine.call_later(float("inf"), print)
@@ -63,9 +60,6 @@ class ArmTests(EngineTests):
         assert rig.turn(1_000_000) == ["a"]
 
     def test_something_earlier_is_told_once(self) -> None:
-        """
-        A timer before the armed deadline calls `on_earlier`, once per arming; equal and later ones do not.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")
@@ -100,9 +94,6 @@ class ArmTests(EngineTests):
             assert calls == ["calls"]
 
     def test_the_first_timer_is_earlier_than_nothing(self) -> None:
-        """
-        On an engine that was armed empty the first timer calls `on_earlier`, unless it never fires.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")
@@ -113,9 +104,6 @@ class ArmTests(EngineTests):
         assert calls == ["calls"]
 
     def test_a_move_to_earlier_is_told(self) -> None:
-        """
-        A move before the armed deadline calls `on_earlier`; a move to later and a cancel do not.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")
@@ -130,9 +118,6 @@ class ArmTests(EngineTests):
         assert calls == ["calls"]
 
     def test_a_drain_does_not_disarm(self) -> None:
-        """
-        A driver that waits through a drain is woken for the next earlier timer.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")
@@ -181,9 +166,6 @@ class ArmTests(EngineTests):
         assert rig.engine.fire_due() == 2
 
     def test_a_driver_that_could_not_be_told(self) -> None:
-        """
-        After `on_earlier` has raised, the next set calls it, whatever its deadline.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = no_driver

@@ -41,16 +41,10 @@ class Rig:
         return seconds(self.start + at)
 
     def set(self, label: str, at: int, then: Callable[[], object] | None = None) -> Timer:
-        """
-        Set a timer that logs its *label* when it fires, and then runs its action.
-        """
         self.timers[label] = timer = self.engine.call_at(self.when(at), self._fired, label, then)
         return timer
 
     def turn(self, at: int | None = None, limit: int | None = None) -> list[str]:
-        """
-        Move the clock to *at*, let the engine fire once, and return the new labels.
-        """
         if at is not None:
             self.clock.jump(seconds(self.start + at - self.clock.monotonic_ns()))
         before = len(self.log)
@@ -86,9 +80,6 @@ class EngineTests:
 
 @contextmanager
 def refused(error: type[BaseException], text: str = "") -> Iterator[None]:
-    """
-    Expect *error*, whose message contains *text*.
-    """
     message = None
     try:
         yield

@@ -35,9 +35,6 @@ class BulkTests(EngineTests):
         return rig, rig.engine.call_later_many(delays, expire), expired
 
     def test_each_expires_once_in_order(self) -> None:
-        """
-        Each id expires once, on time, by deadline, then in the given order.
-        """
         rig, ids, expired = self.bulk([3e-9, 1e-9, 2e-9, 1e-9, 0])
         assert len(set(ids)) == len(rig.engine) == 5
         assert all(type(name) is int and name > 0 for name in ids)
@@ -104,9 +101,6 @@ class BulkTests(EngineTests):
         assert len(rig.engine) == 1
 
     def test_cancel_many(self) -> None:
-        """
-        Ids and handles are cancelled, each once; ended and unknown ones are not counted.
-        """
         rig, ids, expired = self.bulk([1e-9] * 5)
         handle = rig.set("a", 1)
         assert rig.engine.cancel_many([ids[0], handle, ids[3], handle, ids[0], 2**62, 0]) == 3
@@ -141,9 +135,6 @@ class BulkTests(EngineTests):
         assert rig.engine.move_many(ids, 1) == 0
 
     def test_the_driver_is_told_once(self) -> None:
-        """
-        A bulk set or move with an earlier deadline calls `on_earlier` once.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")

@@ -15,9 +15,6 @@ __all__ = ["CloseTests"]
 
 class CloseTests(EngineTests):
     def test_what_was_pending_comes_back(self) -> None:
-        """
-        Drain and close return callback, arguments, deadline and remaining time, in order.
-        """
         for end in ("drain", "close"):
             rig = self.rig()
             never = rig.engine.call_later(float("inf"), print, "never")
@@ -39,9 +36,6 @@ class CloseTests(EngineTests):
             assert rig.turn(10**10) == []
 
     def test_after_a_drain(self) -> None:
-        """
-        A drained engine is empty, open, and calls `on_earlier` for the next timer.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")

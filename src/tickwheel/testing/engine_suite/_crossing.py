@@ -154,10 +154,6 @@ class CrossingTests(EngineTests):
         self._cross(STATES, lambda _subject, ask: ask())
 
     def test_from_another_callback(self) -> None:
-        """
-        From the callback of a timer that is due earlier.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             subject.rig.engine.call_later(1e-9, ask)
             subject.rig.turn_to(5)
@@ -229,10 +225,6 @@ class CrossingTests(EngineTests):
         self._cross(waiting, place, is_waiting=True)
 
     def test_after_it_fired(self) -> None:
-        """
-        Once its callback has returned or raised, a timer can be neither moved nor ended.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             subject.rig.turn_to(10)
             ask()

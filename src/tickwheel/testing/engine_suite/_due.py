@@ -17,9 +17,6 @@ __all__ = ["DueTests"]
 
 class DueTests(EngineTests):
     def test_due_exactly_at_its_deadline(self) -> None:
-        """
-        A timer fires once, exactly at its deadline and not a nanosecond before.
-        """
         rig = self.rig()
         rig.set("a", 1_000)
         assert rig.turn(999) == []
@@ -45,9 +42,6 @@ class DueTests(EngineTests):
             assert when <= seen[0] <= when + 2e-9, (seed, when, seen)
 
     def test_already_due_waits_for_the_next_turn(self) -> None:
-        """
-        A delay of zero or less, or a past time, fires in the next turn, never inside the call.
-        """
         rig = self.rig()
         for delay in (0, -0.0, -1, -1e300, float("-inf")):
             rig.engine.call_later(delay, rig.log.append, "delay")
@@ -58,18 +52,12 @@ class DueTests(EngineTests):
         assert rig.log.count("delay") == rig.log.count("past") == 5
 
     def test_by_deadline_then_first_set(self) -> None:
-        """
-        One turn fires by deadline, and equal deadlines in order of arrival.
-        """
         rig = self.rig()
         for label, at in (("c", 30), ("a", 10), ("d", 30), ("b", 20), ("e", 30)):
             rig.set(label, at)
         assert rig.turn(40) == ["a", "b", "c", "d", "e"]
 
     def test_a_move_counts_as_set_now(self) -> None:
-        """
-        A moved timer comes last among equals, also if its deadline is the same.
-        """
         rig = self.rig()
         for label, at in (("a", 10), ("b", 10), ("c", 10), ("d", 5)):
             rig.set(label, at)
@@ -78,9 +66,6 @@ class DueTests(EngineTests):
         assert rig.turn(10) == ["b", "c", "a", "d"]
 
     def test_polled_late_all_fire_in_order(self) -> None:
-        """
-        A turn after a long pause fires everything that is due, over all levels of a wheel, by deadline.
-        """
         rig = self.rig()
         deadlines = [1, 62, 63, 64, 65, 66, 4_095, 4_096, 4_097, 262_143, 262_144, 10**6, 10**9, 10**9 + 1]
         rng = random.Random(5)
@@ -89,9 +74,6 @@ class DueTests(EngineTests):
         assert rig.turn(2 * 10**9) == [str(at) for at in deadlines]
 
     def test_what_a_callback_sets_waits(self) -> None:
-        """
-        Timers that a callback sets or moves to the past fire in the next turn, in order.
-        """
         rig = self.rig()
         rig.set("far", 1_000)
 
@@ -106,9 +88,6 @@ class DueTests(EngineTests):
         assert rig.turn() == ["past", "now", "far"]
 
     def test_a_chain_of_no_delay_does_not_hold_the_turn(self) -> None:
-        """
-        A timer that sets itself again with no delay fires once in each turn.
-        """
         rig = self.rig()
 
         def again() -> None:

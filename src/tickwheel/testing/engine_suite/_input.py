@@ -63,9 +63,6 @@ class InputTests(EngineTests):
             assert rig.engine.call_at(delay, print).when() == 0.0
 
     def test_timedeltas(self) -> None:
-        """
-        A timedelta is accepted wherever seconds are, exact to the nanosecond.
-        """
         rig = self.rig(10**15)
         for delta, ns in ((timedelta(microseconds=1), 1_000), (timedelta(days=1, seconds=2), 86_402 * 10**9)):
             assert rig.engine.call_later(delta, print).when() == rig.when(ns)
@@ -89,9 +86,6 @@ class InputTests(EngineTests):
         assert len(fired) == 1
 
     def test_whole_seconds_are_exact(self) -> None:
-        """
-        An int of seconds is exact at every size, as a delay and as an instant.
-        """
         rig = self.rig(0)
         draw = random.Random(7)
         edge = 2**53 // 10**9
@@ -153,9 +147,6 @@ class InputTests(EngineTests):
         assert rig.engine.call_at(rig.when(7), print, slack=-1).when() == rig.when(7)
 
     def test_arguments_as_given(self) -> None:
-        """
-        The callback gets the identical objects, any number of them.
-        """
         rig = self.rig()
         got: list[tuple[object, ...]] = []
         for count in (0, 1, 2, 3, 5, 8, 50):
@@ -165,9 +156,6 @@ class InputTests(EngineTests):
             assert all(ours is theirs for ours, theirs in zip(got[-1], given, strict=True))
 
     def test_a_float_that_uses_the_engine(self) -> None:
-        """
-        If the conversion of a delay sets another timer, both are correct.
-        """
         rig = self.rig()
         rig.engine.call_later(Length(rig), rig.log.append, "a")  # type: ignore[arg-type]
         timer = rig.engine.call_later(1, rig.log.append, "b")
@@ -200,10 +188,6 @@ class InputTests(EngineTests):
         assert rig.engine.call_at(two, print).when() == 2.0
 
     def test_a_conversion_that_raises(self) -> None:
-        """
-        An exception of a conversion propagates, and nothing is set.
-        """
-
         class Failing:
             def __float__(self) -> float:
                 raise LookupError("no length")

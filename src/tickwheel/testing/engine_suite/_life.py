@@ -14,9 +14,6 @@ __all__ = ["LifeTests"]
 
 
 def state(timer: Timer) -> tuple[bool, bool]:
-    """
-    Return True if a timer is pending, and whether it was cancelled.
-    """
     return timer.pending(), timer.cancelled()
 
 
@@ -42,9 +39,6 @@ class LifeTests(EngineTests):
         assert timer.when() == rig.when(10)
 
     def test_a_life_that_is_cancelled(self) -> None:
-        """
-        Cancel returns True once, and the timer never runs; later answers do not change.
-        """
         rig = self.rig()
         timer = rig.set("a", 10)
         assert [timer.cancel() for _ in range(3)] == [True, False, False]
@@ -54,9 +48,6 @@ class LifeTests(EngineTests):
         assert state(timer) == CANCELLED
 
     def test_moves(self) -> None:
-        """
-        A pending timer moves later, earlier and to the past, in seconds of the clock or from now, and fires once.
-        """
         rig = self.rig()
         a, b, c = (rig.set(label, 1_000) for label in "abc")
         assert a.reschedule(rig.when(2_000))
@@ -81,9 +72,6 @@ class LifeTests(EngineTests):
         assert rig.turn() == ["a"]
 
     def test_what_has_ended_cannot_be_moved(self) -> None:
-        """
-        Moving a timer that fired or was cancelled returns False and changes nothing.
-        """
         rig = self.rig()
         fired, cancelled = rig.set("fired", 10), rig.set("cancelled", 20)
         cancelled.cancel()
@@ -96,9 +84,6 @@ class LifeTests(EngineTests):
         assert rig.turn(100) == []
 
     def test_a_refused_move_leaves_it(self) -> None:
-        """
-        A move to NaN or to an object that is not a number is an error, and the timer stays where it was.
-        """
         rig = self.rig()
         timer = rig.set("a", 10)
         for move in (timer.reschedule, timer.restart):
@@ -110,9 +95,6 @@ class LifeTests(EngineTests):
         assert rig.turn(10) == ["a"]
 
     def test_life_a_new_life_from_inside(self) -> None:
-        """
-        A timer that moves itself while it fires is pending, also after the running call.
-        """
         rig = self.rig()
         moves: list[Callable[[], bool]] = [lambda: timer.restart(1e-6), lambda: timer.reschedule(rig.when(5_000))]
         timer = rig.set("a", 10, lambda: rig.note(moves.pop(0)()) if moves else None)
@@ -126,9 +108,6 @@ class LifeTests(EngineTests):
         assert rig.notes == [True, True]
 
     def test_a_new_life_now_is_for_the_next_turn(self) -> None:
-        """
-        A timer that restarts itself without a delay fires again in the next turn.
-        """
         rig = self.rig()
         timer = rig.set("a", 10, lambda: timer.restart(0))
         for _ in range(4):
@@ -146,9 +125,6 @@ class LifeTests(EngineTests):
         assert state(after) == CANCELLED
 
     def test_moved_many_times_inside(self) -> None:
-        """
-        However often a timer is moved while it fires, it fires once more; a cancel prevents that.
-        """
         rig = self.rig()
         moves = rig.set("moves", 10, lambda: [moves.restart(1), moves.restart(0), moves.reschedule(rig.when(3_000))])
         ends = rig.set("ends", 10, lambda: rig.note(ends.restart(1), ends.cancel(), ends.restart(0)))
@@ -160,9 +136,6 @@ class LifeTests(EngineTests):
         assert len(rig.engine) == 1
 
     def test_a_raising_call_keeps_its_new_life(self) -> None:
-        """
-        A callback that restarts its timer and then raises has restarted it.
-        """
         rig = self.rig()
 
         def then() -> None:
@@ -175,9 +148,6 @@ class LifeTests(EngineTests):
         assert rig.turn(11) == ["a"]
 
     def test_over_when_the_error_is_told(self) -> None:
-        """
-        When the error handler gets the timer, it has fired, and cannot be moved any more.
-        """
         rig = self.rig()
         rig.set("a", 10, lambda: 1 // 0)
         rig.engine.on_error = lambda _, timer: rig.note(state(timer), timer.restart(0), timer.cancel())
@@ -186,9 +156,6 @@ class LifeTests(EngineTests):
         assert rig.turn(100) == []
 
     def test_counts(self) -> None:
-        """
-        Pending, sets, moves, cancels and fires are exact on every path.
-        """
         rig = self.rig()
         self._expect(rig, pending=0, sets=0, moves=0, cancels=0, fires=0)
         timers = [rig.set(str(at), at) for at in (10, 10, 20, 30)]

@@ -24,9 +24,6 @@ class LimitTests(EngineTests):
             assert rig.log == [str(number) for number in range(10)]
 
     def test_a_crowd_in_one_instant(self) -> None:
-        """
-        Ten thousand timers of one instant fire under a limit, each once, in order.
-        """
         rig = self.rig()
         for number in range(10_000):
             rig.engine.call_at(rig.when(10), rig.log.append, str(number))
@@ -53,9 +50,6 @@ class LimitTests(EngineTests):
         assert rig.turn() == ["a"]
 
     def test_limit_the_rest_can_be_moved_and_cancelled(self) -> None:
-        """
-        Timers that a limit left can be moved, cancelled and drained between turns.
-        """
         rig = self.rig()
         for label in "abcdef":
             rig.set(label, 10)
@@ -70,9 +64,6 @@ class LimitTests(EngineTests):
         assert rig.turn(5_000) == ["c"]
 
     def test_newcomers_between_turns(self) -> None:
-        """
-        Timers that are set between two turns fire by deadline among the remaining ones, last among equals.
-        """
         rig = self.rig()
         for label in "abc":
             rig.set(label, 10)
@@ -83,9 +74,6 @@ class LimitTests(EngineTests):
         assert self._all_of(self._until_idle(rig, 1)) == ["earlier", "b", "c", "equal", "later"]
 
     def test_the_rest_survives_a_drain(self) -> None:
-        """
-        A drain between turns returns the timers that the limit left, before later ones.
-        """
         rig = self.rig()
         rig.set("far", 5_000)
         for label in "abc":

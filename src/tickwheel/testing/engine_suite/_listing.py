@@ -71,9 +71,6 @@ class ListingTests(EngineTests):
         assert (drained.callback, drained.args, drained.timer) == (print, (1,), None)
 
     def test_listing_changes_nothing(self) -> None:
-        """
-        A listed timer or batch fires as before.
-        """
         rig = self.rig()
         got: list[int] = []
         ids = rig.engine.call_later_many([1e-9] * 3, got.extend)

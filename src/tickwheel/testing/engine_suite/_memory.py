@@ -41,9 +41,6 @@ class LastWord(Thing):
 
 class MemoryTests(EngineTests):
     def test_cancel_gives_back(self) -> None:
-        """
-        Callback, arguments and context are released when cancel returns, though the handle is kept.
-        """
         rig = self.rig()
         timer, watched = self._watched(rig.engine)
         timer.restart(5)
@@ -63,9 +60,6 @@ class MemoryTests(EngineTests):
         assert not timer.pending()
 
     def test_a_drain_gives_back(self) -> None:
-        """
-        After a drain only the returned list holds callback and arguments.
-        """
         rig = self.rig()
         timer, (callback, argument, _) = self._watched(rig.engine)
         drained = rig.engine.drain()
@@ -75,9 +69,6 @@ class MemoryTests(EngineTests):
         assert timer.cancelled()
 
     def test_a_batch_gives_back(self) -> None:
-        """
-        A sibling that is cancelled inside a batch is released before the batch is over.
-        """
         rig = self.rig()
         seen: list[bool] = []
 
@@ -117,9 +108,6 @@ class MemoryTests(EngineTests):
         return weakref.ref(thing)
 
     def test_a_pending_timer_of_nobody(self) -> None:
-        """
-        A timer without a reference to its handle fires, also after collections.
-        """
         rig = self.rig()
         rig.engine.call_later(1e-9, rig.log.append, "a")
         gc.collect()
@@ -233,9 +221,6 @@ class MemoryTests(EngineTests):
 
 @contextmanager
 def _tolerated() -> Iterator[None]:
-    """
-    Ignore the errors of a closed engine and of a nested turn.
-    """
     try:
         yield
     except (ClosedError, ReentrantError):
@@ -244,9 +229,6 @@ def _tolerated() -> Iterator[None]:
 
 @contextmanager
 def _eager_collections() -> Iterator[None]:
-    """
-    Collect garbage as often as Python can.
-    """
     before = gc.get_threshold()
     gc.set_threshold(1, 1, 1)
     try:

@@ -37,10 +37,6 @@ class OverlapTests(EngineTests):
         return rig, handed, timer
 
     def test_a_new_life_that_is_due_before_the_call_ends(self) -> None:
-        """
-        A rescheduled timer that is handed over during the earlier call is called once.
-        """
-
         def again(timer: DueTimer) -> None:
             assert timer.restart(5e-9)
             rig.clock.jump(5e-9)
@@ -195,10 +191,6 @@ class OverlapTests(EngineTests):
         rig.engine.check()
 
     def test_a_new_life_that_waits_is_moved(self) -> None:
-        """
-        A rescheduled timer that waits for its call can be moved again, but not once the engine is closed.
-        """
-
         def again(timer: DueTimer) -> None:
             for _ in range(2):
                 assert timer.restart(5e-9)
@@ -216,10 +208,6 @@ class OverlapTests(EngineTests):
         assert rig.engine.stats()["fires"] == 3
 
     def test_a_new_life_that_the_runner_refuses(self) -> None:
-        """
-        A rescheduled timer that the runner refuses has fired; the running call can move it again.
-        """
-
         def again(timer: DueTimer) -> None:
             assert timer.restart(5e-9)
             rig.clock.jump(5e-9)
@@ -240,10 +228,6 @@ class OverlapTests(EngineTests):
         rig.engine.check()
 
     def test_moved_again_before_the_call_ends(self) -> None:
-        """
-        A timer that is moved before and after the end of the call fires once, at its last deadline, in order.
-        """
-
         def first(timer: DueTimer) -> None:
             for delay in (9e-9, 20e-9, 3e-9, 12e-9):
                 assert timer.restart(delay)

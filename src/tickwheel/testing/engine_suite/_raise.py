@@ -31,9 +31,6 @@ EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, C
 
 class RaiseTests(EngineTests):
     def test_an_exception_goes_to_the_handler(self) -> None:
-        """
-        Any Exception, at any position, goes to `on_error` with its timer, and the batch continues.
-        """
         for kind in EXCEPTIONS:
             for position in range(3):
                 rig = self.rig()
@@ -76,9 +73,6 @@ class RaiseTests(EngineTests):
                 assert rig.errors == []
 
     def test_the_rest_keeps_its_place(self) -> None:
-        """
-        After an exit the other timers fire before those set later for the same instant, and after earlier ones.
-        """
         rig = self.rig()
 
         def leave() -> None:
@@ -121,9 +115,6 @@ class RaiseTests(EngineTests):
         assert rig.log == ["b", "d", "rest"]
 
     def test_raise_the_rest_can_be_moved_and_cancelled(self) -> None:
-        """
-        After an exit the other timers of the batch can be moved, cancelled and drained.
-        """
         rig = self.rig()
 
         def leave() -> None:
@@ -142,9 +133,6 @@ class RaiseTests(EngineTests):
         assert [each.args[0] for each in rig.engine.drain()] == ["b"]
 
     def test_what_the_handler_raises_leaves_the_turn(self) -> None:
-        """
-        An error of the error handler propagates from `fire_due`, and the other timers stay due.
-        """
         rig = self.rig()
 
         def handler(error: BaseException, _: object) -> None:
@@ -160,9 +148,6 @@ class RaiseTests(EngineTests):
         assert rig.turn() == ["b"]
 
     def test_the_next_turn_is_not_nested(self) -> None:
-        """
-        A turn that an exception has left is over: the next one is not treated as nested.
-        """
         rig = self.rig()
 
         def leave() -> None:

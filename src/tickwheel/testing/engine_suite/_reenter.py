@@ -95,10 +95,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(1_000) == ["far"]
 
     def test_move_away_and_back(self) -> None:
-        """
-        A sibling that is moved away and back to the batch's instant fires in the next turn, once.
-        """
-
         def act(rig: Rig) -> None:
             for at in (2_000, 5, 10):
                 rig.note(rig.timers["d"].reschedule(rig.when(at)))
@@ -123,10 +119,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(5_000) == ["after"]
 
     def test_drain_and_set(self) -> None:
-        """
-        Timers that are set after a drain inside a callback are not lost.
-        """
-
         def act(rig: Rig) -> None:
             rig.engine.drain()
             rig.set("after", 10)
@@ -136,10 +128,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(10) == ["after"]
 
     def test_drain_does_not_end_who_drains(self) -> None:
-        """
-        A timer whose callback drains can restart itself.
-        """
-
         def act(rig: Rig) -> None:
             rig.engine.drain()
             rig.note(rig.timers[rig.log[-1]].restart(0))
@@ -169,9 +157,6 @@ class ReenterTests(EngineTests):
             assert len(rig.engine) == 0
 
     def test_fire_inside_a_firing(self) -> None:
-        """
-        A nested turn of the same thread is refused, and the outer one continues.
-        """
         for _, acting, rig in self.batches(lambda rig: rig.engine.fire_due()):
             assert rig.turn(10) == list(BATCH)
             ((error, timer),) = rig.errors

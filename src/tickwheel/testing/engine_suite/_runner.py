@@ -26,9 +26,6 @@ class RunnerTests(EngineTests):
         return rig, handed
 
     def test_in_order_and_once(self) -> None:
-        """
-        Due timers are handed over in order, and each is called once, however often it is run.
-        """
         rig, handed = self.handed()
         assert [timer is rig.timers[label] for timer, label in zip(handed, "abc", strict=True)] == [True] * 3
         for timer in handed * 2:
@@ -50,9 +47,6 @@ class RunnerTests(EngineTests):
         assert rig.log == ["a", "b", "c"]
 
     def test_moved_before_it_ran(self) -> None:
-        """
-        A timer that is moved between hand-over and run fires only at its new time.
-        """
         rig, handed = self.handed()
         assert handed[0].restart(1e-9)
         assert handed[1].restart(1e-9)
@@ -66,9 +60,6 @@ class RunnerTests(EngineTests):
         assert rig.log == ["c", "a"]
 
     def test_runner_a_new_life_from_inside(self) -> None:
-        """
-        A callback that restarts its timer while it is run works.
-        """
         rig = self.rig()
         handed: list[DueTimer] = []
         rig.engine.runner = handed.append
@@ -83,9 +74,6 @@ class RunnerTests(EngineTests):
         assert rig.log == ["a", "a"]
 
     def test_run_without_a_firing(self) -> None:
-        """
-        `run` does nothing for a timer that is pending, fired or cancelled.
-        """
         rig = self.rig()
         handed: list[DueTimer] = []
         rig.engine.runner = handed.append
@@ -100,9 +88,6 @@ class RunnerTests(EngineTests):
         assert rig.log == []
 
     def test_what_it_returns(self) -> None:
-        """
-        `run` returns the result of the callback; None if it raised or was not due.
-        """
         rig = self.rig()
         handed: list[DueTimer] = []
         rig.engine.runner = handed.append
@@ -159,9 +144,6 @@ class RunnerTests(EngineTests):
         assert not handed[0].restart(1)
 
     def test_an_exit_of_the_runner(self) -> None:
-        """
-        A runner's KeyboardInterrupt propagates from `fire_due`, and the other timers stay due.
-        """
         rig = self.rig()
 
         def runner(_: DueTimer) -> None:

@@ -37,9 +37,6 @@ class ThreadTests(EngineTests):
         assert answers == [0]
 
     def test_others_use_it_during_a_callback(self) -> None:
-        """
-        While a callback runs, other threads can set, move, cancel, read and drain: no lock is held.
-        """
         rig = self.rig()
         answers: list[object] = []
 
@@ -64,9 +61,6 @@ class ThreadTests(EngineTests):
         assert rig.turn(1_000) == ["e", "c"]
 
     def test_moved_from_elsewhere_while_it_fires(self) -> None:
-        """
-        A timer that another thread moves while it fires fires once more.
-        """
         rig = self.rig()
 
         def then() -> None:
@@ -115,9 +109,6 @@ class Hammering:
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        """
-        Run the threads, and then fire the remaining timers.
-        """
         workers = [threading.Thread(target=self._noting, args=(self._hammer, number)) for number in range(4)]
         firing = threading.Thread(target=self._noting, args=(self._fire,))
         for thread in (*workers, firing):

@@ -74,9 +74,6 @@ class ActTests(StoreTests):
                 assert found == (["cancelled", "moved", "created"] if actor is _ALWAYS else [])
 
     def test_what_takes_no_effect(self) -> None:
-        """
-        A write that is refused, or changes nothing, leaves no record.
-        """
         with self.rig() as rig:
             job = rig.pending("key", recurrence=_EVERY)
             refused: list[Write] = [
@@ -94,9 +91,6 @@ class ActTests(StoreTests):
             assert rig.store.history("none", None, 10) == []
 
     def test_many_at_once(self) -> None:
-        """
-        Writes in one batch are recorded with the generations of their answers, in order.
-        """
         with self.rig() as rig:
             keys = [f"key {number}" for number in range(20)]
             _set_all(rig, keys)
@@ -132,7 +126,7 @@ class ActTests(StoreTests):
 
     def test_bulk(self) -> None:
         """
-        The acts that are part of a bulk act are in the history of their keys, and not in the log.
+        The acts of a bulk act are in the history of their keys, and not in the log.
         """
         with self.rig() as rig:
             rig.pending("a")
@@ -142,9 +136,6 @@ class ActTests(StoreTests):
             assert rig.store.acts(0, EVER, 10) == []
 
     def test_pruned_log(self) -> None:
-        """
-        Pruned records leave the log, too.
-        """
         with self.rig() as rig:
             for key, at in (("x", rig.now - 5_000), ("y", rig.now)):
                 rig.store.add_records([HistoryRecord(0, at, key, 0, 0, "deployed", "node", "", "", at)])

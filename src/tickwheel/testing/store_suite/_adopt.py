@@ -57,9 +57,6 @@ class AdoptTests(StoreTests):
             assert min(found[3:]) > 1_000_002
 
     def test_what_is_there_stays(self) -> None:
-        """
-        A live job is never replaced, and a dead one only by a write that names its generation.
-        """
         with self.rig() as rig:
             pending, running, dead = rig.pending("pending"), rig.running("running"), rig.dead("dead")
             for job in (pending, running, dead):

@@ -165,9 +165,6 @@ class AsideTests(StoreTests):
             assert [(each.target, each.handler) for each in rig.store.aside()] == [("handler", "mail")]
 
     def test_many_of_one_name(self) -> None:
-        """
-        The handlers of jobs that were set aside are all listed, however many jobs one of them has.
-        """
         with self.rig() as rig:
             requests = [Set(Job(f"k{number}", 0, rig.now + number, handler="mail")) for number in range(10_010)]
             jobs = [answer.job for answer in rig.store.apply(requests) if answer.job is not None]
@@ -291,9 +288,6 @@ def set_aside(rig: Rig, job: Job) -> Outcome:
 
 
 def taken(rig: Rig, lease: Lease, *skills: Skill, limit: int = 100) -> list[Job]:
-    """
-    Claim jobs by *skills*, and return them.
-    """
     jobs = rig.store.take_up(lease.shard, lease.epoch, skills, limit)
     jobs.sort(key=lambda job: job.due_at)
     assert jobs == [rig.get(job.key) for job in jobs]

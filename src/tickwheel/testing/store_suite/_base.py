@@ -67,9 +67,6 @@ class Rig:
         return answer
 
     def changes(self, shard: int, until: int, mark: int | None) -> Sight:
-        """
-        Read, as the owner of *shard*, jobs written by others that are due before *until*.
-        """
         return changes_of(self.store, shard, self.leases[shard].epoch, until, mark)
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
@@ -85,17 +82,11 @@ class Rig:
         return job
 
     def running(self, key: str, after: int = 60_000, **fields: Any) -> Job:
-        """
-        Return a begun job, as it was before the begin.
-        """
         job = self.pending(key, after, **fields)
         assert self.begin(job) is Outcome.BEGUN
         return job
 
     def status(self, key: str, standing: AttemptState) -> AttemptStatus:
-        """
-        Return a status of the counted attempt of *key*.
-        """
         job = self.get(key)
         return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
 
@@ -112,9 +103,6 @@ class Rig:
         return self.do(Settle(job, self.lease(job.key).epoch, how, **fields))
 
     def move(self, key: str, after: int, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
-        """
-        Move *key* to *after* ms from the start.
-        """
         return self.do(Move(key, self.now + after, if_generation, over=over))
 
     def cancel(self, key: str, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
@@ -129,23 +117,14 @@ class Rig:
         return self.do(Resume(key, if_generation))
 
     def replay(self, key: str, after: int = 0, if_generation: int | None = None) -> Answer:
-        """
-        Replay *key*, due *after* ms from the start.
-        """
         return self.do(Replay(key, self.now + after, if_generation))
 
     def get(self, key: str) -> Job:
-        """
-        Return the job of *key*, which must exist.
-        """
         job = self.store.get(key)
         assert job is not None
         return job
 
     def due(self, until: int = EVER, limit: int = 1_000_000) -> list[Job]:
-        """
-        Return the jobs due before *until* in all owned shards.
-        """
         return [job for shard in self.leases for job in self.store.due(shard, until, None, limit)]
 
     def counts(self) -> tuple[int, int, int]:
@@ -180,9 +159,6 @@ class StoreTests:
 
 
 def check_counts(rig: Rig) -> None:
-    """
-    Compare the counts, the list, and the due jobs.
-    """
     jobs = everything(rig.store)
     states = [job.state for job in jobs]
     assert rig.counts() == (states.count(State.PENDING), states.count(State.RUNNING), states.count(State.DEAD))
@@ -192,16 +168,10 @@ def check_counts(rig: Rig) -> None:
 
 
 def is_due(job: Job) -> bool:
-    """
-    Return True if *job* is due at its instant without any other condition.
-    """
     return job.state is State.PENDING and not job.lacks_handler and job.pause is None
 
 
 def everything(store: Store, **query: object) -> list[Job]:
-    """
-    Return all jobs that match the query's fields, page by page.
-    """
     jobs: list[Job] = []
     cursor = None
     while True:
@@ -214,17 +184,11 @@ def everything(store: Store, **query: object) -> list[Job]:
 
 
 def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | None) -> Sight:
-    """
-    Read jobs of *shard* that others wrote since *mark* and that are due before *until*.
-    """
     (sight,) = store.look([Cursor(shard, epoch, (until - 1, 0), mark)], until, 0, with_changes=True)
     return sight
 
 
 def refused(kind: type[_E], call: Callable[[], object]) -> _E:
-    """
-    Return the error of *kind* that *call* raises; its message must name a value.
-    """
     caught: _E | None = None
     try:
         call()

@@ -28,9 +28,6 @@ class BatchTests(StoreTests):
             assert rig.store.apply([]) == []
 
     def test_order_on_one_key(self) -> None:
-        """
-        Writes to one key in one batch see each other, in order.
-        """
         with self.rig() as rig:
             answers = rig.store.apply(
                 [
@@ -102,9 +99,6 @@ class BatchTests(StoreTests):
             ]
 
     def test_refusals_stop_nobody(self) -> None:
-        """
-        A refused write does not affect others, and every write gets the answer at its own position.
-        """
         with self.rig() as rig:
             first, second, third = (rig.running(f"job {i}") for i in range(3))
             rig.settle(second)
@@ -132,9 +126,6 @@ class BatchTests(StoreTests):
             assert rig.counts() == (1, 0, 1)
 
     def test_all_or_nothing(self) -> None:
-        """
-        If one write cannot be stored, none of its batch is.
-        """
         with self.rig() as rig:
             running = rig.running("running")
             pending = rig.pending("pending")

@@ -33,9 +33,6 @@ class BeginTests(StoreTests):
             assert rig.get("key").attempt == 1
 
     def test_begin_not_found(self) -> None:
-        """
-        A job that was cancelled, settled or is dead cannot begin.
-        """
         with self.rig() as rig:
             job = rig.pending("cancelled")
             rig.cancel("cancelled")
@@ -47,9 +44,6 @@ class BeginTests(StoreTests):
             assert rig.counts() == (0, 0, 1)
 
     def test_wrong_generation(self) -> None:
-        """
-        A job that was set again since it was staged cannot begin in its old generation.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             again = rig.pending("key")

@@ -12,9 +12,6 @@ from tickwheel.testing.store_suite._base import StoreTests, everything
 
 class CancelTests(StoreTests):
     def test_cancelled(self) -> None:
-        """
-        A cancelled job is gone, and the answer has its last state.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             answer = rig.cancel("key")
@@ -133,9 +130,6 @@ class CancelTests(StoreTests):
             assert rig.get("key 6").state is State.PENDING
 
     def test_stops_pending(self) -> None:
-        """
-        A request to stop cancels a pending job.
-        """
         with self.rig() as rig:
             rig.pending("key")
             assert rig.do(Cancel("key", stops=True)).outcome is Outcome.CANCELLED

@@ -54,9 +54,6 @@ def jobs_of_their_own(due_at: int) -> Iterator[tuple[str, Job]]:
 
 
 def as_given(job: Job) -> Job:
-    """
-    Return *job* without the generation of the store.
-    """
     return replace(job, generation=0)
 
 
@@ -78,9 +75,6 @@ class ColumnTests(StoreTests):
         self._check_read(FAR_MS)
 
     def test_each_column_of_jobs_that_are_set_together(self) -> None:
-        """
-        Jobs of one batch do not mix up their values.
-        """
         with self.rig() as rig:
             wanted = [job for _, job in jobs_of_their_own(rig.now + FAR_MS)]
             doubled = [replace(job, key=f"{job.key} {turn}") for turn in range(3) for job in wanted]
@@ -157,9 +151,6 @@ class ColumnTests(StoreTests):
                 _assert_kept(before, again, kept)
 
     def test_each_column_of_an_adopted_job(self) -> None:
-        """
-        A job from another store, pending, paused or dead, keeps all fields.
-        """
         with self.rig() as rig:
             for state, pause in ((State.PENDING, None), (State.PENDING, Pause(5, "ops", "why")), (State.DEAD, None)):
                 for after in (NEAR_MS, FAR_MS):
@@ -187,9 +178,6 @@ class ColumnTests(StoreTests):
             assert {job.key: as_given(job) for job in upcoming} == listed
 
     def test_every_column_has_a_value_of_its_own(self) -> None:
-        """
-        The tests above give each column another value than a plain job has, and each job another.
-        """
         jobs = dict(jobs_of_their_own(10_000))
         assert set(jobs) == {"plain", *(column.name for column in ALL)} - _NOT_SET
         assert set(PLAIN) - _NOT_SET <= set(jobs)

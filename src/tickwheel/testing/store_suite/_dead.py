@@ -25,9 +25,6 @@ class DeadTests(StoreTests):
             assert rig.store.latest_dead(2) == latest[:2]
 
     def test_only_what_is_dead(self) -> None:
-        """
-        Letters that were replayed, removed or set again are not listed; jobs that die again are.
-        """
         with self.rig() as rig:
             for number, key in enumerate(("kept", "replayed", "removed", "set again", "dead again")):
                 _dead(rig, key, 1_000 + number)

@@ -165,9 +165,6 @@ class DeclareTests(StoreTests):
             assert everything(rig.store, manifest=_NAME) == []
 
     def test_listed_by_manifest(self) -> None:
-        """
-        A list by manifest has only its jobs, in any state, with other filters, and page by page.
-        """
         with self.rig() as rig:
             keys = [f"{_TAG}job {number:02}" for number in range(25)]
             _declare(rig, Manifest(_NAME, 1), 0, *keys)

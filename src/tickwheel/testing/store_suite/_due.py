@@ -28,9 +28,6 @@ class DueTests(StoreTests):
             assert len(rig.due()) == 300
 
     def test_until_is_excluded(self) -> None:
-        """
-        A job is due before an instant, not at it.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
             shard = rig.store.shard_of("key")
@@ -38,9 +35,6 @@ class DueTests(StoreTests):
             assert rig.store.due(shard, job.due_at + 1, None, 10) == [job]
 
     def test_cursor(self) -> None:
-        """
-        Paging yields every job once, also if many share one instant.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 40)) for i in range(200)])
             for limit in (1, 7, 40, 1_000):
@@ -61,9 +55,6 @@ class DueTests(StoreTests):
             assert rig.store.due(shard, EVER, (third.due_at, third.generation), 10) == []
 
     def test_only_pending(self) -> None:
-        """
-        Running and dead jobs are not due; retried jobs are.
-        """
         with self.rig() as rig:
             rig.running("running")
             rig.dead("dead")
@@ -73,9 +64,6 @@ class DueTests(StoreTests):
             assert {job.key: job for job in rig.due()} == {"retried": retried, "pending": pending}
 
     def test_any_instant(self) -> None:
-        """
-        Instants before the epoch and at the end of int64 are valid.
-        """
         with self.rig() as rig:
             instants = [-(2**63) + 1, -1, 0, 1, 2**53, 2**63 - 2]
             rig.store.apply([Set(Job(f"at {due_at}", 0, due_at)) for due_at in reversed(instants)])
@@ -176,9 +164,6 @@ class DueTests(StoreTests):
                         assert found == wanted
 
     def test_lanes_far_away(self) -> None:
-        """
-        A scan finds jobs that were set long before they are due.
-        """
         with self.rig() as rig:
             day = 86_400_000
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i * day // 4, handler=f"h{i % 3}")) for i in range(40)])
@@ -221,9 +206,6 @@ HANDLERS: Final = (
 
 
 def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: Collection[str], *, inside: bool) -> list[Job]:
-    """
-    Return all jobs of a scan of all shards, page by page.
-    """
     jobs: list[Job] = []
     for lease in rig.leases.values():
         after: tuple[int, int] | None = (0, 0)

@@ -59,16 +59,13 @@ class DurabilityTests:
         """
         Return a function and its arguments; each call makes another store object, not open, on the same data.
 
-        It is called once in each test, for data that is empty. The function is imported by another process, so it is
-        one at the top of a module that is on `sys.path`, and the arguments can be pickled. No two of the objects are
-        open at once, so a store that only one process may open can pass, too.
+        It is called once in each test, for empty data. Another process imports the function, so it is at the top of a
+        module
+        on `sys.path`, and the arguments can be pickled. The objects are never open at the same time.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def test_what_was_acknowledged_is_there_after_a_close(self) -> None:
-        """
-        Jobs of every state and kind, their order, the history and the counts are read from the data.
-        """
         make, arguments = self.recipe()
         with _opened(make(*arguments)) as store:
             rig = Rig(store)
@@ -91,7 +88,7 @@ class DurabilityTests:
 
     def test_what_runs_at_a_close_is_fired_again(self) -> None:
         """
-        The next owner gets it, and the attempt that had begun is known.
+        The next owner fires a job again that runs at a close, and knows the attempt that had begun.
         """
         make, arguments = self.recipe()
         with _opened(make(*arguments)) as store:
@@ -103,9 +100,6 @@ class DurabilityTests:
             assert rig.settle(job, Settled.DONE).job is None
 
     def test_no_identity_is_used_twice(self) -> None:
-        """
-        Generations and epochs grow over a close, also where nothing is left.
-        """
         make, arguments = self.recipe()
         generations, epochs = [], []
         for _ in range(3):
@@ -120,9 +114,6 @@ class DurabilityTests:
         assert len(set(epochs[::2])) == len(epochs[::2])
 
     def test_nothing_acknowledged_is_lost_by_a_kill(self) -> None:
-        """
-        A process is killed while it writes; each write that it had acknowledged is there.
-        """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "client")
         with _opened(make(*arguments)) as store:
@@ -133,7 +124,7 @@ class DurabilityTests:
 
     def test_an_owner_that_was_killed_is_succeeded(self) -> None:
         """
-        Another owner takes up its jobs, with another epoch, also the one that it had begun.
+        After an owner was killed, another one takes up its jobs under another epoch, also running ones.
         """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "owner")
@@ -155,9 +146,6 @@ def _opened(store: Store) -> Iterator[Store]:
 
 
 def _owning(store: Store) -> Rig:
-    """
-    Return a rig that owns all shards of *store*, once the leases of the owner before have ended.
-    """
     deadline = time.monotonic() + _TAKEOVER_S
     rig = Rig(store)
     while len(rig.leases) < len(store.shards()):
@@ -169,7 +157,7 @@ def _owning(store: Store) -> Rig:
 
 def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str) -> dict[str, int]:
     """
-    Return the generations that another process had acknowledged, by key, when it was killed.
+    Kill a process that writes; return the generations that it had acknowledged, by key.
     """
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

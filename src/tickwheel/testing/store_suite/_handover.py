@@ -14,9 +14,6 @@ from tickwheel.testing.store_suite._shared import SharedTests
 
 class HandoverTests(SharedTests):
     def test_what_runs_stays_with_its_owner(self) -> None:
-        """
-        Running jobs stay with the former owner, which settles them under the old epoch.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
                 return

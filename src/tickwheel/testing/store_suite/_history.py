@@ -117,9 +117,6 @@ class HistoryTests(StoreTests):
             assert rig.store.history("lost", None, 10) == []
 
     def test_in_one_batch(self) -> None:
-        """
-        In a batch of settles, exactly the accepted ones are recorded.
-        """
         with self.rig() as rig:
             jobs = [rig.running(f"key {number}") for number in range(30)]
             writes = [
@@ -138,9 +135,6 @@ class HistoryTests(StoreTests):
                 assert len(rig.store.history(job.key, None, 10)) == is_kept
 
     def test_newest_first_and_page_by_page(self) -> None:
-        """
-        Records of one key are listed newest first, over all its lives, and page by page below a number.
-        """
         with self.rig() as rig:
             for attempt in range(7):
                 for key in ("key", "key 2", "ke"):
@@ -159,9 +153,6 @@ class HistoryTests(StoreTests):
             assert rig.store.history("none", None, 10) == []
 
     def test_strange_keys(self) -> None:
-        """
-        Keys with special characters have separate histories.
-        """
         keys = ["a:b", "a b", "é\u0301/\U0001f600", "'\";--", "{x}", "k" * 512, "count", "1 [2"]
         with self.rig() as rig:
             for key in keys:
@@ -195,9 +186,6 @@ class HistoryTests(StoreTests):
             assert rig.get("pending") == pending
 
     def test_pruned_by_age(self) -> None:
-        """
-        Records older than the limit are deleted, in steps of the given size.
-        """
         with self.rig() as rig:
             for at in range(10):
                 job = rig.running(f"key {at % 2}")
@@ -223,9 +211,6 @@ class HistoryTests(StoreTests):
             assert [record.at for record in rig.store.history("rare", None, 10)] == [3]
 
     def test_pruned_by_number(self) -> None:
-        """
-        The oldest of all are deleted, down to the limit.
-        """
         with self.rig() as rig:
             for at in range(10):
                 job = rig.running(f"key {at % 3}")

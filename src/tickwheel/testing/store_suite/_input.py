@@ -63,9 +63,6 @@ class InputTests(StoreTests):
                     assert stored[:4] == error[:4]
 
     def test_large_payload(self) -> None:
-        """
-        A payload of 1 MiB is read back unchanged.
-        """
         payload = bytes(range(256)) * 4_096
         with self.rig() as rig:
             job = rig.pending("large", payload=payload)
@@ -73,9 +70,6 @@ class InputTests(StoreTests):
             assert rig.due() == [job]
 
     def test_what_cannot_be_stored(self) -> None:
-        """
-        A value that no row can hold is refused with a permanent error, and has no effect.
-        """
         impossible: list[dict[str, Any]] = [
             {"due_at": 2**63},
             {"due_at": -(2**63) - 1},

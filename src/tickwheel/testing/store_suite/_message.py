@@ -1,5 +1,5 @@
 """
-The message id of a run that was tried: whatever gives it another generation or instant leaves it that.
+The message id of a run that was tried is kept when the run gets another generation or instant.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class MessageTests(StoreTests):
 
     def test_wanted_now(self) -> None:
         """
-        A run that waits for its next attempt, or was put off at no attempt, keeps its message id when it is to run now.
+        A retried or snoozed run keeps its message id when it is to run now.
         """
         for how in (_run_now, _moved_to_now, _moved_back, _twice, _together):
             self._check_kept(how)
 
     def test_put_off(self) -> None:
         """
-        It does when it is moved to later, near or far, unless that is the instant of another run.
+        It keeps it when it is moved to later, near or far, but not to the instant of another run.
         """
         self._check_kept(lambda rig, job: _move(rig, job, _NEAR + 17))
         self._check_kept(lambda rig, job: _move(rig, job, _FAR + 17))
@@ -46,14 +46,14 @@ class MessageTests(StoreTests):
 
     def test_by_a_clock_that_was_set(self) -> None:
         """
-        It does when its instant, and that of its first set, are written by a clock that was set.
+        It keeps it when a clock step rewrites its due time and that of its first set.
         """
         for step in (-HOUR, HOUR):
             self._check_kept(partial(_redated, step=step))
 
     def test_from_another_store(self) -> None:
         """
-        It does in another store; a job that was not tried has nothing to keep.
+        It keeps it in another store; a job that was not tried has none to keep.
         """
         self._check_kept(_adopted)
         with self.rig() as rig:
@@ -63,7 +63,7 @@ class MessageTests(StoreTests):
 
     def test_another_policy(self) -> None:
         """
-        It does when its series is set again with the same body; with another body it is another message.
+        It keeps it when its series is set again with the same body; another body is another message.
         """
         with self.rig() as rig:
             for rule in _RULES[1:]:
@@ -86,7 +86,7 @@ class MessageTests(StoreTests):
 
     def test_what_comes_after(self) -> None:
         """
-        The next run, a replay and a job that is set in its place have message ids of their own, as a fresh one has.
+        The next run, a replay and a replacing job have new message ids.
         """
         with self.rig() as rig:
             seen: set[str] = set()
@@ -143,9 +143,6 @@ def _set(rig: Rig, job: Job, rule: Misfire | None) -> Job:
 
 
 def _tried(rig: Rig, key: str, rule: Misfire | None, attempt: int) -> Job:
-    """
-    Return a job that was tried, and waits for its next attempt; with attempt 0 it was snoozed.
-    """
     retry = RetryPolicy(attempts=9)
     job = _set(rig, Job(key, 0, rig.now, b"1", handler="h", retry=retry, first_set_at=rig.now - 3), rule)
     assert rig.begin(job) is Outcome.BEGUN

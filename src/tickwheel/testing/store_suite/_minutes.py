@@ -45,9 +45,6 @@ class MinuteTests(StoreTests):
             assert rig.store.minutes(0, EVER, QUARTER_MS) == []
 
     def test_forgotten(self) -> None:
-        """
-        Minutes and quarters that start before their instants are deleted, and no others.
-        """
         with self.rig() as rig:
             rows = [Minute("a", at * QUARTER_MS, span) for span in (MINUTE_MS, QUARTER_MS) for at in (1, 2, 3)]
             rig.store.keep_minutes(rows)

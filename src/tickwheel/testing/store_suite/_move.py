@@ -67,9 +67,6 @@ class MoveTests(StoreTests):
             assert (rig.get("once").due_at, once.recurrence) == (rig.now, rig.get("once").recurrence)
 
     def test_to_the_same_instant(self) -> None:
-        """
-        A move to the current due time is a move, too.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
             answer = rig.move("key", 1_000)
@@ -77,18 +74,12 @@ class MoveTests(StoreTests):
             assert rig.get("key").generation > job.generation
 
     def test_move_expiry_keeps_its_distance(self) -> None:
-        """
-        The expiry moves with the due time.
-        """
         with self.rig() as rig:
             rig.pending("key", 1_000, expires_at=rig.now + 1_250)
             rig.move("key", 500)
             assert rig.get("key").expires_at == rig.now + 750
 
     def test_move_not_found(self) -> None:
-        """
-        A missing or a dead job cannot be moved.
-        """
         with self.rig() as rig:
             assert rig.move("nobody", 1) == rig.move("nobody", 2, if_generation=1)
             assert rig.move("nobody", 1).outcome is Outcome.NOT_FOUND
@@ -103,9 +94,6 @@ class MoveTests(StoreTests):
             assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_move_if_generation(self) -> None:
-        """
-        A conditional move happens only if its condition holds, and returns the generation.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             wrong = rig.move("key", 1, if_generation=job.generation - 1)
@@ -114,9 +102,6 @@ class MoveTests(StoreTests):
             assert rig.move("key", 2, if_generation=job.generation).outcome is Outcome.WRONG_GENERATION
 
     def test_old_generation_cannot_begin(self) -> None:
-        """
-        A job that was staged before a move cannot begin after it.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             moved = rig.move("key", 1).job

@@ -25,9 +25,6 @@ class OpenTests(StoreTests):
             assert rig.store.page(JobQuery()).jobs == ()
 
     def test_not_open(self) -> None:
-        """
-        A store that was not opened refuses every call with an error of ours.
-        """
         store = self.make_store()
         refused(StoreError, lambda: store.get("key"))
         refused(StoreError, lambda: store.apply([]))
@@ -35,9 +32,6 @@ class OpenTests(StoreTests):
         store.close()
 
     def test_closed(self) -> None:
-        """
-        A closed store refuses every call, and a second close does nothing.
-        """
         with self.rig() as rig:
             store = rig.store
         store.close()
@@ -48,9 +42,6 @@ class OpenTests(StoreTests):
         refused(StoreError, lambda: store.page(JobQuery()))
 
     def test_open_twice(self) -> None:
-        """
-        Opening an open store changes neither jobs nor owners.
-        """
         with self.rig() as rig:
             job, running = rig.pending("pending"), rig.running("running")
             rig.store.open()
@@ -91,9 +82,6 @@ class OpenTests(StoreTests):
         return time.monotonic() - begin > WAIT_S / 2
 
     def test_close_ends_a_wait(self) -> None:
-        """
-        A close ends a wait for changes, whichever came first.
-        """
         with self.rig() as rig:
             store = rig.store
             thread = threading.Thread(target=_wait, args=(store,), daemon=True)

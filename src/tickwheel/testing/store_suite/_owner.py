@@ -23,16 +23,10 @@ class OwnerTests(StoreTests):
                 assert lease.rescued == 0
 
     def test_renew_by_another(self) -> None:
-        """
-        An owner without leases renews none.
-        """
         with self.rig() as rig:
             assert rig.store.renew("the second owner") == []
 
     def test_acquire_twice(self) -> None:
-        """
-        Acquiring held leases changes nothing.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             again = {lease.shard: lease.epoch for lease in rig.store.acquire(OWNER)}
@@ -53,9 +47,6 @@ class OwnerTests(StoreTests):
             rig.store.release(OWNER)
 
     def test_release_by_another(self) -> None:
-        """
-        A release under another name does not affect the owner.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             rig.store.release("the second owner")

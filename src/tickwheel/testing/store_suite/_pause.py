@@ -251,9 +251,6 @@ class PauseTests(StoreTests):
             assert rig.due() == [job]
 
     def test_adopted(self) -> None:
-        """
-        A paused job from another store stays paused.
-        """
         with self.rig() as rig:
             rig.pending("key")
             paused = rig.pause("key", "why")
@@ -265,9 +262,6 @@ class PauseTests(StoreTests):
             assert (rig.get("key"), rig.due()) == (answer.job, [])
 
     def test_listed(self) -> None:
-        """
-        A list of paused jobs has exactly the paused pending ones, page by page, also with other filters.
-        """
         with self.rig() as rig:
             for number in range(9):
                 rule = "every 5 s" if number % 3 == 0 else None
@@ -292,8 +286,5 @@ class PauseTests(StoreTests):
 
 
 def _hand_over(rig: Rig) -> None:
-    """
-    Release the store, and acquire it under another name.
-    """
     rig.store.release(OWNER)
     rig.leases = {lease.shard: lease for lease in rig.store.acquire("the next owner")}

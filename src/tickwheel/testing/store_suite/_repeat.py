@@ -1,5 +1,5 @@
 """
-Writes that come twice: the second gets the answer of the first, and changes nothing.
+Repeated writes: a repeat gets the answer of the first, and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RepeatTests(StoreTests):
 
     def test_each_write_is_done_once(self) -> None:
         """
-        A write under a mark that was answered changes nothing, and gets that answer again, with the job of then.
+        A write under an answered mark changes nothing, and gets that answer again, with the job of that time.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -62,7 +62,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        Of equal writes in one batch the first is done; writes of a request with other parts are done as well.
+        Of equal writes in one batch only the first is done; other parts of the request are done as well.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -75,7 +75,7 @@ class RepeatTests(StoreTests):
 
     def test_refusals_are_kept(self) -> None:
         """
-        A refusal comes again, although the job is another now; one that only lacks the word of an owner does not.
+        A refusal is repeated although the job has changed, but not one for lack of an attempt status.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -97,7 +97,7 @@ class RepeatTests(StoreTests):
 
     def test_another_request_under_the_same_token(self) -> None:
         """
-        A token that was used for another request refuses all of the second, whichever job it names.
+        A token that was used for another request refuses the whole second request, whatever jobs it names.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -116,7 +116,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        After its time an answer counts for nothing: the write is done again, also as part of another request.
+        After its time an answer is not used: the write is done again, also as part of another request.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -130,7 +130,7 @@ class RepeatTests(StoreTests):
 
     def test_the_reply_to_a_request(self) -> None:
         """
-        A request is claimed by one at a time; its reply comes to all that ask, and stays the first one.
+        Only one node at a time claims a request; all repeats get its first reply.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -146,9 +146,6 @@ class RepeatTests(StoreTests):
             assert rig.do(repeat.keep(None)) == Recalled(Outcome.KEPT, None, b"a\0reply"), "not given up any more"
 
     def test_writes_without_a_mark(self) -> None:
-        """
-        Writes without a mark beside marked ones are done each time.
-        """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
                 return
@@ -161,22 +158,13 @@ class RepeatTests(StoreTests):
 
 
 def mark(number: int, part: str = "0:k", asked: str = ASKED, lasts_ms: int = HOUR) -> Once:
-    """
-    Return the mark of a write of the request of that *number*.
-    """
     return Once(f"{number:032x}", part, asked, lasts_ms)
 
 
 def plain(answer: Answer) -> Answer:
-    """
-    Return *answer*, which was kept, as it was given first.
-    """
     assert type(answer) is Recalled, answer
     return Answer(answer.outcome, answer.job)
 
 
 def outcomes(rig: Rig, *writes: Set | Cancel) -> list[str]:
-    """
-    Return the words of what one batch answers.
-    """
     return [answer.outcome.value for answer in rig.store.apply(writes)]

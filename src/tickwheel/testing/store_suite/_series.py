@@ -210,7 +210,7 @@ def _text(rig: Rig, every: int, **fields: Any) -> str:
 
 def _set(rig: Rig, key: str, *, every: int = HOUR, **fields: Any) -> Answer:
     """
-    Set the series again, as a program does when it starts: its first run would be one interval from now.
+    Set the series again, as a program does when it starts, with a first run one interval from now.
     """
     rule = {name: fields.pop(name) for name in ("misfire", "jitter_ms", "until", "max_runs") if name in fields}
     anchor, after = fields.pop("anchor", every), fields.pop("after", every)

@@ -13,9 +13,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class SetTests(StoreTests):
     def test_created(self) -> None:
-        """
-        A set of a new key creates a pending job with a generation; the answer is the stored job.
-        """
         with self.rig() as rig:
             answer = rig.set("key")
             assert answer.outcome is Outcome.CREATED
@@ -108,9 +105,6 @@ class SetTests(StoreTests):
             assert (rig.get("key").payload, rig.get("key").due_at) == (b"1", rig.now + 3_000)
 
     def test_kept_payload_of_a_dead_job(self) -> None:
-        """
-        A dead job is replaced with the payload of the set.
-        """
         with self.rig() as rig:
             job = rig.running("key", payload=b"1")
             rig.settle(job, Settled.DEAD, error="no")
@@ -184,9 +178,6 @@ class SetTests(StoreTests):
             assert job.due_at == job.first_set_at + 2_000
 
     def test_set_expiry_keeps_its_distance(self) -> None:
-        """
-        If a mode or a maximum wait brings the due time forward, the expiry moves with it.
-        """
         with self.rig() as rig:
             rig.pending("key", 1_000)
             rig.set("key", 5_000, SetMode.EARLIEST, expires_at=rig.now + 5_700)
@@ -206,9 +197,6 @@ class SetTests(StoreTests):
             assert rig.set("key", 1, if_generation=job.generation).outcome is Outcome.REPLACED
 
     def test_if_there_is_none(self) -> None:
-        """
-        Generation 0 as a condition means that the key has no live job.
-        """
         with self.rig() as rig:
             assert rig.set("key", if_generation=0).outcome is Outcome.CREATED
             assert rig.set("key", if_generation=0).outcome is Outcome.WRONG_GENERATION
@@ -243,9 +231,6 @@ class SetTests(StoreTests):
             assert rig.counts() == (len(SetMode), 0, 0)
 
     def test_generations_are_never_used_twice(self) -> None:
-        """
-        Each generation is unique and larger than all earlier ones of its partition.
-        """
         with self.rig() as rig:
             seen: list[tuple[int, int]] = []
 

@@ -110,9 +110,6 @@ class SettleTests(StoreTests):
             assert rig.counts() == (0, 0, 1)
 
     def test_settle_twice(self) -> None:
-        """
-        A firing ends once: a second end is refused.
-        """
         with self.rig() as rig:
             done = rig.running("done")
             rig.settle(done)

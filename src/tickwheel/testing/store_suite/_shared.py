@@ -51,9 +51,6 @@ class SharedTests(StoreTests):
             peer.close()
 
     def test_reopened(self) -> None:
-        """
-        A store that is closed and opened again has every job, in every state, and continues its generations.
-        """
         with self.rig() as rig:
             jobs = [rig.pending("pending", payload=b"\x00\xff", handler="h"), rig.dead("dead")]
             last = rig.pending("running")
@@ -76,7 +73,7 @@ class SharedTests(StoreTests):
 
     def test_one_write_at_two_objects_at_once(self) -> None:
         """
-        Of equal writes under one mark that come in the same moment one is done, and all get its answer.
+        Of equal simultaneous writes under one mark one is done, and all get its answer.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.keeps_answers:
@@ -258,9 +255,6 @@ class SharedTests(StoreTests):
             assert rig.changes(shard, EVER, mark).changed == [answer.job]
 
     def test_begins_are_the_owners(self) -> None:
-        """
-        A begin and a settle are accepted from the owner only, even if others know its epoch.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             job = rig.running("key")
             staged = rig.pending("pending")
@@ -270,9 +264,6 @@ class SharedTests(StoreTests):
             assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_wakes_the_owner(self) -> None:
-        """
-        If the store can notify, a write of another store object wakes the waiting owner.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.has_notify:
                 return
@@ -286,18 +277,12 @@ class SharedTests(StoreTests):
             assert rig.store.wait_for_change(0.0) is False
 
     def test_own_writes_wake_nobody(self) -> None:
-        """
-        The owner's own writes are not changes for it.
-        """
         with self.rig() as rig:
             rig.store.wait_for_change(0.0)
             rig.pending("key")
             assert rig.store.wait_for_change(0.0) is False
 
     def test_wake_and_close_end_a_wait(self) -> None:
-        """
-        `wake` and `close` end a thread's wait for changes.
-        """
         with self.rig() as rig:
             for end in (rig.store.wake, rig.store.close):
                 woken: list[bool] = []
@@ -313,9 +298,6 @@ class SharedTests(StoreTests):
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
     def test_two_write_at_once(self) -> None:
-        """
-        Two objects that write to the same keys at once lose nothing, and never share a generation.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             generations: list[int] = []
 
@@ -360,9 +342,6 @@ class SharedTests(StoreTests):
             assert rig.counts() == (1_000, 0, 0)
 
     def test_random_writes_and_reopening(self) -> None:
-        """
-        After any writes, closes and reopenings the store is as in the model.
-        """
         takeovers = 0
         for seed in (11, 12, random.SystemRandom().randrange(2**32)):
             print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

@@ -34,9 +34,6 @@ class AgeingTests(WheelTests):
         self._cross(wheel, ruler, [edge for edge in around(level_edges(), 1) if span_ns is None or edge <= span_ns])
 
     def test_up_to_the_end_of_time(self) -> None:
-        """
-        The last deadlines before NEVER are due like any other.
-        """
         start = NEVER - 10**6
         wheel, ruler = self.checked(start)
         span_ns = wheel.abilities.span_ns or NEVER

@@ -128,9 +128,6 @@ def payloads(expired: Iterable[Expired]) -> list[Any]:
 
 @contextmanager
 def refused(error: type[Exception], value: object) -> Iterator[None]:
-    """
-    Expect *error*, whose message contains *value*.
-    """
     text = None
     try:
         yield

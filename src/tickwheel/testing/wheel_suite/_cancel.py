@@ -19,9 +19,6 @@ class CancelTests(WheelTests):
         assert wheel.advance(NEVER) == []
 
     def test_cancel_anywhere_in_a_slot(self) -> None:
-        """
-        The first, a middle and the last entry of one slot can be cancelled, and the others stay.
-        """
         for gone in ({0}, {2}, {4}, {0, 1}, {1, 3}, {3, 4}, {0, 4}, {0, 1, 2, 3, 4}):
             wheel, ruler = self.checked()
             ids = [wheel.insert(ruler.at(3), number) for number in range(5)]
@@ -30,9 +27,6 @@ class CancelTests(WheelTests):
             assert payloads(wheel.advance(ruler.at(3))) == [number for number in range(5) if number not in gone]
 
     def test_cancel_after_the_end(self) -> None:
-        """
-        Entries that have expired or were drained cannot be cancelled, moved or looked up.
-        """
         wheel, ruler = self.checked()
         expired = wheel.insert(ruler.at(1))
         wheel.advance(ruler.at(1))
@@ -45,9 +39,6 @@ class CancelTests(WheelTests):
         assert len(wheel) == 0
 
     def test_stale_ids_touch_nobody(self) -> None:
-        """
-        An id is never used twice, so a stale one cannot affect a newer entry in the same place.
-        """
         wheel, ruler = self.checked()
         seen: set[int] = set()
         for number in range(500):
@@ -60,9 +51,6 @@ class CancelTests(WheelTests):
             assert wheel.cancel(entry)
 
     def test_unknown_ids(self) -> None:
-        """
-        An id that no insert returned raises no error.
-        """
         wheel, ruler = self.checked()
         known = wheel.insert(ruler.at(3))
         for unknown in (0, -1, known + 1, known + 2**32, 2**63 - 1, 2**63, 2**64, -(2**63)):
@@ -103,9 +91,6 @@ class CancelTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(3))) == ["new"]
 
     def test_ids_after_drain(self) -> None:
-        """
-        An id from before a drain is not used again, and affects no newer entry.
-        """
         wheel, ruler = self.checked()
         old = [wheel.insert(ruler.at(3)) for _ in range(3)]
         wheel.drain()
@@ -117,9 +102,6 @@ class CancelTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(3))) == [0, 1, 2]
 
     def test_drain_after_moves(self) -> None:
-        """
-        Among equal deadlines a drain returns a moved entry last, as an advance does.
-        """
         wheel, ruler = self.checked()
         ids = {name: wheel.insert(ruler.at(3), name) for name in ("a", "b", "c", "d")}
         wheel.reschedule(ids["b"], ruler.at(3))

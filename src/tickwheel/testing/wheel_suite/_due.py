@@ -14,9 +14,6 @@ __all__ = ["DueTests"]
 
 class DueTests(WheelTests):
     def test_nothing_before_and_all_at(self) -> None:
-        """
-        An entry expires exactly when it is due and not a nanosecond before.
-        """
         for tick, offset_ns in [(1, 0), (1, 1), (2, -1), (2, 0), (5, 1), (7, 0)]:
             wheel, ruler = self.checked()
             deadline = ruler.at(tick, offset_ns)
@@ -26,26 +23,17 @@ class DueTests(WheelTests):
             assert wheel.advance(NEVER) == []
 
     def test_late_by_less_than_a_tick(self) -> None:
-        """
-        An entry is never early, and less than a tick late.
-        """
         _, ruler = self.checked()
         for offset_ns in (0, 1, ruler.unit // 2, ruler.unit - 1):
             deadline = ruler.at(3, offset_ns)
             assert 0 <= ruler.due_at(deadline) - deadline < max(ruler.abilities.tick_ns, 1)
 
     def test_found_long_after(self) -> None:
-        """
-        An overdue entry expires at the first advance after its deadline.
-        """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(3), "tea")
         assert payloads(wheel.advance(ruler.at(1_000_000, 17))) == ["tea"]
 
     def test_due_due_already(self) -> None:
-        """
-        A deadline that has passed, or is now, expires at the next advance, also if that is not later.
-        """
         wheel, ruler = self.checked()
         now = ruler.at(4)
         wheel.advance(now)
@@ -72,9 +60,6 @@ class DueTests(WheelTests):
         assert len(wheel.advance(ruler.due_at(ruler.at(4, 1)))) == 1
 
     def test_order_across_ticks(self) -> None:
-        """
-        One advance over many ticks delivers by deadline, whatever the order of arrival.
-        """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick in range(1, 8) for offset_ns in (-1, 0, 1, ruler.unit // 3)]
         random.Random(7).shuffle(deadlines)
@@ -99,9 +84,6 @@ class DueTests(WheelTests):
             assert payloads(wheel.advance(now)) == ["first", "second"]
 
     def test_equal_deadlines_by_arrival(self) -> None:
-        """
-        Equal deadlines expire in order of arrival, whether they were set near or far.
-        """
         wheel, ruler = self.checked()
         deadline = ruler.at(8)
         for tick in range(8):

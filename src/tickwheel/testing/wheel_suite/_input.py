@@ -48,9 +48,6 @@ class InputTests(WheelTests):
             self._expect_untouched(wheel)
 
     def test_bad_deadline_for_a_stale_id(self) -> None:
-        """
-        An invalid deadline is refused even if the id is stale.
-        """
         wheel, entry = self._one_entry()
         wheel.cancel(entry)
         with refused(TypeError, None):

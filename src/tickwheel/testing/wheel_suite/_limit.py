@@ -11,9 +11,6 @@ __all__ = ["LimitTests"]
 
 class LimitTests(WheelTests):
     def test_resumes_inside_a_slot(self) -> None:
-        """
-        Entries of one deadline are delivered in parts of the limit, in order, each once.
-        """
         wheel, ruler = self.checked()
         for number in range(10):
             wheel.insert(ruler.at(3), number)
@@ -50,9 +47,6 @@ class LimitTests(WheelTests):
         assert wheel.next_expiration() == ruler.at(4)
 
     def test_new_arrivals_between_pieces(self) -> None:
-        """
-        Entries that are set between two parts are ordered among those still due.
-        """
         wheel, ruler = self.checked()
         for tick in (1, 3, 5):
             wheel.insert(ruler.at(tick), tick)
@@ -81,9 +75,6 @@ class LimitTests(WheelTests):
         assert len(wheel) == 0
 
     def test_time_goes_on_between_pieces(self) -> None:
-        """
-        A delivery that is resumed later continues with the remaining entries, then with newly due ones.
-        """
         wheel, ruler = self.checked()
         for tick in (2, 2, 4, 6, 8):
             wheel.insert(ruler.at(tick), tick)
@@ -92,9 +83,6 @@ class LimitTests(WheelTests):
         assert wheel.next_expiration() == ruler.at(8)
 
     def test_time_goes_back_between_pieces(self) -> None:
-        """
-        The remaining entries wait if the clock steps back before their deadlines.
-        """
         wheel, ruler = self.checked()
         for tick in (1, 2, 3):
             wheel.insert(ruler.at(tick), tick)

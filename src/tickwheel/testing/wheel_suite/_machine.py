@@ -17,9 +17,6 @@ OPERATIONS = 4_000
 
 class MachineTests(WheelTests):
     def test_random_operations(self) -> None:
-        """
-        After any sequence of operations, every answer is as in the model.
-        """
         for seed in (SEED, random.SystemRandom().randrange(2**32)):
             report = run_machine(self.make_wheel, seed, OPERATIONS)  # a divergence names its seed
             assert report.expired > 0, report

@@ -55,9 +55,6 @@ class Opaque:
 
 class MemoryTests(WheelTests):
     def test_released_on_cancel(self) -> None:
-        """
-        A cancelled entry's payload is released when cancel returns, wherever the entry was.
-        """
         wheel, ruler = self.checked()
         for deadline in (0, ruler.at(1), ruler.at(7), NEVER):
             payload = Payload()
@@ -108,9 +105,6 @@ class MemoryTests(WheelTests):
         assert [watch() is None for watch in watched] == [True] * 3
 
     def test_a_finaliser_may_call_the_wheel(self) -> None:
-        """
-        A payload's finalizer finds the wheel consistent and the entry gone.
-        """
         wheel, ruler = self.checked()
         seen: list[tuple[int, bool]] = []
         ids: list[int] = []
@@ -132,9 +126,6 @@ class MemoryTests(WheelTests):
         assert len(wheel.advance(ruler.at(6))) == 1
 
     def test_payloads_are_not_looked_at(self) -> None:
-        """
-        A wheel neither compares nor hashes payloads, nor tests their truth.
-        """
         wheel, ruler = self.checked()
         given = [Opaque() for _ in range(6)]
         ids = [wheel.insert(ruler.at(tick), payload) for tick, payload in zip((2, 2, 2, 3, 3, 5), given, strict=True)]

@@ -35,9 +35,6 @@ class MoveTests(WheelTests):
             assert wheel.advance(NEVER) == []
 
     def test_to_the_past(self) -> None:
-        """
-        An entry that is moved to a past time expires at the next advance, not before.
-        """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
         later = wheel.insert(ruler.at(8), "later")
@@ -56,9 +53,6 @@ class MoveTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(5))) == ["parked"]
 
     def test_counts_as_set_now(self) -> None:
-        """
-        Among equal deadlines a moved entry comes last, also if its deadline is the same.
-        """
         wheel, ruler = self.checked()
         ids = {name: wheel.insert(ruler.at(3), name) for name in ("a", "b", "c", "d")}
         wheel.reschedule(ids["b"], ruler.at(3))
@@ -76,9 +70,6 @@ class MoveTests(WheelTests):
         assert wheel.deadline(far) is None
 
     def test_many_lives(self) -> None:
-        """
-        An entry that is moved often across the wheel stays one entry.
-        """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(8), "moved")
         others = [wheel.insert(ruler.at(tick), tick) for tick in range(1, 9)]

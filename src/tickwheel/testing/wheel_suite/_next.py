@@ -50,9 +50,6 @@ class NextTests(WheelTests):
         assert wheel.next_expiration() == 0
 
     def test_after_cancel_of_the_earliest(self) -> None:
-        """
-        After a cancel of the earliest it is the next one's, also in the same slot.
-        """
         wheel, ruler = self.checked()
         ids = [wheel.insert(ruler.at(tick)) for tick in (2, 2, 3, 7)]
         for gone, left in [(0, 2), (1, 3), (2, 7)]:
@@ -73,9 +70,6 @@ class NextTests(WheelTests):
         assert wheel.next_expiration() == ruler.at(5)
 
     def test_moved_over_and_over(self) -> None:
-        """
-        An entry that is always moved before it is due never expires until the moves stop.
-        """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(2))
         for tick in range(1, 200):
