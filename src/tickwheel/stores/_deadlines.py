@@ -1,5 +1,5 @@
 """
-The time limits of calls on a server, by the length of a lease.
+The time limits of calls on a server, which depend on the length of a lease.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""The share of a lease: it is the last part, in which a lease is not trusted."""
+"""Share of a lease that a call may take: its last part, in which a lease is not trusted."""
 _LEAST_S: Final = 0.5
-"""For leases of a second or two, so that a busy machine is not taken for a silent server."""
+"""Minimum limit for leases of a second or two, so that a busy machine is not taken for a silent server."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
-"""Time limit of a read of many rows or a prune, in calls: nothing that keeps a lease waits for them, and they end
-within the lease nevertheless."""
+"""
+Time limit of a read of many rows or a prune, in calls: it is within the lease, and nothing that keeps a lease
+waits for it.
+"""
 _PAGE: Final = 1_000
-"""The writer's batches are no larger."""
+"""Number of writes per call; the writer's batches are no larger."""
 
 
 def call_s(lease_s: float) -> float:
-    """
-    Return the time limit of a call in seconds, for a store with leases of *lease_s*.
-    """
     return min(max(lease_s * _SHARE, _LEAST_S), _MOST_S)
 
 

@@ -12,12 +12,12 @@ __all__ = ["Examinable", "Finding"]
 
 class Finding(NamedTuple):
     """
-    One thing that was looked at.
+    The result of one check.
 
     Attributes:
-        check: Its name.
-        is_well: True if nothing is to be done.
-        text: The fact, and the remedy where it is not well.
+       check: Its name.
+       is_well: True if nothing needs to be done.
+       text: The fact, and the remedy if it is not well.
     """
 
     check: str
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     @classmethod
     def well(cls, check: str, text: str) -> Finding:
         """
-        Return a finding that needs nothing.
+        Return a finding that needs no action.
         """
         return cls(check, is_well=True, text=text)
 
@@ -47,8 +47,8 @@ class Examinable(Protocol):
 
     def examine(self) -> Sequence[Finding]:
         """
-        Look at the server, in a connection of its own; also while the store is not open. Nothing is written.
+        Examine the server on a separate connection, also while the store is not open. Nothing is written.
 
         Raises:
-            StoreError: If the server cannot be reached, or does not answer in time.
+           StoreError: If the server cannot be reached, or does not answer in time.
         """

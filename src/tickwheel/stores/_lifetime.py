@@ -1,5 +1,5 @@
 """
-The time between the opening and the close of a store, in which it may be used.
+The time between the opening and the close of a store.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Waiting for what others write, for stores whose server can announce it. A hint: the truth is in the notes.
+Waiting for announced writes of other nodes. An announcement is a hint: the notes are complete.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ class Subscription(Protocol):
 
     def filenos(self) -> Collection[int]: ...
 
-    def receive(self) -> bool:
-        """
-        Read all notifications without waiting; return True if there was one.
-        """
+    def receive(self) -> bool: ...
 
     def check(self) -> None:
         """
@@ -55,9 +52,6 @@ class Listener:
         self._wait = WakeableWait()
 
     def listen(self) -> None:
-        """
-        Listen from now on, or as soon as there is a connection.
-        """
         self._is_listening = True
         if not is_patched():  # a socket of gevent works in the thread that opens it: the one that waits
             with suppress(Exception):  # the next wait tries again
@@ -81,9 +75,6 @@ class Listener:
         self._wait.wake()
 
     def close(self) -> None:
-        """
-        End a `wait`, and close the descriptors once it has ended. Idempotent.
-        """
         self.stop()
         self._wait.close()
 

@@ -1,5 +1,5 @@
 """
-The declarations in a batch: which of its writes count, once, for every store.
+Decides which writes of a batch with declarations are valid, for every store.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ _REFUSED = -1
 
 
 def manifest_of(write: Write) -> str | None:
-    """
-    Return the name of the manifest that must be read before *write* can be decided, or None.
-    """
     if isinstance(write, Declare):
         return write.manifest.name
     under = write.under if isinstance(write, (Set, Cancel)) else None
@@ -29,7 +26,7 @@ def manifest_of(write: Write) -> str | None:
 
 def partitions_of(store: Store) -> list[tuple[Store, str]]:
     """
-    Return the partitions of *store*, each with a key that is in it; a store that has none is one.
+    Return the partitions of *store*, each with a key in it; an undivided store is one partition.
     """
     if not isinstance(store, Partitioned):
         return [(store, "0")]
@@ -45,7 +42,7 @@ class Manifests:
     The manifests of a batch.
 
     Attributes:
-        changed: The new record of each manifest that was declared.
+       changed: The new record of each declared manifest.
     """
 
     __slots__ = ("_latest", "_stored", "changed")
@@ -59,9 +56,7 @@ class Manifests:
         """
         Return the answer to *write* if it is a declaration or a stale part of one; None for other writes.
 
-        Args:
-            write: In its order.
-            jobs: The jobs of the batch's keys after all writes before it.
+        *jobs* has the jobs of the batch's keys after all earlier writes.
         """
         if isinstance(write, Declare):
             return self._declare(write, jobs)

@@ -57,9 +57,6 @@ class MemoryStore:
     url = "memory://"
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """
-        Read the time of day from *clock*, or from the system.
-        """
         self._clock = clock or MonotonicClock()
         self._lock = Lock()
         self._woken = Event()
@@ -410,9 +407,6 @@ class MemoryStore:
         return answer
 
     def _onces(self, writes: Sequence[Write], now: int) -> Onces | None:
-        """
-        Return the kept answers for the marks of *writes*, or None if these have no marks.
-        """
         tokens = {once.token for write in writes if (once := once_of(write)) is not None}
         if not tokens:
             return None

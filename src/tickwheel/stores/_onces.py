@@ -1,5 +1,5 @@
 """
-The answers that are kept for requests that may come twice, once, for every store.
+The answers that are kept for requests that may be repeated, for every store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place: TypeAlias = tuple[str, str]
 """A token and a part."""
 
 PRUNED_AT_ONCE: Final = 2
-"""The number of lapsed answers that go for each new one, at most: they do not pile up, and a commit stays short."""
+"""Maximum number of expired answers deleted per new one: they do not pile up, and a commit stays short."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -47,9 +47,6 @@ class Kept(NamedTuple):
     data: bytes
 
     def to_bytes(self) -> bytes:
-        """
-        Return the record as bytes; the first eight are the generation.
-        """
         return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
 
     @classmethod
@@ -67,15 +64,12 @@ class Onces:
     The kept answers that a batch needs.
 
     Attributes:
-        changed: By place, the answers to keep, and None for claims that end.
+       changed: The answers to keep by place, None for released claims.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")
 
     def __init__(self, stored: Iterable[tuple[Place, Kept]], now: int) -> None:
-        """
-        Begin with the store's answers under the tokens of the batch, at the store's time *now*.
-        """
         self._now = now
         self._rows: dict[Place, Kept] = {place: kept for place, kept in stored if kept.until > now}
         self._asked = {token: kept.asked for (token, _), kept in self._rows.items()}
@@ -124,9 +118,6 @@ class Onces:
 
 
 def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
-    """
-    Return the generation in *answer*, and the rest of it without a payload that the repeated request has.
-    """
     job = answer.job
     row, generation, payload = None, 0, b""
     if job is not None:

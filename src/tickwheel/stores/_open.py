@@ -40,21 +40,24 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     """
     Make the store that *url* names; it is not open yet.
 
-    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it is, without %-escapes.
-    `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
-    `shards=` for how many it has at least, `lease_s=`, `pooler=transaction` behind a pooler of transactions, `listen=`
-    poll or the URL of the server itself, and whatever else libpq knows. `redis://user:password@host:port/database`,
-    `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`, and `replicas=` for how
-    many replicas must have a write before it is answered; `redis+cluster://host:port,host:port` for some nodes of a
-    cluster, with `partitions=` for how many parts of it share the jobs; `redis+sentinel://host:port/database?master=name`
-    for some sentinels, separated by commas as well, `rediss+...` with TLS.
+    * `memory://`
+    * `sqlite:///relative.db`, `sqlite:////absolute.db`: the path is taken literally, without %-escapes.
+     `?synchronous=normal` makes SQLite faster and less safe.
+    * `postgres://user:password@host:port/database`, with `shards=` (their minimum number), `lease_s=`,
+     `pooler=transaction` behind a pooler in transaction mode, `listen=poll` or the server's own URL, and libpq's
+     options.
+    * `redis://user:password@host:port/database`, `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`,
+     `shards=`, `lease_s=`, and `replicas=` (the number of replicas that must have a write before it is answered).
+    * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
+      share
+     the jobs; `redis+sentinel://host:port/database?master=name` for some sentinels; `rediss+...` with TLS.
 
     Args:
-        url: Its scheme says which store.
-        clock: Wall clock of a store that has no clock of its own.
+       url: Its scheme selects the store.
+       clock: Wall clock of a store that has no clock of its own.
 
     Raises:
-        StoreError: If there is no such store.
+       StoreError: If there is no such store.
     """
     scheme, separator, rest = url.partition("://")
     make = _MAKERS.get(scheme.lower()) if separator else None
@@ -78,7 +81,7 @@ def _meant(scheme: str, separator: str, rest: str) -> str | None:
 
 def masked(url: str) -> str:
     """
-    Return *url* without the password that it may hold.
+    Return *url* with its password masked.
     """
     return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
 

@@ -1,10 +1,9 @@
 """
-The plan of a batch of writes, sorted by how much it takes to do it.
+The plan of a batch of writes: optimistic writes, and writes that need a read first.
 
-Most of what a busy scheduler writes needs no look before the leap: the begin of a pending job, the end of a running
-one. A store does them as one statement for many rows, which counts the rows it changed: if the count is right, every
-guess was. If it is not, nothing is committed, and all is planned again with care: each job is read, and the rules say
-what becomes of it. So are all other writes from the start.
+Most writes of a busy scheduler need no read: the begin of a pending job, the end of a running one. A store does them in
+one statement for many rows, and compares the number of changed rows. If it differs, nothing is committed, and the batch
+is planned again with reads: each job is read, and the rules decide. All other writes are read from the start.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from tickwheel.stores._records import act_of, has_no_record
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
-"""The writes of an owner, which count under its lease."""
+"""The writes of an owner, which are valid under its lease."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
@@ -53,12 +52,12 @@ class WrongGuessError(Exception):
 @dataclass(slots=True)
 class Differences:
     """
-    The changes that a batch makes to the jobs of its careful keys.
+    The changes of a batch to the jobs of its careful keys.
 
     Attributes:
-        new: Jobs of keys that had none.
-        changed: Jobs before and after the change.
-        gone: Jobs of keys that have none any more.
+       new: Jobs of keys that had none.
+       changed: Jobs before and after the change.
+       gone: Jobs of keys that now have none.
     """
 
     new: list[Job] = field(default_factory=list)
@@ -101,9 +100,6 @@ class Plan:
     def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
-        """
-        Sort *writes*; refuse those of a firing whose epoch is not in *epochs*.
-        """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
         done = Settled.DONE  # an enum is slow to look into
@@ -163,16 +159,11 @@ class Plan:
         """
         Answer the careful writes in order, and return the changes to jobs.
 
-        A begin or end counts under the lease of the job's current shard. Other writes put the job into the shard of its
-        key; afterwards `away` has the shards of the rest.
-
-        Args:
-            before: The current jobs of the keys.
-            now: The store's clock, in ms.
-            next_generation: Called for each new generation.
-            found_in: Current shards of the claimed jobs that are not in the shards of their keys.
-            manifests: The manifests that were read; updated.
-            onces: The kept answers that were read; updated.
+        A begin or end is valid under the lease of the job's current shard. Other writes put the job into the shard of
+        its
+        key; afterwards `away` has the shards of the rest. *found_in* has the current shards of claimed jobs;
+        *manifests* and
+        *onces*, as read, are updated.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away

@@ -28,9 +28,6 @@ _ACTS: Final = frozenset(
 
 
 def act_of(write: Write, before: Job | None, answer: Answer, now: int) -> HistoryRecord | None:
-    """
-    Return the history record of a caller's *write* with the job *before* and the *answer*; None if it has none.
-    """
     actor: Actor | None = getattr(write, "actor", None)
     job = answer.job
     if actor is None or job is None or answer.outcome not in _ACTS or (job.recurrence is None and not actor.is_always):

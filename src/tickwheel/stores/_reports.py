@@ -1,5 +1,5 @@
 """
-The reports of a store: its parts, who fires them, jobs that wait for a handler, what there is to see in a shard.
+The reports of a store: shards, nodes, unroutable jobs, and scans.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Shard:
     A part of the store, and its owner.
 
     Attributes:
-        number: The shard's number; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
-        owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
-            was killed is reported until the next one takes over.
-        epoch: Of that lease, or of the last one; 0 where there was none.
-        until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
+       number: The shard's number; 0 in a store of one owner. Tails (see `Lease`) have the highest numbers.
+       owner: The owner that holds its lease, or None. If a system lock replaces the lease, a killed process is reported
+           until the next one takes over.
+       epoch: Epoch of that lease, or of the last one; 0 if there was none.
+       until: Store time at which it ends unless it is renewed; None if it is free, or a lock holds it.
     """
 
     number: int
@@ -46,10 +46,10 @@ class Node:
     A process that fires, or did a moment ago.
 
     Attributes:
-        owner: The name under which it holds leases.
-        until: Store time until which it is counted on unless it renews; None where a lock of the system says it.
-        heard_at: Store time of its last report; None where there was none.
-        figures: That report: what it has fired, and what it is busy with; None where there was none.
+       owner: The name under which it holds leases.
+       until: Store time at which it counts as dead unless it renews; None if a system lock guards the store.
+       heard_at: Store time of its last report; None if there was none.
+       figures: Its last report: counts of firings and of current work; None if there was none.
     """
 
     owner: str
@@ -64,10 +64,10 @@ class Aside:
     The jobs of one handler that were set aside, and wait for a node that has it.
 
     Attributes:
-        target: Theirs.
-        handler: Theirs.
-        count: Number of these jobs; a store may stop counting at 10,000.
-        since: Due time of the first one.
+       target: Their target.
+       handler: Their handler.
+       count: Number of these jobs; a store may stop counting at 10,000.
+       since: Due time of the first one.
     """
 
     target: str
@@ -79,13 +79,13 @@ class Aside:
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """
-    The place up to which the owner of a shard has read there.
+    The position up to which the owner of a shard has read it.
 
     Attributes:
-        shard: Its number.
-        epoch: Of the lease on it, by which its owner proves itself.
-        after: The (due_at, generation) up to which all that is pending was read.
-        mark: That of the look before, or None before the first.
+       shard: Its number.
+       epoch: Epoch of the owner's lease, as its proof.
+       after: Every pending job up to this (due_at, generation) was read.
+       mark: The mark of the last look, or None before the first.
     """
 
     shard: int
@@ -126,8 +126,8 @@ class Scan:
     The jobs of some lanes in a part of a shard.
 
     Attributes:
-        due: Pending jobs of these lanes, by (due_at, generation).
-        reached: The position up to which the scan has read, or None if it has read everything that was asked for.
+       due: Pending jobs of these lanes, by (due_at, generation).
+       reached: The position up to which the scan has read; None if it has read everything.
     """
 
     due: list[Job]
@@ -136,23 +136,17 @@ class Scan:
     @classmethod
     def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
         """
-        Return it for the jobs *due*, at most *limit*, of a scan that was bounded by the position *end*, if any.
+        Return the scan for the jobs *due*, at most *limit*, bounded by the position *end*, if any.
         """
         return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 
 
 def owners_of(shards: Sequence[Shard]) -> list[Node]:
-    """
-    Return the owners of *shards* as nodes about which nothing else is known.
-    """
     ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
     return [Node(owner, until) for owner, until in sorted(ends.items())]
 
 
 def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
-    """
-    Return at most *limit* jobs from *cursor* to *until*, found by *due*, and the job after them.
-    """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:
         jobs += due(cursor.shard, _LAST, max(cursor.after, (in_int64(until - 1), _LAST)), 1)

@@ -1,5 +1,5 @@
 """
-The scopes that are paused, as a `take_up` heeds them.
+The paused scopes, as `take_up` applies them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ def unpaused(
     """
     Return *skills* without paused scopes.
 
-    Args:
-        skills: The skills of a node.
-        paused: The scopes.
-        handlers_of: Returns the handlers of a target's unroutable jobs; called for targets of which a skill covers all
-            handlers and some are paused.
+    *handlers_of* returns the handlers of a target's unroutable jobs; it is called only if a skill covers all handlers
+    of
+    the target and some are paused.
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

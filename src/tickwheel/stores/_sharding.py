@@ -15,7 +15,7 @@ SHARDS: Final = 16
 """Number of shards of a new store: enough for several nodes, and cheap to scan."""
 
 BUCKETS: Final = 256
-"""Of keys, each of which is in one place: a partition, or a primary."""
+"""Number of buckets of keys; a bucket is in one partition."""
 
 
 def sharding(shards: int) -> Callable[[str], int]:

@@ -1,8 +1,8 @@
 """
-The rule for a server that answers again after a silence that was longer than a lease.
+The rule for a server that answers again after a silence longer than a lease.
 
-All leases have expired then, although their owners may live: whichever node is answered first would take them all, and
-jobs would run twice. So an owner keeps its own under their epochs, and takes none of the others' for a while.
+All leases have then expired, although their owners may live: the first node to get an answer would take them all, and
+jobs would run twice. So an owner keeps its own leases under their epochs, and takes no others for a while.
 """
 
 from __future__ import annotations
@@ -44,7 +44,4 @@ class Silence:
         return now >= self._until
 
     def answered(self) -> None:
-        """
-        Record that the renewal was answered: the leases may have begun as early as the request.
-        """
         self._answered_at, self._has_failed = self._asked_at, False

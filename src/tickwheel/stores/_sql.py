@@ -1,18 +1,18 @@
 """
-SQL that is kept in files: named queries and numbered migrations.
+SQL in files: named queries and numbered migrations.
 
 Each file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
 Statements do not name the columns of a job one by one. They have macros, which are expanded once, when a file is read:
 
-    @columns                    key, generation, due_at, ... (`columns.ALL`)
-    @columns(j)                 j.key, j.generation, j.due_at, ...
-    @columns(j, due_at = k.at)  another expression in place of a column
-    @columns(-key, -due_at)     without these columns
-    @values                     a placeholder for each column
-    @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
-    @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
+   @columns                    key, generation, due_at, ... (`columns.ALL`)
+   @columns(j)                 j.key, j.generation, j.due_at, ...
+   @columns(j, due_at = k.at)  another expression in place of a column
+   @columns(-key, -due_at)     without these columns
+   @values                     a placeholder for each column
+   @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
+   @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
 
-A statement that names some of the columns on purpose says why, in a line `-- columns: REASON`.
+A statement that names only some of the columns states the reason in a line `-- columns: REASON`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str
     """
     Return the statements of the `.sql` files in *package*, by name, without comments and the final semicolon.
 
-    Args:
-        package: The package with the files.
-        placeholder: Returns the placeholder for the value of a column, in `@values`.
+    *placeholder* returns the placeholder for the value of a column, in `@values`.
     """
     statements: dict[str, str] = {}
     for file in files(package).iterdir():
@@ -55,10 +53,6 @@ def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str
 
 
 def expand(statement: str, placeholder: Callable[[Column], str]) -> str:
-    """
-    Return *statement* with its macros expanded.
-    """
-
     def expanded(macro: re.Match[str]) -> str:
         arguments = [argument.strip() for argument in (macro["arguments"] or "").split(",") if argument.strip()]
         match macro["name"], arguments:
@@ -101,9 +95,6 @@ def load_migrations(package: str) -> list[str]:
 
 
 def checksum_of(migrations: Sequence[str]) -> str:
-    """
-    Return a checksum of *migrations* that ignores comments and white space.
-    """
     words = " ".join(_COMMENT.sub("", script) for script in migrations).split()
     return sha256(" ".join(words).encode()).hexdigest()[:16]
 
@@ -112,11 +103,7 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
     """
     Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
 
-    Args:
-        row: Version and checksum as the store has them. Schemas made before the first release lack the checksum.
-        migrations: The scripts that this tickwheel knows.
-        url: Shown in errors.
-        has_jobs: True if the store has a table of jobs.
+    *row* has the stored version and checksum; schemas from before the first release lack the checksum.
     """
     version, checksum, *_ = (*row, None, None) if row else (0, None)
     if version == 0:

@@ -1,8 +1,8 @@
 """
 A wait for sockets and pipes that another thread can end.
 
-It is made from what every system has: select() of Windows knows sockets alone, so what ends the wait is a pair of them.
-Elsewhere poll() waits, which does not mind how many files are open.
+It uses only calls that every system has: select() of Windows knows only sockets, so a pair of sockets ends the wait;
+elsewhere poll() waits, which has no limit on file descriptors.
 """
 
 from __future__ import annotations
@@ -71,9 +71,6 @@ class WakeableWait:
         return ready.intersection(others)
 
     def wake(self) -> None:
-        """
-        End a wait, the current or the next one; do nothing once it is closed.
-        """
         with suppress(OSError):  # BlockingIOError: the token is there many times over
             self._waker.send(b"\0")
 

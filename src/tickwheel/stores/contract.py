@@ -1,8 +1,8 @@
 """
-The protocol of a store: where far jobs wait.
+The protocol of a store, in which far jobs wait.
 
-A store is passive and synchronous: the scheduler's writer thread gathers what callers ask for and gives it to `apply`
-in batches, so group commit is written once, above all stores, and one batch is one transaction.
+A store is passive and synchronous: the scheduler's writer thread batches the writes of callers and passes them to
+`apply`, so group commit is written once, above all stores, and one batch is one transaction.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """
-    The abilities that a store declares; suites and the scheduler read it instead of guessing.
+    The abilities that a store declares; suites and the scheduler read them instead of guessing.
 
     Attributes:
-        loss_window: Description of the answered writes that a power cut may lose, for an operator; "" for none.
-        has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
-        is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
-        has_many_writers: True if two threads may call `apply` at once; it is faster so.
-        has_many_owners: True if several schedulers may own shards of one store.
-        joins_transactions: True if a write can join the caller's own transaction.
-        renew_s: Interval of renewing leases without an end, which can still be lost: a file may be deleted. None
-            where they cannot.
-        first_tail: The least number of a shard that is a tail, which see `Lease`; None where there are no tails.
-        partitions: How many parts have a commit of their own, which see `Partitioned`; the number of a shard modulo it
-            says in which one it is.
-        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Another store is given
-            neither, and a service on it says so when it starts: idempotency keys then hold in one process alone.
+       loss_window: Description of the acknowledged writes that a power failure may lose; "" for none.
+       has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
+       is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
+       has_many_writers: True if two threads may call `apply` at once, which is then faster.
+       has_many_owners: True if several schedulers may own shards of one store.
+       joins_transactions: True if a write can join the caller's own transaction.
+       renew_s: Interval of renewing leases without an end, which can still be lost, for example by deleting a file;
+           None if they cannot.
+       first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
+       partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
+           partition.
+       keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Another store gets neither;
+           a service on it warns at its start that idempotency keys hold in one process only.
     """
 
     loss_window: str = ""
@@ -79,17 +79,16 @@ class Lease:
     The right to fire and settle the jobs of a shard.
 
     Attributes:
-        shard: Which; a store of one owner has shard 0 only. What runs in a shard that its owner hands over to another,
-            because that one has less than its share, stays with the owner in a shard of its own: the tail, with a
-            number above all others, and the epoch under which that was begun. A tail counts for nobody's share; it is
-            gone once nothing is left in it, and if its owner is gone, the first node that asks takes it over.
-        epoch: Grows with every change of owner; a settle of an older one is refused.
-        until: Store time after which another may take it; None where a lock of the system holds it, for as long as the
-            process lives.
-        rescued: How many jobs the former owner had begun and not settled; they are pending again, with their attempts
-            kept.
-        granted_at: Store time of the grant. `until - granted_at` is the lease's length, to be counted from before the
-            call on the monotonic clock; against the caller's wall clock it is a sample of the offset.
+       shard: Its number; 0 in a store of one owner. If an owner hands a shard over to a node with less than its share,
+           its running jobs stay with it in a shard of their own: the tail, with a number above all others and their
+           epoch. A tail counts for no share; it disappears once it is empty, and if its owner is gone, the first node
+           that asks takes it over.
+       epoch: Grows with every change of owner; a settle with an older one is refused.
+       until: Store time after which another node may take it; None if a system lock holds it for the process's life.
+       rescued: Number of jobs that the former owner had begun and not settled; they are pending again, with their
+           attempts.
+       granted_at: Store time of the grant. `until - granted_at` is the lease's length, which counts on the monotonic
+           clock from before the call; compared with the caller's wall clock it is a sample of the offset.
     """
 
     shard: int
@@ -108,58 +107,59 @@ class Joins(Protocol):
     """
     The methods of a store that declares `joins_transactions`: writes within the caller's transaction.
 
-    They take effect if and only if the caller commits, and are answered as `apply` answers them, as far as the
-    transaction sees. An error leaves the transaction as it was. The shards' owners are notified once it has ended.
+    They take effect if and only if the caller commits; answers are those of `apply`, as far as the transaction sees. An
+    error leaves the transaction as it was. The shards' owners are notified once it has ended.
 
     Raises:
-        TransactionError: If there is no transaction on that connection which can be joined.
+       TransactionError: If the connection has no transaction that can be joined.
     """
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         """
-        Do *writes* of callers on a connection that blocks.
+        Apply callers' *writes* on a blocking connection.
         """
 
     async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         """
-        Do *writes* of callers on a connection that is awaited.
+        Apply callers' *writes* on an async connection.
         """
 
 
 @runtime_checkable
 class Partitioned(Protocol):
     """
-    The parts of a store that declares `partitions`: each has commits of its own, which wait for no other.
+    The parts of a store that declares `partitions`: each commits independently of the others.
 
-    A generation or an epoch that one of them gives is given by no other one, and larger than what it gave before; an
-    epoch modulo their number is that of the partition.
+    No two partitions give the same generation or epoch, and each gives larger ones than before; an epoch modulo their
+    number is its partition.
 
     Attributes:
-        partitions: The stores of one partition each, in their order. Only `apply` is called on them.
+       partitions: The stores of one partition each, in order. Only `apply` is called on them.
     """
 
     partitions: Sequence[Store]
 
     def partition_of(self, key: str) -> int:
         """
-        Return the number of the partition that *key* is in, always the same; keys with one `{tag}` are in one.
+        Return the number of the partition of *key*, always the same; keys with the same `{tag}` share one.
         """
 
     def heard(self) -> Collection[int]:
         """
-        Return in which partitions others may have written when `wait_for_change` returned True: all, if it is unknown.
+        Return the partitions that other nodes may have written when `wait_for_change` returned True; all, if unknown.
 
-        Only the thread that waits asks.
+        Only the waiting thread calls it.
         """
 
 
 class Store(Protocol):
     """
-    Jobs by key and by instant.
+    Jobs by key and by due time.
 
     `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time,
-    unless it declares `has_many_writers`.
-    Everything raises `StoreError` (transient or not, it says) when the store cannot answer, and nothing else.
+    unless the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer, and
+    nothing
+    else; see its `is_transient`.
     """
 
     abilities: Abilities
@@ -170,12 +170,12 @@ class Store(Protocol):
         """
         Connect, and bring the schema to the current version; an unknown newer one is refused.
 
-        Before everything else; what is open already stays as it is.
+        Called before everything else; it does nothing if the store is open.
         """
 
     def close(self) -> None:
         """
-        Give leases back, end a `wait_for_change`, and disconnect. Twice is allowed.
+        Release the leases, end a `wait_for_change`, and disconnect. May be called twice.
         """
 
     def now_ms(self) -> int:
@@ -185,14 +185,17 @@ class Store(Protocol):
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         """
-        Do all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
+        Apply all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
 
-        A refused write (wrong generation, not found) is an answer and stops none of the others, but for a `Declare`:
-        the writes under the version that it would have given do not count.
-        A store that `keeps_answers` keeps that of each write with a mark in the same transaction, until its time is
-        over; a write under a mark that has one changes nothing and gets it again, as `Recalled`.
-        If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known:
-        `StoreError` says so.
+        A refused write (wrong generation, not found) is an answer and affects no other write, except a refused
+        `Declare`: the
+        writes under the version that it would have given are not valid. A store that `keeps_answers` keeps the answer
+        of each
+        marked write in the same transaction, until its time is over; a repeat under the same mark changes nothing and
+        gets it
+        as `Recalled`. If it raises, no write took effect, or, after a transient error during the commit, that is
+        unknown:
+        `StoreError.is_unknown`.
         """
 
     def get(self, key: str) -> Job | None:
@@ -207,65 +210,72 @@ class Store(Protocol):
 
     def count(self) -> dict[str, int]:
         """
-        Return how many jobs are in each state, by state name. At most O(number of states) work.
+        Return the number of jobs in each state, by state name. At most O(number of states) work.
         """
 
     def last_generation(self) -> int:
         """
-        Return the largest generation that was given so far: whatever is written from now on has a larger one.
+        Return the largest generation so far: all later writes get larger ones.
         """
 
     def shard_of(self, key: str) -> int:
         """
-        Return the shard that *key* belongs to, as long as this object lives: its home.
+        Return the home shard of *key*, constant as long as this object lives.
 
-        A job may be in another one: where it was taken up, where it was left at a hand-over, or where it was put by
-        a process that knew another number of shards. `due` says where it is, and any write but a begin brings it home.
+        A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
+        `due`
+        shows where it is, and any write except a begin moves it home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         """
         Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
-        At most *limit*, from just after *after*. What others write behind *after* is not met; `look` brings it.
-        Costs by what it returns, not by what is in the future.
+        At most *limit*, from just after *after*. `look` returns later writes of other nodes behind *after*. The cost
+        depends
+        on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
         Return the first *limit* pending jobs with `due_at` below *until* of each of *shards* that has any, in no order.
 
-        One question for all shards, asked every other second: it costs by what it returns.
+        One query for all shards, made every other second: the cost depends on the result.
         """
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         """
-        Return what there is to see in the shards of *cursors*, in their order: one question for all of them.
+        Return the due jobs, and the changes, of the shards of *cursors*, in their order, by one query.
 
-        From each cursor on that is at most *limit* jobs with `due_at` below *until*, as `due` returns them, and the one
-        that follows. *with_changes* it is also what others wrote at or before the cursor since its mark, which is read
-        first: so whatever the scan misses is there for the next look. A cursor without a mark gets none of it, and the
-        mark of this moment.
+        From each cursor that is at most *limit* jobs with `due_at` below *until*, as `due` returns them, and the job
+        that
+        follows. If *with_changes*, also jobs that other nodes wrote at or before the cursor since its mark; they are
+        read first,
+        so the next look finds whatever the scan misses. A cursor without a mark gets no changes, and a current mark.
 
-        Only a shard's owner gets what others wrote, which proves itself by the epoch of its lease: to all others there
-        is nothing, and nothing is forgotten by their asking. That is looked at in the statement that forgets.
-        It may be more (jobs of one's own, or the same ones twice), never less.
-        Costs by what it returns and by what was written since, not by what is pending.
+        Only a shard's owner, proven by the epoch of its lease, gets the changes, which are then forgotten; the same
+        statement
+        checks the epoch. The result may have too many jobs (one's own, or duplicates), never too few. The cost depends
+        on the
+        result and on the number of writes since the mark, not on the number of pending jobs.
 
         Raises:
-            StoreError: If it fails; what others wrote may then be forgotten.
+           StoreError: If it fails; the changes may then be forgotten.
         """
 
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
     ) -> list[Scan]:
         """
-        Return what is due in some lanes in the shards of *cursors*, in their order.
+        Return due jobs of some lanes in the shards of *cursors*, in their order.
 
-        From each cursor on that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`:
-        those of *lanes*, which `lane_of` names, or without *inside* those of all other lanes. A scan reads at most
-        *rows* pending jobs of each shard (SQLite: and all of the slots that are not sorted yet) and says up to where;
-        the caller goes on from there. So it costs by what it reads and returns, and a full lane is passed over once.
+        From each cursor that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`, of the
+        *lanes*
+        (see `lane_of`), or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each shard
+        (SQLite:
+        and all slots that are not sorted yet) and returns its position, from which the caller continues. So the cost
+        depends on
+        the rows read and returned, and a full lane is passed over once.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -275,29 +285,30 @@ class Store(Protocol):
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         """
-        Return how many pending jobs fall due in each of *steps* steps from *since* on; costs by how many these are.
+        Return the number of pending jobs due in each of *steps* steps from *since*; the cost depends on these numbers.
         """
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Return the past of *key*, the newest first: at most *limit* records, with numbers below *before*, if given.
+        Return at most *limit* records of *key*, the newest first, with numbers below *before*, if given.
 
-        Costs by what it returns. Numbers grow by the order of commits, as far as one key is concerned.
+        The cost depends on the result. Numbers grow in the order of commits, for one key.
         """
 
     def latest_dead(self, limit: int) -> list[Job]:
         """
-        Return the *limit* dead jobs that were due last, the latest first, without their payloads: these are b"".
+        Return the *limit* dead jobs with the latest due times, the latest first; their payloads are b"".
 
-        Costs by what it returns, not by how many are dead.
+        The cost depends on the result, not on the number of dead jobs.
         """
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         """
-        Delete at most *limit* records of the history, the oldest first; return how many, 0 where nothing is to go.
+        Delete at most *limit* records of the history, the oldest first; return their number, 0 if none must go.
 
-        First goes what is older than *since* (ms since the epoch), then all but the newest *per_key* records of each
-        key, then the oldest while there are more than *total*. Anybody may call it; of two at once one does it.
+        First go records older than *since* (ms since the epoch), then all but the newest *per_key* records of each key,
+        then
+        the oldest while there are more than *total*. Any node may call it; of two concurrent calls one does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -309,8 +320,7 @@ class Store(Protocol):
         """
         Return the acts and events of all keys from *since* to before *until* (ms), the newest first, at most *limit*.
 
-        These are the records of the history whose attempt is 0, but for those that are part of a bulk act.
-        O(records returned).
+        These are the records with attempt 0, except parts of a bulk act. O(records returned).
         """
 
     def keep_minutes(self, minutes: Sequence[Minute]) -> None:
@@ -330,28 +340,29 @@ class Store(Protocol):
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.
+        Take free shards, rescue (recover) the running jobs of their former owner, and return the leases of *owner*.
 
-        Of each attempt that is rescued, the history gets a record of the outcome "cut_off", by that owner, or by "" if
-        it had released the shard.
-        Where there may be many owners it takes no more than its fair share, and all free tails; where there is one,
-        `StoreInUseError` says who it is.
+        The history gets a record "cut_off" of each rescued attempt, by the former owner, or by "" if it had released
+        the shard.
+        A store of many owners gives at most a fair share, and all free tails; a store of one owner raises a
+        `StoreInUseError`
+        that names the current one.
         """
 
     def renew(self, owner: str) -> list[Lease]:
         """
-        Extend what *owner* holds and return it; a shard that was lost is missing from the list.
+        Extend the leases of *owner* and return them; a lost shard is missing from the list.
 
-        A lease that expired and that no other owner has taken is extended under its epoch. A node that was not answered
-        for longer than a lease takes no lease of another for a moment, since that owner may live and was not answered
-        either.
-
-        One that is handed over, for being more than the fair share, leaves its tail in the list if anything runs in it.
+        An expired lease that no other owner has taken is extended under its epoch. A node that got no answer for longer
+        than a
+        lease takes no lease of another node for a moment, since that owner may live and have got no answer either. A
+        shard that
+        is handed over, because it exceeds the fair share, leaves its tail in the list if a job runs in it.
         """
 
     def release(self, owner: str) -> None:
         """
-        Hand over: free the owner's shards for others at once.
+        Free the owner's shards for others at once.
         """
 
     def take_up(
@@ -367,67 +378,70 @@ class Store(Protocol):
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, of the shard's partition, each to one caller, none whose scope is paused, none with one of the
-        *unreadable* texts in its recurrence, which its caller could not follow, and none of the generations in *unfit*,
-        at most 1,000, whose payloads its handlers could not take. The caller begins and settles them under *epoch*,
-        whatever shard their keys belong to; the next owner of *shard* finds them there. None where *epoch* is not the
-        shard's any more.
-        Costs by what it returns and by the number of skills and scopes, not by what else was set aside, but for what is
-        unreadable or unfit.
+        At most *limit*, of the shard's partition, each to one caller: no paused ones, none whose recurrence contains
+        one of the
+        *unreadable* texts, and none of the generations in *unfit*, at most 1,000, whose payloads the caller's handlers
+        refuse.
+        The caller begins and settles them under *epoch*, whatever the shard of their keys; the next owner of *shard*
+        finds them
+        there. The result is empty if *epoch* is outdated. The cost depends on the result and the numbers of skills and
+        scopes,
+        and on unreadable and unfit jobs, not on other jobs that were set aside.
         """
 
     def aside(self) -> list[Aside]:
         """
-        Return what was set aside, by target and handler; at most 100 of these.
+        Return the unroutable jobs by target and handler; at most 100 entries.
         """
 
     def count_paused(self) -> int:
         """
-        Return how many pending jobs are paused; counting ends at 10,000.
+        Return the number of paused pending jobs; counting ends at 10,000.
         """
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause the jobs of *scope*, or with None let them go on; return True if they were paused.
+        Pause the jobs of *scope*, or with None resume them; return True if they were paused.
 
-        It keeps other nodes from `take_up`; the owners, who read the scopes every other second, set aside what is due.
-        A second pause of a scope has the new words. With a change, *record* goes into the history.
+        It keeps other nodes from `take_up`; the owners, which read the scopes every other second, set due jobs aside. A
+        second
+        pause of a scope replaces its texts. If anything changes, *record* is added to the history.
         """
 
     def scopes(self) -> list[Pause]:
         """
-        Return the pauses of all scopes that are paused, in the order of these.
+        Return the pauses of all paused scopes, sorted by scope.
         """
 
     def manifests(self, name: str | None = None) -> list[Manifest]:
         """
-        Return the records of all manifests, or of the one with that *name*, in the order of their names.
+        Return the records of all manifests, or of the one with that *name*, sorted by name.
         """
 
     def shards(self) -> list[Shard]:
         """
-        Return all shards by their numbers, each with its owner; anybody may ask, and nothing changes by it.
+        Return all shards by number, each with its owner; any node may ask.
         """
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Keep *figures*, which JSON can carry, as the last of *owner*; it has to be among the nodes.
+        Keep *figures*, a JSON object, as the last report of *owner*, which must be among the nodes.
 
-        Where there can be only one owner, nothing need be kept.
+        A store of one owner may ignore it.
         """
 
     def nodes(self) -> list[Node]:
         """
-        Return who fires, by their names, and who did until ten minutes ago and has not released; anybody may ask.
+        Return the nodes that fire, by name, and those that did within ten minutes and have not released.
 
-        Where a lock of the system replaces leases, only who lives.
+        Any node may ask. A store guarded by a system lock returns only the living one.
         """
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """
         Block until another process may have written, or *timeout_s*; return True if it may have.
 
-        A hint, never the truth: after True and after a timeout alike, ask `look`.
+        It is a hint: call `look` after True and after a timeout alike.
         """
 
     def wake(self) -> None:
@@ -437,22 +451,26 @@ class Store(Protocol):
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
-        Request that the owners of *jobs* withdraw the attempts that are counted, and wake them.
+        Request that the owners of *jobs* withdraw their counted attempts, and wake them.
 
-        An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request
-        holds for five seconds, and who waits repeats it: the next try is counted as the same attempt, and would be
-        given back for a caller who is gone. A job whose `attempt` is below zero is a request of another kind, which
-        holds for a minute: that the attempt of this number without its sign, which has started, is asked to stop.
+        An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request is
+        valid
+        for five seconds, and a waiting caller repeats it: the next try counts as the same attempt, and must not be
+        given back
+        for a caller that is gone. A job with a negative `attempt` requests that the started attempt of that number is
+        asked to
+        stop; it is valid for a minute.
 
         Returns:
-            The generations of those that no living owner has: none of their attempts starts any more.
+           The generations of jobs without a living owner: none of their attempts starts any more.
         """
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
-        Return what was requested of the owner of *shards*, still holds, and is not answered.
+        Return the valid, unanswered requests to the owner of *shards*.
 
-        Of a job there is what names the attempt: key, generation, instant, and the attempt that is counted.
+        The jobs have only the fields that identify the attempt: key, generation, instant, and the number of the
+        attempt.
         """
 
     def report_started(self, jobs: Sequence[Job]) -> None:
@@ -462,5 +480,5 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations of those whose attempt still counts, each with whether its owner said that it started.
+        Return the generations whose attempt still counts, each with True if its owner reported that it started.
         """

@@ -1,8 +1,8 @@
 """
 Columns of values as PostgreSQL's binary arrays.
 
-The driver makes arrays of Python lists value by value, in Python: for a batch of a thousand jobs it takes longer than
-the server takes to store them. A column is one type here, and often one value.
+The driver converts Python lists to arrays value by value, in Python: for a batch of a thousand jobs that takes longer
+than the server takes to store them. A column has one type here, and often one value.
 """
 
 from __future__ import annotations
@@ -37,9 +37,6 @@ class Array(bytes):
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Array:
-        """
-        Return the array of *values*.
-        """
         if not values:
             return cls(pack(">iii", 0, 0, cls.element_oid))
         encode = cls.encode

@@ -1,8 +1,7 @@
 """
-The writes of one transaction, in as few statements as they allow.
+The writes of one transaction, in as few statements as possible.
 
-A batch knows no connection: it yields statements and is sent what comes of each, so that it goes the same way on a
-connection that blocks and on one that is awaited.
+A batch yields statements and is sent their results, so it works on blocking and on async connections.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ _WRONG_GUESS: Final = "22P02"
 """Raised by the macro `@guessed` of the statements, and by nothing else of a batch."""
 
 COPIED_FROM: Final = 100
-"""So many new jobs are cheaper to copy in, which takes two round trips more."""
+"""Number of new jobs from which COPY is cheaper, despite two more round trips."""
 
 ASIDE: Final = 2**31 - 1
-"""The shard of what was set aside: nobody's, and taken up by anybody."""
+"""The shard of jobs that were set aside: unowned; any node may claim its jobs."""
 
 _PAUSED: Final = ASIDE - 1
-"""That of pending jobs that are paused."""
+"""Pseudo-shard of paused jobs."""
 
 _BY_KEY: Final = attrgetter("key")
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
@@ -62,7 +61,7 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    The server is not the one that generations were last drawn from: roll back, leap, and try again.
+    The server has changed since the last generations were drawn: roll back, leap, and try again.
     """
 
 
@@ -79,15 +78,14 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields a statement to execute, of which nothing is asked, or several, and is sent the rows of each of these."""
+"""Yields one statement or several; a list of statements is sent the rows of each."""
 
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
-    Execute what *steps* yield, one after the other, and return their end.
+    Execute the statements of *steps* in order, and return the result.
 
-    On a connection in a pipeline that waits for the server only where rows are asked for. A cursor, which has the rows
-    of one statement at a time, waits for each.
+    In a pipeline a connection waits for the server only if rows are needed. A cursor waits for each statement.
     """
     try:
         asked = next(steps)
@@ -118,9 +116,6 @@ def _rows_of(connection: Connection, asked: list[Statement], *, is_cursor: bool)
 
 
 async def run_async(connection: Any, steps: Steps[_T]) -> _T:
-    """
-    Run *steps* on an asynchronous connection or cursor.
-    """
     try:
         asked = next(steps)
         while True:
@@ -173,14 +168,13 @@ class Batch:
         Record the shards owned here: jobs of other shards leave a note for their owners.
 
         Args:
-            shard_of: The shard of a key.
-            owner: The owner that writes begins and ends, or None.
-            owned: Shards whose owner learns of these writes without a note.
-            held: The shards that *owner* is known to hold, by the epochs of their leases.
-            sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
-            is_copied: True to use COPY, on a connection that is not in a pipeline.
-            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers
-                need.
+           shard_of: The shard of a key.
+           owner: The owner that writes begins and ends, or None.
+           owned: Shards whose owner learns of these writes without a note.
+           held: The shards that *owner* is known to hold, by the epochs of their leases.
+           sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
+           is_copied: True to use COPY, on a connection that is not in a pipeline.
+           is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers need.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -205,9 +199,6 @@ class Batch:
         """True if keys of sets had jobs; None if this is not known."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
-        """
-        Apply *writes* in order, and answer each.
-        """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
         self._away = plan.away
@@ -279,9 +270,6 @@ class Batch:
         return differences
 
     def _decide(self, plan: Plan, *, is_guessing: bool) -> Steps[Differences]:
-        """
-        Read the jobs of the careful writes and decide them; the jobs are locked from then on unless *is_guessing*.
-        """
         manifests = self._manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
@@ -427,9 +415,6 @@ def _may_be_new(write: Set) -> bool:
 
 
 def _drawn(rows: Rows, count: int) -> tuple[int, Callable[[], int]]:
-    """
-    Return the store's time, and an iterator over the *count* new generations of *rows*.
-    """
     first, numbers, now, is_same_server = rows[0]
     if not is_same_server:
         raise ServerMovedError

@@ -34,9 +34,6 @@ __all__ = ["Connection", "Connections"]
 
 @cache
 def _dumpers() -> list[tuple[type[Array], Any]]:
-    """
-    Return the driver's dumpers of arrays; cached, because the driver never forgets one.
-    """
     return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
 
 
@@ -56,9 +53,6 @@ def _dumper(kind: type[Array]) -> Any:
 
 @cache
 def _loaders() -> list[tuple[str, Any]]:
-    """
-    Return the driver's own loaders of our columns' types, which replace those of a caller's connection.
-    """
     from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
 
     integers = [(name, numeric.IntLoader) for name in ("int2", "int4", "int8", "oid")]
@@ -77,10 +71,12 @@ _SETTINGS: Final = {
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
-"""That of an `Array`, which the driver does not encode: whatever the URL, the environment or the database says."""
+"""Encoding of an `Array`, which the driver does not encode, whatever the URL, the environment or the database says."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
-"""They take every text, and keep its bytes in the order of the code points, by which a prefix finds its keys. SQL_ASCII
-is not an encoding: it keeps what it is given."""
+"""
+They accept every text and sort its bytes by code points, so that a prefix finds its keys. SQL_ASCII keeps bytes
+as they are.
+"""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",
@@ -88,13 +84,13 @@ _LINK: Final = {
     "keepalives_interval": "2",
     "keepalives_count": "3",
 }
-"""The URL may say otherwise."""
+"""Defaults of the connection; the URL may override them."""
 _STATEMENT: Final = 0.9
 """The share of a call after which the server ends a statement, so that its answer comes before the call ends."""
 _LOCK: Final = 0.8
 """The share of a call for which a statement waits for a lock."""
 _CONNECTING_LEAST_S: Final = 2
-"""By the driver."""
+"""Minimum of the driver, in seconds."""
 
 
 def _timeouts(seconds: float) -> dict[str, str]:
@@ -123,12 +119,9 @@ class Connections:
         """
         Open the first connection.
 
-        Args:
-            conninfo: The driver's connection string.
-            url: Shown in errors.
-            call_s: Time limit of a call. The server enforces it as well: a writer that is paused in the middle of a
-                transaction must not block the takeover of its shards.
-            is_pooled: True if the server is behind a pooler in transaction mode.
+        *call_s* limits a call, on the server as well: a writer that is paused in the middle of a transaction must not
+        block the
+        takeover of its shards. *is_pooled* means that the server is behind a pooler in transaction mode.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -174,9 +167,6 @@ class Connections:
     def connect(self, conninfo: str | None = None) -> Connection:
         """
         Open a connection in autocommit mode; `writing` holds a transaction open on it.
-
-        Args:
-            conninfo: Replaces the pool's connection string.
         """
         conninfo = conninfo or self._conninfo
         try:
@@ -201,9 +191,6 @@ class Connections:
         return connection  # type: ignore[no-any-return]
 
     def teach(self, adapters: Any) -> None:
-        """
-        Register the dumpers of `Array` with *adapters*.
-        """
         for kind, dumper in _dumpers():
             adapters.register_dumper(kind, dumper)
 
@@ -212,13 +199,13 @@ class Connections:
         """
         Open a transaction; commit it at the end, or roll it back if the block raises.
 
-        A pipelined statement is sent with the next one whose rows are fetched, or with the commit. A transaction
-        therefore costs one round trip for each fetch and one more. Locks taken after the last fetch are held for no
-        round trip. The error of a statement may be raised as late as the next fetch.
-
-        Args:
-            call_s: Time limit, if it is longer than that of other calls.
-            is_pipelined: False for COPY, for several statements in one text, and where changed rows are counted.
+        A pipelined statement is sent with the next one whose rows are fetched, or with the commit. So a transaction
+        costs one
+        round trip for each fetch and one more; locks taken after the last fetch are held for no round trip; and the
+        error of a
+        statement may be raised as late as the next fetch. *is_pipelined* is False for COPY, for several statements in
+        one text,
+        and where changed rows are counted.
         """
         is_committing = False
         with self._lent(call_s) as connection:
@@ -247,9 +234,7 @@ class Connections:
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
         """
-        Send statements without waiting for earlier answers; raise the first error.
-
-        A libpq older than 14 waits for each answer.
+        Send statements without waiting for earlier answers (libpq < 14: waits for each); raise the first error.
         """
         if not self._psycopg.Pipeline.is_supported():
             yield
@@ -298,9 +283,6 @@ class Connections:
                     connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
-        """
-        Return a cursor on a caller's *connection*, independent of its row and type settings.
-        """
         self.lifetime.check()
         _check_joinable(self._psycopg, connection, is_async=is_async)
         kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
@@ -343,9 +325,6 @@ class Connections:
 
 
 def _check_joinable(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
-    """
-    Raise `TransactionError` unless *connection* has the right type and has, or will begin, a transaction.
-    """
     kind, other = psycopg.Connection, psycopg.AsyncConnection
     if is_async:
         kind, other = other, kind

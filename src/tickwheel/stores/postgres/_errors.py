@@ -1,5 +1,5 @@
 """
-PostgreSQL's errors in words that help: by SQLSTATE, never by the words of a message, wherever there is one.
+Messages for PostgreSQL's errors, by SQLSTATE if there is one, never by the text of a message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _STATES: Final = {
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
-"""Those that differ from their class."""
+"""Exceptions from their class."""
 
 _REFUSALS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),
@@ -93,9 +93,9 @@ _REFUSALS: Final = (
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """
-The whole beginning of a server's message, and the SQLSTATE that it had: the driver's library keeps that to itself while
-it connects. Only what is certain to stay is named here; whatever is not, as a server that is starting up, shutting down
-or out of connections, in whatever language, is transient.
+The beginnings of a server's messages, with their SQLSTATEs, which the driver hides while it connects. Only stable
+messages are listed; any other refusal (starting up, shutting down, out of connections, in any language) is
+transient.
 """
 
 
@@ -114,11 +114,8 @@ def store_error(error: Exception, url: str, *, is_connected: bool, is_committing
     """
     Return the `StoreError` for *error*, which names *url*.
 
-    Args:
-        error: The exception.
-        url: With the password masked.
-        is_connected: True if the connection is still open; a lost one is transient, unless the server has said why.
-        is_committing: True if the commit was under way: with the connection lost, its end is not known.
+    A lost connection (*is_connected* False) is transient, unless the server has stated the reason; during a commit its
+    outcome is unknown.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]

@@ -13,20 +13,17 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["findings_of"]
 
 LAG_MAX: Final = 16 << 20
-"""Bytes of the log that a standby may have yet to replay: one segment."""
+"""Maximum number of bytes of the log that a standby may have yet to replay: one segment."""
 ROWS_MIN: Final = 10_000
-"""Of a smaller table, no statistics matter."""
+"""Statistics of smaller tables do not matter."""
 DEAD_MAX: Final = 100_000
-"""Dead rows of a table: twice as many as autovacuum waits for."""
+"""Maximum number of dead rows of a table: twice the limit of autovacuum."""
 LONG_S: Final = 300
-"""Seconds for which a transaction may be open."""
+"""Maximum duration of a transaction, in seconds."""
 _MIB: Final = 1 << 20
 
 
 def findings_of(connection: Any, *, is_pooled: bool) -> Iterator[Finding]:
-    """
-    Yield the findings about the server of *connection*; *is_pooled* comes from the URL.
-    """
     is_standby, names, is_cared_for, pid = connection.execute(SQL["examine_settings"]).fetchone()
     yield _pooler(is_between=pid != connection.info.backend_pid, is_pooled=is_pooled)
     if is_standby:

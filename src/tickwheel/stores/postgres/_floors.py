@@ -1,13 +1,12 @@
 """
-Floors: below which instants of a shard nothing is pending, as far as this process has looked.
+Low watermarks (floors): no job of a shard is pending below them, as far as this process has read.
 
-What has been settled is in front of what is pending, in the index of what is due, until the server cleans it away;
-and where somebody holds an old snapshot it may not do that. So a look that has met nothing there leaves a floor, and
-the next ones start from it. Once in a while one starts from the beginning.
+In the index of due jobs, settled entries precede pending ones until the server cleans them up, which an old snapshot
+may prevent. So a look records the first pending instant, and the next ones start there. Once in a while one starts from
+the beginning.
 
-A floor stays some seconds below now, so that what others set for now, and is committed a moment later, is above it.
-What they set for an instant long past is found by its note, as usual; if that is lost, too, the look that starts from
-the beginning finds it.
+A floor stays some seconds below now, so that jobs set for now and committed a moment later are above it. A note
+announces a job that others set for an earlier instant; if the note is lost, the look from the beginning finds the job.
 """
 
 from __future__ import annotations
@@ -41,9 +40,6 @@ class Floors:
         self._turn = 0
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
-        """
-        Return the watermarks of *shards* (default: all) and the turn, which detects a concurrent `lower`.
-        """
         now = self._clock()
         with self._lock:
             for shard in [shard for shard, until in self._until.items() if until <= now]:
@@ -79,9 +75,6 @@ class Floors:
 
     @contextmanager
     def doubted(self) -> Iterator[None]:
-        """
-        Reset all watermarks if the block raises: jobs may be pending that are not known here.
-        """
         try:
             yield
         except BaseException:

@@ -18,9 +18,6 @@ _EVER = 2**63 - 1
 
 
 def columns_of(records: Sequence[HistoryRecord]) -> list[list[Any]]:
-    """
-    Return the values of `insert_records` without the record numbers, which the server assigns.
-    """
     return [list(column) for column in list(zip(*records, strict=True))[1:]]
 
 

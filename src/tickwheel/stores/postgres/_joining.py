@@ -1,8 +1,8 @@
 """
-Writes within somebody else's transaction: which connections can be joined, and how.
+Writes within a caller's transaction.
 
-All happens in a savepoint, so that an error of ours leaves the transaction as it was. Nothing is locked there but the
-jobs that are written, and no NOTIFY is sent: it would make all commits of the database wait in one line.
+They run in a savepoint, so that our error leaves the transaction as it was. It locks only the written jobs, and sends
+no NOTIFY, which would serialise all commits of the database.
 """
 
 from __future__ import annotations

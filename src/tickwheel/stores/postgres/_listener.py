@@ -1,13 +1,13 @@
 """
-Notifications: a hint that others wrote, sent and heard beside the write path.
+Notifications: hints that another node wrote, sent and received outside the write path.
 
-NOTIFY inside a transaction makes all commits of a database wait in one line. So the writer only says that there is
-something to announce, and a thread with a connection of its own does so, once for all that was written meanwhile.
+NOTIFY inside a transaction serialises all commits of a database. So the writer only flags an announcement, and a thread
+with a separate connection sends it, once for all writes in the meantime.
 
-There is one channel, and the payload names the shards: an owner of other shards hears it and asks the store nothing. A
-channel for each shard would spare the server nothing, which up to PostgreSQL 18 wakes the session of everybody who
-listens in the database, to whatever channel; and what an owner listens to would have to follow its leases. An older
-node does not read payloads, so that all of them wake it; what it sends itself has none, and wakes everybody.
+There is one channel, and the payload names the shards: owners of other shards ignore it. A channel for each shard would
+not help the server, which up to PostgreSQL 18 wakes all listening sessions of the database, and would have to follow
+the
+leases. An older node ignores payloads, so all of them wake it; its own notifications have none, and wake all nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Notifier", "PostgresSubscription"]
 
 _CHANNEL: Final = "tickwheel"
 _PAYLOAD_MAX: Final = 7_999
-"""Bytes, by the server's own limit."""
+"""Maximum size in bytes, by the server's limit."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """Intervals of polling a joined transaction for its end; they grow, as most are short."""
@@ -37,9 +37,6 @@ class Notifier:
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
-        """
-        Start the thread; it opens its connection with *connect*.
-        """
         self._connect = connect
         self._new: deque[tuple[Collection[int], str]] = deque()
         self._wanted = Event()
@@ -89,9 +86,6 @@ class Notifier:
 
 
 def _payload(shards: Collection[int]) -> str:
-    """
-    Return the numbers of *shards*, or "" (all shards) if they are too many.
-    """
     text = ",".join(map(str, shards))
     return text if len(text) <= _PAYLOAD_MAX else ""
 
@@ -111,12 +105,6 @@ class PostgresSubscription:
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
-        """
-        Listen on *connection* with leases of *owner*; the connection is closed at the end, or if listening fails.
-
-        Notifications for shards that *heard* does not return are ignored. A shard may become ours a moment later, but
-        its new owner first reads everything in it, including writes committed before the notification.
-        """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()
         connection.add_notify_handler(lambda notify: self._news.update(notify.payload.encode().split(b",")))
@@ -131,9 +119,6 @@ class PostgresSubscription:
         return (self._connection.fileno(),)
 
     def receive(self) -> bool:
-        """
-        Read all notifications without waiting; return True if one concerned this owner's shards.
-        """
         self._connection.pgconn.consume_input()
         news, self._news = self._news, set()
         while notification := self._connection.pgconn.notifies():

@@ -1,5 +1,5 @@
 """
-Looks into some shards at once: what others made pending there, and what is due.
+Looks (scans) of some shards at once: changes of other nodes, and due jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes that one look takes; their jobs come with their payloads."""
+"""Maximum number of notes that one look takes; their jobs are read with their payloads."""
 
 
 def look(
@@ -33,7 +33,7 @@ def look(
     """
     Return the sights of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
 
-    Also return True if there may be more notes.
+    The flag is True if there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken = None

@@ -1,11 +1,9 @@
 """
-Ownership of shards: leases by the server's clock, shared fairly among the nodes that are there.
+Ownership of shards: leases by the server's clock, shared fairly among the living nodes.
 
-A shard that its owner hands over while jobs run in it leaves a tail: a shard of its own with what runs, under the owner
-and the epoch under which that was begun.
-
-A renewal or a takeover is two round trips, whatever the number of shards and jobs: a look, and a transaction that goes
-to the server as a whole. So no shard stays locked while an answer is on its way.
+A shard that its owner hands over while jobs run in it leaves a tail: a shard of the running jobs, with their owner and
+epoch. A renewal or a takeover takes two round trips, whatever the number of shards and jobs: a read, and a transaction
+that is sent as a whole. So no shard stays locked while an answer is under way.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["FIRST_TAIL", "CutOff", "View", "keep", "release", "rescue_again", "view"]
 
 FIRST_TAIL: Final = 1_000_000
-"""The numbers of tails begin here; the statements know it, too."""
+"""First number of tails; the SQL statements contain it, too."""
 
 
 class CutOff(NamedTuple):
@@ -36,7 +34,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""A client that sends nothing for the time of two calls has stopped in the middle of its pipeline."""
+"""Calls without data after which a client counts as stopped in the middle of its pipeline."""
 
 
 class View(NamedTuple):

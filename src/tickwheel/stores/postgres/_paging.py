@@ -17,7 +17,7 @@ _REACH: Final = 10_000
 """Maximum number of keys that one filtered page reads."""
 
 _PAYLOADS: Final = 2_000
-"""The same for a page that looks into payloads, which may be large."""
+"""Maximum number of keys of a page that reads payloads, which may be large."""
 
 
 def page(connection: Connection, query: JobQuery) -> Page:

@@ -1,5 +1,5 @@
 """
-The schema of a database: which version it has, and how it comes to ours.
+The schema of a database: its version, and the migrations to the current one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     """
     Apply the missing *migrations* in the caller's transaction, and return the number of shards.
 
-    Args:
-        connection: With a transaction open.
-        url: Shown in errors.
-        shards: Minimum number of shards; None for the default in a new store. Existing jobs stay in their shards, and
-            new ones are distributed over all shards.
-        migrations: In order; the n-th leads to version n.
+    *shards* is their minimum number; None for the default in a new store. Existing jobs stay in their shards, and new
+    ones
+    are distributed over all shards.
     """
     connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")
@@ -42,9 +39,6 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
 
 
 def make_again(connection: Connection, shards: int) -> bool:
-    """
-    Insert the rows that an emptied database lacks; return False if another process inserted them.
-    """
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
         return False

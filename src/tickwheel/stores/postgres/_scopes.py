@@ -39,11 +39,6 @@ def take_up(
     limit: int,
     left_out: tuple[Sequence[str], Sequence[int]],
 ) -> list[Job]:
-    """
-    Move unroutable jobs that are not paused and that *skills* can run into the shard of *lease*.
-
-    *lease* is the shard, its epoch and its owner. Jobs with the rules or generations in *left_out* stay.
-    """
     with connections.reading() as connection:
         if connection.execute(SQL["has_aside"]).fetchone() != (True,):
             return []

@@ -1,5 +1,5 @@
 """
-A connection whose waits have an end: the client keeps the time, since a server that is gone does not.
+A connection with time limits on the client, since an unreachable server cannot enforce its own.
 """
 
 from __future__ import annotations

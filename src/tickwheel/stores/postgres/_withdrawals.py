@@ -53,9 +53,6 @@ def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
 
 
 def attempts(connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
-    """
-    Return the generations whose attempt still counts, each with True if the request was answered.
-    """
     rows = connection.execute(SQL["attempts"], ([job.key for job in jobs], *_attempts(jobs))).fetchall()
     return dict(rows)
 

@@ -1,5 +1,5 @@
 """
-The writes of one batch: what they ask of the server, and how its answer reads.
+The writes of one batch: their arguments for the server, and the parsing of its answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""The shard of a key, and the one that it had when the store was made, where jobs are whose bytes name no shard."""
+"""The shard of a key, and its shard when the store was made, which holds jobs whose bytes name no shard."""
 
 _SAME_FIRING = 16
 """Number of bytes of a place that hold the instant and the generation."""
@@ -41,9 +41,6 @@ class Batch:
         *,
         is_guessing: bool,
     ) -> None:
-        """
-        Sort *writes*.
-        """
         self._shard_of, self._first_shard_of = shards
         self._partition = partition
         shard_of = self._shard_of
@@ -73,23 +70,15 @@ class Batch:
         return sorted(self._plan.manifests)
 
     def tokens(self) -> list[str]:
-        """
-        Return the tokens of the requests whose kept answers must be read before `decide`.
-        """
         return sorted(self._plan.tokens)
 
     def decide(
         self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes], kept: Sequence[Sequence[bytes]]
     ) -> None:
         """
-        Decide the writes that depend on stored jobs.
+        Decide the writes that depend on stored jobs: *rows*, and manifests (*texts*) and kept answers (*kept*).
 
-        Args:
-            rows: The jobs of `keys`.
-            now: The store's clock, in ms.
-            generation: The last generation given out.
-            texts: The stored text of each of `manifests`.
-            kept: For each of `tokens`, the parts and their answers.
+        *now* is the store's clock in ms, *generation* the last one given out.
         """
         if kept:
             self._texts = {
@@ -113,9 +102,6 @@ class Batch:
         )
 
     def arguments(self, owner: str) -> list[bytes | int]:
-        """
-        Return the arguments of the script `apply`.
-        """
         plan = self._plan
         begins: dict[int, list[bytes]] = {}
         for job in plan.begins:
@@ -156,9 +142,6 @@ class Batch:
         return parts
 
     def answers(self, shift: int) -> list[Answer]:
-        """
-        Return the answers, with new generations larger by *shift* than planned.
-        """
         answers = self._plan.answers
         if shift:
             answers = [self._shifted(answer, shift) for answer in answers]
@@ -203,9 +186,6 @@ class Batch:
 
 
 def shard_of_row(row: Row, first_shard_of: Callable[[str], int]) -> int:
-    """
-    Return the shard where the job of *row* is due or runs.
-    """
     return first_shard_of(row.job.key) if row.shard is None else row.shard
 
 

@@ -1,19 +1,18 @@
 """
 A job as bytes: the value of its key in the hash of all jobs.
 
-    place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due; and a
-                   checksum of the lane, by which a scan passes over lanes
-    state       1  0, 2, 3 where it was set aside, or 6 where it is pending and paused; that a job runs is not written
-                   here, but in the hash of what runs
-    flags       2  whether a target, a shard, and which of the other columns there are
-    since       8  first_set_at
-    lengths     6  of target and handler, which follow
-    shard       2  where it is, if that is not the shard that its key had when the store was made
-    columns        all others that differ from those of a plain job, in their order, each behind its length
-    payload        the rest
+   place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; and a
+                  checksum of the lane, by which a scan skips lanes
+   state       1  0, 2, 3 for set aside, or 6 for pending and paused; running jobs are in another hash
+   flags       2  which optional parts are present: target, shard, and each of the other columns
+   since       8  first_set_at
+   lengths     6  of target and handler, which follow
+   shard       2  its shard, if that is not the shard that its key had when the store was made
+   columns        all others that differ from those of a plain job, in their order, each behind its length
+   payload        the rest
 
 The scripts read the place, the state, the flags, the target, the handler and some of the columns, and write the shard:
-`CONSTANTS` has the positions and flags for them. A member of a set of what is due is a place and a key.
+`CONSTANTS` has the positions and flags for them. A member of a set of due jobs is a place and a key.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Kept while it is pending there or runs; whatever writes the job otherwise leaves it out."""
+"""Kept while the job is pending there or runs; other writes of the job omit it."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
-"""The columns that every blob has a place for."""
+"""The columns with a fixed place in every blob."""
 _OTHERS: Final = tuple(
     (n, column.name, _FIRST_COLUMN << bit, column.kind, column.empty)
     for bit, (n, column) in enumerate((n, column) for n, column in enumerate(ALL) if column.name not in _HEADED)
 )
-"""Index in the row, name, flag, type and usual value of each other column."""
+"""Index in the row, name, flag, type and default of each other column."""
 _EMPTY: Final = [column.empty for column in ALL]
 _KEY, _GENERATION, _DUE_AT, _PAYLOAD, _TARGET, _HANDLER, _ATTEMPT, _STATE, _FIRST_SET_AT = (
     NAMES.index(name)
@@ -100,7 +99,7 @@ CONSTANTS: Final = "".join(
         },
     }.items()
 )
-"""Lua: the length of a place, the positions in a blob, from 1, the length of its head, and the flags."""
+"""Lua constants: the length of a place, the positions in a blob, from 1, the length of its head, and the flags."""
 
 LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexdigest()[:16]
 """A checksum of the layout of blobs and marks: a store with another one is not read."""
@@ -112,10 +111,9 @@ class Row:
     A job as it was read.
 
     Attributes:
-        job: The decoded job.
-        head: Its bytes before the payload, which differ in any two versions of a job.
-        running: Its entry in the hash of running jobs, or empty.
-        shard: Its shard, or None for the shard that its key had when the store was made.
+       head: Its bytes before the payload, which differ in any two versions of a job.
+       running: Its entry in the hash of running jobs, or empty.
+       shard: Its shard, or None for the shard that its key had when the store was made.
     """
 
     job: Job
@@ -146,9 +144,6 @@ def lane_mark(lane: str) -> bytes:
 
 
 def running_mark(job: Job, shard: int) -> bytes:
-    """
-    Return the entry of *job* in the hash of running jobs, with the attempt that was begun.
-    """
     return place_of(job) + _U16.pack(shard)
 
 

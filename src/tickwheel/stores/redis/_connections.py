@@ -27,11 +27,11 @@ _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _REDIRECTIONS: Final = 2
 _CALL_S: Final = 2.0
 _THREADS: Final = 4
-"""The threads, and so the connections at once, under gevent."""
+"""Number of threads, and so of concurrent connections, under gevent."""
 _REPLICAS: Final = 0.8
-"""The share of a call for which a write waits for replicas; after that its end counts as unknown."""
+"""Share of a call for which a write waits for replicas; then its outcome counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
-"""The scripts that write what callers are answered."""
+"""The scripts of acknowledged writes."""
 
 
 class _MovedError(StoreError):
@@ -62,12 +62,12 @@ class Connections:
         Parse *location*, and connect once.
 
         Args:
-            location: A URL for the driver, or one with several hosts.
-            url: Shown in errors.
-            base: Common prefix of all keys of the store.
-            replicas: Number of replicas that must have a write before it is answered.
-            partition: The store's partition with these keys.
-            call_s: Time limit of an answer, in seconds.
+           location: A URL for the driver, or one with several hosts.
+           url: Shown in errors.
+           base: Common prefix of all keys of the store.
+           replicas: Number of replicas that must have a write before it is answered.
+           partition: The store's partition with these keys.
+           call_s: Time limit of an answer, in seconds.
         """
         try:
             import redis  # noqa: PLC0415 on use: the extra is optional

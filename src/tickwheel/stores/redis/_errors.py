@@ -1,5 +1,5 @@
 """
-Redis' errors in words that help.
+Messages for Redis' errors.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _CLASSES: Final = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""The driver cuts the code off these answers, and some of them look like lost connections."""
+"""The driver removes the code from these answers, and some of them look like lost connections."""
 
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 

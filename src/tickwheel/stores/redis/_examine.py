@@ -14,13 +14,10 @@ __all__ = ["findings_of"]
 LAG_MAX_S: Final = 10
 """Seconds since a replica was last heard of."""
 FULL: Final = 0.9
-"""The part of `maxmemory` from which on a server is nearly full."""
+"""Share of `maxmemory` from which a server is nearly full."""
 
 
 def findings_of(facts: Mapping[str, str], replicas: int) -> Iterator[Finding]:
-    """
-    Yield the findings from *facts*, the server's own; *replicas* comes from the URL.
-    """
     if facts.get("role") == "slave":
         master = f"{facts.get('master_host')}:{facts.get('master_port')}"
         yield Finding.wrong("replication", f"this server is a replica, and takes no writes: name its master, {master}")

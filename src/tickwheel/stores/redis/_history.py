@@ -1,5 +1,5 @@
 """
-The past of jobs: records as JSON arrays, which begin with their instants, so that the scripts find these.
+The history: records as JSON arrays, which begin with their times, so that the scripts can read these.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Hears what the script `apply` announces to others.
+Receives the notifications that the script `apply` sends.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ class RedisSubscription:
         return (self._connection._sock.fileno(),)  # noqa: SLF001 - the driver shows it nowhere else
 
     def receive(self) -> bool:
-        """
-        Read all notifications of this channel without waiting; return True if there was one.
-        """
         has_come = False
         while self._connection.can_read():
             (kind, *_) = self._connection.read_response()

@@ -1,5 +1,5 @@
 """
-Looks into some shards at once: what others made pending there, and what is due.
+Looks (scans) of some shards at once: changes of other nodes, and due jobs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ def look(
     *,
     with_changes: bool,
 ) -> list[Sight]:
-    """
-    Return the sights of *owner*, as the contract says, all from one moment.
-    """
     words: list[bytes | int] = []
     for cursor in cursors:
         first = just_after(cursor.after)
@@ -68,16 +65,10 @@ def scan(
 
 
 def before(until: int) -> bytes:
-    """
-    Return the upper bound, in bytes, of places due before *until*.
-    """
     return b"+" if until > _LAST else b"(" + instant(in_int64(until))
 
 
 def just_after(place: tuple[int, int]) -> bytes:
-    """
-    Return the lower bound, in bytes, after all attempts of *place*, a due_at and a generation.
-    """
     return b"[" + instant(in_int64(place[0])) + _U64.pack(place[1] + 1)
 
 

@@ -21,9 +21,6 @@ def keys_of(name: str) -> str:
 
 
 def manifest_of(name: str, text: bytes) -> Manifest:
-    """
-    Return the manifest that *text* encodes, or version 0 if it is empty.
-    """
     return Manifest(name, *json.loads(text)) if text else Manifest(name)
 
 

@@ -1,5 +1,5 @@
 """
-The partitions of a store: hash tags of their own, which a cluster keeps on different masters.
+The partitions of a store, each with its own hash tag, which a cluster keeps on different masters.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Partition(NamedTuple):
     """
     One of the partitions of a store, each of which has its own generations, epochs and shards.
 
-    Both sequences of partition 2 of 3 are 2, 5, 8, ...: what is given in one partition is given in no other.
+    Both sequences of partition 2 of 3 are 2, 5, 8, ...: no two partitions give the same number.
 
     Attributes:
-        number: From 0 on.
-        total: Number of partitions.
+       number: From 0 on.
+       total: Number of partitions.
     """
 
     number: int = 0
@@ -31,10 +31,11 @@ class Partition(NamedTuple):
 
     def tag(self, prefix: str) -> str:
         """
-        Return the hash tag of this partition's keys; that of the first one is *prefix* itself.
+        Return the hash tag of this partition's keys; the first one's is *prefix* itself.
 
-        A cluster's masters have the slots in ranges. These are cut into as many ranges as there are partitions, and
-        each partition has a tag whose slot is in another one. O(`total`) on average.
+        A cluster's masters have ranges of slots. The slots are cut into as many ranges as there are partitions, and
+        each
+        partition has a tag in its range. O(`total`) on average.
         """
         first = _slot(prefix) * self.total // _SLOTS
         wanted = (first + self.number) % self.total
@@ -44,19 +45,19 @@ class Partition(NamedTuple):
 
     def aligned(self, floor: int) -> int:
         """
-        Return the least number from *floor* on that is of this partition's sequences.
+        Return the smallest number of this partition's sequences that is at least *floor*.
         """
         return floor + (self.number - floor) % self.total
 
     def leap(self) -> int:
         """
-        Return by how much both sequences leap when another server answers.
+        Return the distance by which both sequences leap after a change of server.
         """
         return leap() // self.total * self.total
 
 
 WHOLE: Final = Partition()
-"""The only partition of a store that is not divided."""
+"""The only partition of an undivided store."""
 
 
 def _slot(tag: str) -> int:

@@ -1,8 +1,8 @@
 """
-The store in several partitions of a cluster, as one.
+A store in several partitions of a cluster.
 
 Each partition is a `RedisStore` with a hash tag of its own, and so with generations, epochs and shards of its own.
-Shard 5 of partition 1 of 3 is shard 16 here. Instants are judged by one clock, that of the first partition's master.
+Shard 5 of partition 1 of 3 is shard 16 here. The clock of the first partition's master judges due times.
 """
 
 from __future__ import annotations
@@ -40,15 +40,12 @@ _ASIDE_MAX: Final = 100
 
 class PartitionedRedisStore:
     """
-    Jobs in several partitions, each on a master of its own if the cluster has as many. A key stays in one of them.
+    Jobs in several partitions, each on its own master if the cluster has enough. A key stays in one of them.
 
-    A batch is one transaction in each partition: one that is not known to be done may be done in some of them.
+    A batch is one transaction in each partition: a batch with an unknown outcome may have reached only some partitions.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], *, url: str, lease_s: float) -> None:
-        """
-        Remember the *partitions*, which are not open yet, and what errors show.
-        """
         self.url = url
         self.partitions = partitions
         self._count = len(partitions)
@@ -371,9 +368,6 @@ class PartitionedRedisStore:
     def _at_cursors(
         self, ask: Callable[[RedisStore, Sequence[Cursor]], Sequence[_T]], cursors: Sequence[Cursor]
     ) -> list[_T]:
-        """
-        Return the results of *ask* for *cursors*, whose partitions are asked concurrently.
-        """
         there: dict[int, list[Cursor]] = {}
         for cursor in cursors:
             there.setdefault(cursor.shard % self._count, []).append(cursor)
@@ -387,9 +381,6 @@ class PartitionedRedisStore:
         return [found[cursor.shard] for cursor in cursors]
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
-        """
-        Return the results of *call* for *arguments*, run concurrently: one round trip for all partitions.
-        """
         several = list(arguments)
         if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one
             return [call(*each) for each in several]

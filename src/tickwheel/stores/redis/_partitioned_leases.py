@@ -27,7 +27,7 @@ _DRIFT: Final = 1e-4
 """Maximum drift of this machine's clock relative to a server's."""
 
 _Leased: TypeAlias = tuple[int, list[Lease]]
-"""The clock of a partition's master, and what is held there."""
+"""The clock of a partition's master, and the leases held there."""
 
 
 @dataclass(slots=True)
@@ -69,9 +69,6 @@ class PartitionedLeases:
         self.silent: frozenset[int] = frozenset()
 
     def release(self, owner: str) -> None:
-        """
-        Release the leases in all partitions.
-        """
         self.is_owner, self.silent = False, frozenset()
         errors: list[StoreError] = []
         for partition in self._partitions:
@@ -104,7 +101,7 @@ class PartitionedLeases:
         """
         Renew the leases in all partitions concurrently, or also acquire.
 
-        If a partition does not answer, the node goes on firing: it keeps that partition's leases for half of their
+        If a partition does not answer, the node continues to fire: it keeps that partition's leases for half of their
         length.
         """
         with self._lock:

@@ -1,5 +1,5 @@
 """
-The way to the server that holds the store: the one that a URL names, or the one that a cluster or sentinels name.
+The route to the server that holds the store: named by a URL, by a cluster or by sentinels.
 """
 
 from __future__ import annotations
@@ -59,15 +59,9 @@ class Route:
         self._kind, self._options = pool.connection_class, pool.connection_kwargs
 
     def connection(self) -> Connection:
-        """
-        Return a connection that is not open yet.
-        """
         return self._kind(**self._options)
 
     def leads_to(self, connection: Connection) -> bool:
-        """
-        Return True if *connection* goes to the current server.
-        """
         del connection
         return True
 
@@ -77,9 +71,6 @@ class Route:
         """
 
     def follow(self, host: str, port: int) -> bool:
-        """
-        Use the node to which a server redirects; return False if that is impossible.
-        """
         del host, port
         return False
 
@@ -165,9 +156,6 @@ class Look(NamedTuple):
 
 
 def route_of(redis: Any, location: str, url: str, base: str, call_s: float) -> Route:
-    """
-    Return the route that *location* describes, for keys with the prefix *base*; *call_s* limits each answer.
-    """
     scheme, _, rest = location.partition("://")
     plain, _, kind = scheme.partition("+")
     try:
@@ -212,9 +200,6 @@ def _by_slot(slot: int) -> Look:
 
 
 def _node(node: Any, asked: Address) -> Address:
-    """
-    Return the address of *node*; a node that does not know its own host has the one *asked*.
-    """
     host, port = node[0], node[1]
     return Address(host.decode() if host else asked.host, int(port))
 

@@ -1,5 +1,5 @@
 """
-The scopes that are paused: a hash of JSON arrays, each when, by whom, and why.
+The paused scopes: a hash of JSON arrays of time, author and reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The scripts, which the server runs one at a time and whole.
+The Lua scripts, which the server runs one at a time and atomically.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ _FREEING: Final = (
     *("dead", "floor", "lease", "look", "open", "probe", "prune", "record"),
     *("release", "report", "scope", "server", "take_up"),
 )
-"""
-For a server without memory: a store can be opened, and what is there be fired and cancelled, and so its memory freed.
-"""
+"""Scripts that may run when the server is out of memory: they open a store, fire and cancel, and so free memory."""
 
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_TAG: Final = 0xDD
@@ -29,14 +27,10 @@ _TEXT_TAG: Final = 0xDB
 
 _SHORT_MAX: Final = 512
 _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
-"""MessagePack headers of texts of the usual lengths."""
+"""MessagePack headers of texts of common lengths."""
 
 
 class Script:
-    """
-    One script, and the digest by which the server knows it.
-    """
-
     def __init__(self, file: str, flags: str) -> None:
         """
         Read *file*, and prepend the *flags*, the blob's offsets and the shared code.
@@ -53,7 +47,7 @@ SCRIPTS: Final = {
     **{name: Script(name, "flags=allow-oom") for name in _FREEING},
     **{name: Script(name, "flags=no-writes") for name in _READING},
 }
-"""Each script, by the name under which it is called."""
+"""The scripts by name."""
 
 
 def packed(items: Iterable[bytes]) -> bytes:

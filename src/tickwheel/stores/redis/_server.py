@@ -1,5 +1,5 @@
 """
-A look at the server: whether it may keep jobs, what it may lose of them, and which store it has.
+Examines the server: whether it can keep jobs, its loss window, and the store in it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["check_server", "facts_of", "loss_window", "make_schema"]
 
 VERSION: Final = 5
 """
-Of the keys and their values, as scripts/_common.lua and _blob.py have them: 1 had no tails, and did not grow; 2 had no
-paused jobs, 3 no paused scopes. One that is not divided into partitions has 4.
+Version of the keys and their values (see scripts/_common.lua and _blob.py): 1 had no tails, and did not grow; 2
+had no paused jobs, 3 no paused scopes. An undivided store has 4.
 """
 
 _SERVER_MIN: Final = 7
 _SHARDS_MIN: Final = 4
-"""Of a partition, which shares the usual number with the others."""
+"""Minimum number of shards of a partition, which shares the default number with the others."""
 
 _AOF_LOSSES: Final = {
     "always": "",
@@ -44,7 +44,7 @@ _SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when 
 
 def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     """
-    Reject a server that would drop jobs, and return a description of its loss window.
+    Refuse a server that would drop jobs, and return a description of its loss window.
     """
     facts = facts_of(connections)
     version = facts.get("redis_version", "")
@@ -64,9 +64,7 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
     Return a description of the acknowledged writes that a server with these settings may lose, or "" for none.
 
-    Args:
-        facts: What the server reports about itself.
-        replicas: Number of replicas that each write waits for.
+    *facts* is the server's report about itself; *replicas* the number that each write waits for.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
     loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)

@@ -42,7 +42,7 @@ _TRIES: Final = 50
 """Number of repeats of a batch because another writer changed its keys between read and write."""
 
 _FIRST_TAIL: Final = 40_000
-"""As scripts/lease.lua has it."""
+"""First number of tails, as in scripts/lease.lua."""
 PAUSED_MAX: Final = 10_000
 """Limit of counting, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
@@ -66,16 +66,16 @@ class RedisStore:
         partition: Partition = WHOLE,
     ) -> None:
         """
-        Remember where the server is.
+        Store the location of the server.
 
         Args:
-            location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
-            url: The same with the password masked.
-            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
-            lease_s: Time that a process keeps its shards without a renewal.
-            prefix: Prefix of all keys, in braces.
-            replicas: Number of replicas that must have a write before it is answered.
-            partition: One of several; the store of all partitions listens to notifications, and warns.
+           location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
+           url: The same with the password masked.
+           shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
+           lease_s: Time that a process keeps its shards without a renewal.
+           prefix: Prefix of all keys, in braces.
+           replicas: Number of replicas that must have a write before it is answered.
+           partition: One of several; the store of all partitions listens to notifications, and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
@@ -88,7 +88,6 @@ class RedisStore:
         self._shape = 1, 1
         self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
-        """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
         self._silence, self._has_leases = Silence(lease_s), False
 
@@ -382,7 +381,7 @@ class RedisStore:
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """
-        Renew, or also acquire; return the server's clock, and what *owner* holds.
+        Renew, or also acquire; return the server's clock, and the leases of *owner*.
         """
         connections = self._open_connections()
         connections.notice_server()
@@ -410,13 +409,13 @@ class RedisStore:
 
     def subscription(self) -> RedisSubscription:
         """
-        Hear what others announce.
+        Subscribe to the notifications of other nodes.
         """
         return RedisSubscription(self._open_connections().subscribe(f"{self._base}:news"))
 
     def raise_generation(self, floor: int) -> None:
         """
-        See to it that whatever is written from now on has a generation larger than *floor*.
+        Ensure that all later generations are larger than *floor*.
         """
         self._open_connections().run("floor", self._partition.aligned(floor))
 

@@ -1,7 +1,7 @@
 """
 The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
 
-One hash: the attempt, as `generation/due_at/attempt`; and when it was asked, the answer, and the key.
+They are in one hash: from the attempt, as `generation/due_at/attempt`, to the time, the answer, and the key.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The writes of one transaction, in as few statements as they allow.
+The writes of one transaction, in as few statements as possible.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Jobs that live no longer than this have their keys apart, in few pages."""
+"""Keys of jobs that live no longer than this are kept separately, in few pages."""
 
 _WEIGHT_OF_SLOT: Final = 3
-"""The last page of a slot, those that SQLite evens it out with, and those above; a write of a near job changes two."""
+"""
+The last page of a slot, its neighbours in the rebalance, and their parents; a write of a near job changes two
+pages.
+"""
 _WEIGHTLESS: Final = 16
-"""So many far jobs fill two pages, or up to four."""
+"""Number of far jobs that fill two pages, or up to four."""
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error")
-"""True if a job that keeps its place has changed in nothing but what `update_job` writes."""
+"""True if a job that keeps its place has changed only in columns that `update_job` writes."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -67,12 +70,12 @@ class Batch:
         Read the meta row.
 
         Args:
-            connection: With a transaction open for writing.
-            now: The store's clock, in ms.
-            filters: The Bloom filters of the file.
-            owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
-                refused, and the owner gets a note of each job that became pending.
-            may_grow: True if there is room for the row of a far job that is only marked as deleted.
+           connection: With a transaction open for writing.
+           now: The store's clock, in ms.
+           filters: The Bloom filters of the file.
+           owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
+               refused, and the owner gets a note of each job that became pending.
+           may_grow: True if there is room for the row of a far job that is only marked as deleted.
         """
         self._connection = connection
         self._now = now
@@ -94,9 +97,6 @@ class Batch:
         """Growth of the WAL, counted in writes of near jobs."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
-        """
-        Apply *writes* in order, and answer each.
-        """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
         if plan.begins:
@@ -274,9 +274,6 @@ class Batch:
         self._insert("insert_far_job", far)
 
     def _place(self, job: Job) -> tuple[int, int, int]:
-        """
-        Return the place of the row of *job*: shard, start of its slot, generation.
-        """
         shelf = shelf_of(job)
         if shelf == _LONG_SHELF and job.state is State.PENDING and is_far(job, self._now):
             return (FAR_SHARD, slot_of(job.due_at), job.generation)
@@ -367,9 +364,6 @@ def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
 
 
 def shelf_of(job: Job) -> int:
-    """
-    Return the shelf of the key of *job*; it depends on the job's own fields only.
-    """
     if job.state is _DEAD_STATE:
         return _DEAD_SHARD
     if job.lacks_handler:

@@ -1,9 +1,7 @@
 """
-The channel by which processes notify a file's owner that they have written.
+The channel by which processes notify a file's owner that they have written: a FIFO, on Windows a UDP port.
 
-It is a FIFO, or a UDP port where there are none (Windows).
-
-A notification that nobody received is lost, and that is allowed: it is a hint.
+Lost notifications are harmless: they are hints.
 """
 
 from __future__ import annotations
@@ -28,15 +26,9 @@ class Channel(Protocol):
 
     def fileno(self) -> int: ...
 
-    def is_named(self) -> bool:
-        """
-        Return True if other processes can still reach the channel by the file's name.
-        """
+    def is_named(self) -> bool: ...
 
-    def receive(self) -> bool:
-        """
-        Read all notifications without waiting; return True if there was one.
-        """
+    def receive(self) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -48,9 +40,6 @@ class FifoChannel:
 
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
-        """
-        Make the FIFO with permissions *mode*; return None if another file has its name.
-        """
         with suppress(FileNotFoundError):
             if path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
                 path.unlink()
@@ -109,9 +98,6 @@ class PortChannel:
 
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
-        """
-        Write the file with permissions *mode*; return None if another file has its name.
-        """
         if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
             return None
         channel = cls(path)

@@ -1,10 +1,9 @@
 """
-The role that moves what is in the write-ahead log into the database, so that no commit has to wait for it.
+Moves the write-ahead log into the database in the background, so that no commit has to wait for it.
 
-A checkpoint of some thousand pages scattered over the file takes tenths of a second. SQLite would run it inside the
-commit that passes the limit; here a thread with a connection of its own runs it beside the commits. The log starts
-again only when a checkpoint has caught up with it; under load the commits see to that themselves, at a higher limit,
-with little left to do.
+A checkpoint of thousands of scattered pages takes tenths of a second. SQLite would run it inside the commit that passes
+the limit; here a thread with a separate connection runs it beside the commits. The log restarts only when a checkpoint
+has caught up with it; under load the commits do the rest themselves, at a higher limit.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from tickwheel.threads import Event, Thread
 __all__ = ["COMMIT_LIMIT_PAGES", "Checkpointer"]
 
 COMMIT_LIMIT_PAGES: Final = 16_000
-"""At 64 MB of log the commits run what is left of a checkpoint themselves."""
+"""Size of the log, 64 MB, at which commits finish a checkpoint themselves."""
 
 _WRITES: Final = 2_000
-"""Writes between two checkpoints; each dirties some two pages, so these are about 16 MB."""
+"""Writes between two checkpoints; each dirties some two pages, so they are about 16 MB."""
 
 
 class Checkpointer:

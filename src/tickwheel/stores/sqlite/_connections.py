@@ -1,5 +1,5 @@
 """
-Connections to a file: one that writes, and as many that read as there are readers at once.
+Connections to a file: one writer, and one reader per concurrent read.
 """
 
 from __future__ import annotations
@@ -135,9 +135,6 @@ class Connections:
             raise StoreError(what, "give this user the right to write; until then it can be read")
 
     def joinable(self) -> tuple[int, int] | None:
-        """
-        Return device and inode of the file that a joined connection must be connected to.
-        """
         self.lifetime.check()
         self.file.check()
         return self.file.inode
@@ -180,9 +177,6 @@ def _reading_only(path: Path, url: str) -> str:
 
 
 def real_path(path: str | os.PathLike[str], url: str) -> Path:
-    """
-    Return the resolved *path*; the file need not exist yet.
-    """
     try:
         found = Path(path).resolve()
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -1,5 +1,5 @@
 """
-SQLite's errors in words that help.
+Messages for SQLite's errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Words(NamedTuple):
 
 
 _PRIMARY: Final = 0xFF
-"""The low byte of an extended error code is its family."""
+"""Mask of the family of an extended error code."""
 
 _WORDS: Final = {
     sqlite3.SQLITE_BUSY: _Words(

@@ -1,13 +1,12 @@
 """
 The far level: slots of half a day, filled in the order of sets, and sorted by instant as they come near.
 
-Rows that come in order share pages, and rows in order of random instants do not: so a far job is written twice, each
-time beside others, instead of once on a page of its own. Where the job of a key is follows from its instant: it is in
-its slot, or on level 0. Every look-up knows both, so when a slot is sorted decides what a look-up costs, and never what
-it finds.
+Rows in order of arrival share pages, rows in order of random instants do not: so a far job is written twice, each time
+beside others, instead of once on a page of its own. The place of a job follows from its instant: it is in its slot, or
+on level 0. Every look-up checks both, so the time at which a slot is sorted affects its cost, never its result.
 
-The row of a far job that is moved or cancelled stays where it is, as to delete it would write a page of its own: that
-it counts for nothing is a bit in `tickwheel_gone`. It goes with its slot, or before, where more is gone than pending.
+The row of a far job that is moved or cancelled stays, since deleting it would write a page of its own: a bit in
+`tickwheel_gone` marks it as deleted. It is removed with its slot, or earlier if deleted rows outnumber pending ones.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""As the table of levels has it: a month has 60 slots, whose last pages are what a commit of far jobs writes."""
+"""Length of a slot, as in the table of levels: a month has 60 slots, whose last pages a commit of far jobs writes."""
 
 NEAR_MS: Final = 3_600_000
-"""A slot that begins within this is sorted; with the longest horizon, that is before anything of it is staged."""
+"""Distance at which a slot is sorted: with the longest horizon, before any of its jobs is staged."""
 
 _STRETCH: Final = 5_000
 """Maximum number of rows of a slot in one commit."""
@@ -49,10 +48,10 @@ _GONE_MAX: Final = 5_000
 """Maximum number of deleted rows in excess of pending ones."""
 
 _PAYLOAD_MAX: Final = 500
-"""Eight of these share a page."""
+"""Maximum payload: eight of these share a page."""
 
 _BITS: Final = 63
-"""As the table has it."""
+"""Bits per row of the table."""
 
 _GONE_A_PAGE: Final = 200 * _BITS
 
@@ -61,14 +60,11 @@ _INT64_MAX: Final = 2**63 - 1
 
 _Place: TypeAlias = tuple[int, int]
 _FRONT: Final[_Place] = (_INT64_MIN, -1)
-"""A slot, and there a generation."""
+"""A slot, and a generation in it."""
 _BACK: Final[_Place] = (_INT64_MAX, _INT64_MAX)
 
 
 def slot_of(due_at: int) -> int:
-    """
-    Return the start of the slot of a far job that is due at *due_at*.
-    """
     return due_at - due_at % _SLOT_MS
 
 
@@ -131,9 +127,6 @@ class Sorter:
         self._place = _FRONT
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
-        """
-        Do the work that is due at *now* in a few short commits; do nothing if the disk is full.
-        """
         self._bring_near(connections, now, reserve)
         for _ in range(_SWEPT):
             with connections.reading() as connection:
@@ -157,10 +150,9 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark the far jobs with *generations* as deleted; generations are never reused.
+    Mark the far jobs with *generations* as deleted; return a lower bound of the number of pages changed.
 
-    Returns:
-        A lower bound of the number of pages changed.
+    Generations are never reused.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
@@ -188,14 +180,7 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Move the first slot that has a job, or a slice of it, into level 0, if it begins before *until*.
-
-    Args:
-        connection: With a transaction open for writing.
-        until: In ms since the epoch.
-
-    Returns:
-        The number of rows moved.
+    Move a slice of the first slot with a job into level 0, if it begins before *until*; return the row count.
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:
@@ -220,9 +205,6 @@ def _far_due(connection: sqlite3.Connection, until: int, after: tuple[int, int],
 
 
 def _first_slot(connection: sqlite3.Connection, since: int, until: int) -> int | None:
-    """
-    Return the first slot that has a job, from the slot of *since* to *until* (exclusive).
-    """
     slot: int | None = connection.execute(SQL["first_slot"], (in_int64(slot_of(since)), until)).fetchone()[0]
     return slot
 
@@ -232,9 +214,6 @@ def _gone(connection: sqlite3.Connection, slot: int, after: int, last: int) -> l
 
 
 def _unbury(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
-    """
-    Remove the marks of *generations*, whose rows are deleted.
-    """
     if generations:
         connection.executemany(SQL["unbury_job"], [(1 << each % _BITS, each // _BITS) for each in generations])
         connection.executemany(SQL["delete_empty_span"], {(each // _BITS,) for each in generations})

@@ -1,5 +1,5 @@
 """
-The file `FILE-wake` beside a database: its owner listens there, and other processes notify it when they have written.
+The file `FILE-wake` beside a database, at which its owner receives notifications of writes.
 """
 
 from __future__ import annotations
@@ -56,9 +56,6 @@ class FileListener:
         self._wait.wake()
 
     def stop(self) -> None:
-        """
-        Stop receiving; keep the file if it is already the next owner's.
-        """
         with self._lock:
             channel, self._channel = self._channel, None
             if channel is None:
@@ -69,9 +66,6 @@ class FileListener:
         self._wait.retire(channel)
 
     def close(self) -> None:
-        """
-        End a `wait`, and close the file descriptors once no thread uses them. Idempotent.
-        """
         self.stop()
         self.wake()
         self._wait.close()

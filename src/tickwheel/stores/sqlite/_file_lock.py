@@ -1,5 +1,5 @@
 """
-The lock on an open file that the system gives back when the process dies: flock(2), or a locked byte on Windows.
+An advisory lock that the system releases when the process dies: flock(2), or a locked byte on Windows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["is_locked", "lock"]
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""True if a look shares the lock, as no owner does; so the two can be distinguished."""
+"""True if a probe can take a shared lock, which no owner does, so that the two can be distinguished."""
 
 if _CAN_SHARE:
     import fcntl

@@ -1,9 +1,8 @@
 """
-The filters of runs, which say which of them may have a key, and so save a look-up in each of the others.
+Bloom filters that show which runs may have a key, and so save look-ups in the others.
 
-A filter has sixteen bits for each key of a part of a run, of which the key has set two: of a hundred keys that are not
-there, one or two are looked up. The filters are in the file; a process that sets jobs reads those of each run once, and
-an owner before the first set comes.
+A filter has sixteen bits per key of a part of a run, of which a key sets two: of a hundred absent keys, one or two are
+looked up. The filters are in the file; a process that sets jobs reads each run's once, an owner before the first set.
 """
 
 from __future__ import annotations
@@ -57,11 +56,9 @@ class Filters:
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """
-        Return the runs that may contain some of *keys*, each with these keys.
+        Return the runs that may contain some of *keys*, which are sorted, each with these keys.
 
-        Args:
-            connection: With a transaction open that has not changed any run: the filters read are cached.
-            keys: Sorted.
+        The filters read are cached, so the open transaction must not have changed any run.
         """
         with self._lock:
             runs = self._read(connection)

@@ -1,5 +1,5 @@
 """
-The past of jobs: read by key, and pruned from its front.
+The history: read by key, and pruned from its front.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def forget_minutes(connection: sqlite3.Connection, minutes_from: int, quarters_f
 
 def prune(connections: Connections, since: int, per_key: int, total: int, limit: int) -> int:
     """
-    Delete at most *limit* records that are too old or too many; the search for them stops no writer.
+    Delete at most *limit* old or surplus records; the search for them blocks no writer.
     """
     with connections.reading() as connection:
         at_front: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]

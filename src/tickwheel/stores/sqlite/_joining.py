@@ -1,7 +1,8 @@
 """
-Writes within somebody else's transaction on the same file.
+Writes within a caller's transaction on the same file.
 
-SQLite has one writer: as long as the caller holds its transaction open, nobody else writes, the scheduler included.
+SQLite has one writer: while the caller's transaction is open, no other process or thread writes, the scheduler
+included.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     """
     Lend a joined connection in the transaction of *connection*; an exception undoes the joined part.
 
-    Args:
-        connection: The caller's; a transaction is begun if a write would begin one implicitly.
-        inode: Device and inode of the file that it must be connected to.
+    A transaction is begun if a write would begin one implicitly. The connection must be to the file *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"

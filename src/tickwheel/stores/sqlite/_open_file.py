@@ -1,9 +1,9 @@
 """
-The file that is open, and whether it still is the one that has its name.
+The open file, and checks that it still has its name.
 
-A file that was deleted, renamed, or replaced by a backup stays open in a process that had it open: SQLite goes on
-answering, into a file that nobody will find. The same holds for its log (`-wal`) and the log's index (`-shm`): the
-process that opens the database next makes new ones, and two logs of one database destroy it.
+A file that was deleted, renamed, or replaced by a backup stays open in a process: SQLite continues to write into a file
+that has no name. The same holds for its log (`-wal`) and the log's index (`-shm`): the next process that opens the
+database makes new ones, and two logs of one database destroy it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ class OpenFile:
         self._checked = time.monotonic()
 
     def check(self) -> None:
-        """
-        Raise `StoreError` unless all files still have their names; costs three stat() calls.
-        """
         self._checked = -math.inf  # a read after a failure looks again
         for part, name in self._parts.items():
             if inode_of(name) != self._inodes[part]:
@@ -50,9 +47,6 @@ class OpenFile:
         self._checked = time.monotonic()
 
     def look(self) -> None:
-        """
-        Check, unless a check was made a moment ago: reads are short and many.
-        """
         if time.monotonic() - self._checked >= _LOOK_S:
             self.check()
 

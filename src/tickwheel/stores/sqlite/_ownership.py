@@ -1,5 +1,5 @@
 """
-Ownership of a file, and what others than its owner have changed there, by the notes that they left.
+Ownership of a file, and the changes of other processes, by the notes that they left.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
     """
     Make *owner* the owner: start a new epoch, make running jobs pending again, and discard the notes.
 
-    The history records each interrupted attempt at *now*.
-
-    Returns:
-        The epoch, and the number of jobs that were running.
+    The history records each interrupted attempt at *now*. Return the epoch, and the number of jobs that were running.
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
@@ -38,9 +35,6 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
 
 
 def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], int]:
-    """
-    Return the jobs that other processes wrote up to *cursor* since its mark, and the current mark.
-    """
     mark = int(connection.execute(SQL["read_ledger"]).fetchone()[0])
     if cursor.mark is None:
         return [], mark

@@ -17,7 +17,7 @@ _REACH: Final = 10_000
 """Maximum number of keys that one page reads: some 20 ms."""
 
 _PAYLOADS: Final = 2_000
-"""The same for a page that looks into payloads, which may be large."""
+"""Maximum number of keys of a page that reads payloads, which may be large."""
 
 _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
@@ -43,9 +43,6 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
 
 
 def _keys(connection: sqlite3.Connection, query: JobQuery) -> _Keys:
-    """
-    Return the key query and the shelves to run it on.
-    """
     if query.paused:
         return "keys_of_shelf", _PAUSED
     if query.manifest is not None:

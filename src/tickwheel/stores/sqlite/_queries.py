@@ -36,8 +36,8 @@ ROWS_AT_ONCE: Final = (125, 25, 1)
 Numbers of rows that one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds
 bind.
 
-Around each statement the module lets other threads run, and then waits until it may go on. Beside busy threads that
-takes longer than the row itself: so a commit of a thousand is eight statements and not a thousand.
+The module releases the GIL around each statement. Beside busy threads that takes longer than the row itself, so a
+commit of a thousand rows is eight statements.
 """
 
 
@@ -50,9 +50,6 @@ def jobs_by_key(size: int, shelves: str = EXACT) -> str:
 
 
 def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
-    """
-    Yield statement, values and row count of each insert of the flat *values* by the statement *name*.
-    """
     width = SQL[name].count("?")
     start, rows = 0, len(values) // width
     for size in ROWS_AT_ONCE:
@@ -62,9 +59,6 @@ def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[An
 
 
 def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
-    """
-    Yield statement, values and key count of each execution of *name*, with *first* as its first value, for *keys*.
-    """
     start = 0
     for size in ROWS_AT_ONCE:
         while len(keys) - start >= size:

@@ -1,10 +1,9 @@
 """
-Room on the disk that is kept for a bad day: on a full one, what is there can still be cancelled, begun and settled.
+Reserved disk space: on a full disk existing jobs can still be cancelled, begun and settled.
 
-To take a job away needs room, too: the log has to hold the change before the file can. So an owner keeps a file beside
-the database, as large as what the log will add to the database when it is moved there; then the log begins again, in
-the room that it has. When the disk is full the reserve is deleted, and until it could be made again nothing new is
-taken.
+Deleting a job needs room, too: the log must hold the change before the file can. So an owner keeps a file beside the
+database, as large as the pages that the log will add to the database at a checkpoint; then the log restarts in its own
+room. When the disk is full the reserve is deleted, and no new job is accepted until it can be made again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tickwheel.threads import Lock
 __all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
 
 _STEP: Final = 1 << 20
-"""The file has a multiple of this, in bytes."""
+"""The size of the file is a multiple of this, in bytes."""
 
 _SPARE: Final = 1 << 18
 """Maximum overhead of a file system besides the pages, in bytes."""
@@ -57,10 +56,7 @@ class Reserve:
 
     def keep(self, moved: int) -> None:
         """
-        Create or enlarge the file, if there is room for it.
-
-        Args:
-            moved: Size of the database in bytes after a checkpoint.
+        Create or enlarge the file, if there is room; *moved* is the size of the database in bytes after a checkpoint.
         """
         with self._lock, suppress(OSError):
             wanted = _rounded(self._added(moved))
@@ -70,12 +66,11 @@ class Reserve:
 
     def cover(self, more: int, moved: Callable[[], int]) -> None:
         """
-        Make the file as large as the coming commit needs.
+        Make the file as large as the coming commit needs, which adds at most *more* bytes (see `growth_of`).
 
-        Args:
-            more: Maximum number of bytes that the commit adds to the database; see `growth_of`.
-            moved: Returns the size of the database in bytes after a checkpoint; called only if the commits since its
-                last call may need more room.
+        *moved* returns the size of the database in bytes after a checkpoint; it is called only if the commits since its
+        last
+        call may need more room.
         """
         with self._lock:
             self._room -= more

@@ -1,13 +1,13 @@
 """
-The keys of jobs that are not due soon, in sorted runs: the newest are on shelf 1, and are merged as they become many.
+The keys of jobs that are not due soon, in sorted runs: new keys are on shelf 1, and are merged in batches.
 
-Keys come in no order, so that on a large shelf each costs a page of its own. On a small one they share pages; a full
+Keys arrive in random order, so each would write its own page of a large shelf. On a small one they share pages; a full
 shelf becomes a run, and eight runs of a size become one of the next. Each key is written a few times, always beside
 others.
 
-A key in a run is a hint: it counts if the row is there to which it leads. So whatever ends or moves a job leaves the
-runs alone, none of two runs has to win, and a look-up is right in the midst of a merge. A merge moves the keys in order
-and in slices, each within a commit; what is left to do is in the file.
+A key in a run is a hint: it is valid if it leads to an existing row. So the end or move of a job leaves the runs alone,
+no run takes precedence, and a look-up is right during a merge. A merge moves the keys in order and in slices, each
+within a commit; its state is in the file.
 """
 
 from __future__ import annotations
@@ -59,24 +59,13 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move as many keys as the commit adds to shelf 1, so that no commit has to move many.
-
-        Args:
-            connection: With a transaction open for writing.
-            more: Number of keys that the commit adds.
-            now: The store's clock, in ms.
-
-        Returns:
-            The number of keys moved.
+        Move as many keys as the commit adds (*more*) to shelf 1, so that no commit has to move many; return the number.
         """
         self._owed += _OWED * more
         slices, self._owed = divmod(self._owed, _SLICE)
         return sum(merge(connection, now) for _ in range(slices))
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
-        """
-        Continue the merges under way, in a few short commits.
-        """
         for _ in range(_LATE_SLICES):
             with connections.reading() as connection:
                 if reserve.is_spent or not _is_wanted(connection):
@@ -88,10 +77,6 @@ class Merger:
 def merge(connection: sqlite3.Connection, now: int) -> int:
     """
     Move one slice of the smallest merge under way; return the number of keys moved.
-
-    Args:
-        connection: With a transaction open for writing.
-        now: The store's clock, in ms.
     """
     shelves = _shelves(connection)
     while sources := _full(connection, shelves):
@@ -111,9 +96,6 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
-    """
-    Move the next slice from *sources* to *goal*; drop keys due before *checked* that have no job any more.
-    """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
     share = max(1, _SLICE // len(sources))
@@ -162,9 +144,6 @@ def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
 
 
 def _is_littered(connection: sqlite3.Connection, shelves: list[_Shelf]) -> bool:
-    """
-    Return True if most keys of the runs have no job any more.
-    """
     goals = {goal for _, _, goal in shelves}
     hints = sum(size for number, size, _ in shelves if number not in goals)
     if hints <= _HINTS_MIN:

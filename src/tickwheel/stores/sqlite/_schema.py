@@ -1,5 +1,5 @@
 """
-The schema of a file: which version it has, and how it comes to ours.
+The schema of a file: its version, and the migrations to the current one.
 """
 
 from __future__ import annotations

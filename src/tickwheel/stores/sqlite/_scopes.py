@@ -1,5 +1,5 @@
 """
-The jobs that were set aside, by their names, and the scopes that are paused: the table `tickwheel_scope`.
+Unroutable jobs by name, and the paused scopes: the table `tickwheel_scope`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ def scopes(connection: sqlite3.Connection | Joined) -> list[Pause]:
 
 
 def aside(connection: sqlite3.Connection) -> list[Aside]:
-    """
-    Return the unroutable jobs by name; an index skip from name to name makes the cost independent of their number.
-    """
     found: list[Aside] = []
     target = ""
     while len(found) < _NAMES_MAX:
@@ -53,8 +50,5 @@ def _handlers_aside(connection: sqlite3.Connection | Joined, target: str, limit:
 
 
 def unpaused_skills(connection: sqlite3.Connection | Joined, skills: Sequence[Skill], limit: int) -> Sequence[Skill]:
-    """
-    Return *skills* without paused scopes, as far as *limit* jobs need them.
-    """
     paused = {pause.scope for pause in scopes(connection)}
     return unpaused(skills, paused, lambda target: _handlers_aside(connection, target, limit + len(paused)))

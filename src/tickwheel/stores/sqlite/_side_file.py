@@ -1,8 +1,8 @@
 """
-The files beside a database that hold what is ours: `FILE-lock` and `FILE-reserve`.
+The files beside a database: `FILE-lock` and `FILE-reserve`.
 
-All users who may write the database may write them as well, so they get its rights, as SQLite gives them to its log. In
-a folder that others may write, somebody may have put a link where they belong: what it leads to is not touched.
+All users who may write the database may write them as well, so they get its permissions, as SQLite's log does. In a
+folder that others may write, one of them may have been replaced by a link: its target is not touched.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from tickwheel.jobs.errors import StoreError
 __all__ = ["make_side_file", "open_side_file"]
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Without waiting for anybody, should it be a FIFO."""
+"""Without blocking, if it is a FIFO."""
 
 
 def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
-    """
-    Open the file at *path*, and return its descriptor.
-    """
     try:
         fd = os.open(path, _FLAGS | flags, mode)
     except OSError as error:

@@ -36,9 +36,6 @@ def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
 
 
 def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, bool]:
-    """
-    Return the generations whose attempt still counts, each with True if the request was answered.
-    """
     found = [(job, connection.execute(SQL["job_of_key"], (job.key,)).fetchone()) for job in jobs]
     return {
         job.generation: connection.execute(SQL["has_started"], ATTEMPT(job)).fetchone() is not None
