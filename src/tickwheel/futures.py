@@ -27,9 +27,6 @@ class Future(futures.Future[R]):
             self._condition = Condition()  # instead of gevent's, which misses releases by other threads
 
     def result(self, timeout: float | None = None) -> R:
-        """
-        Wait for the result, and return it.
-        """
         return super().result(self._let_others_run(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:

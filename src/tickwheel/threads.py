@@ -50,9 +50,6 @@ def original(module: Any, name: str) -> Any:
 
 
 def is_patched() -> bool:
-    """
-    Return whether a new thread would be a greenlet.
-    """
     return original(_thread, "start_new_thread") is not _thread.start_new_thread
 
 
@@ -194,9 +191,6 @@ class Thread(_Base):
     """Opens at the end of a thread that `threading` does not know."""
 
     def start(self) -> None:
-        """
-        Start the thread.
-        """
         refuse_eventlet()
         if not is_patched():
             super().start()

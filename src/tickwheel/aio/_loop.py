@@ -89,9 +89,6 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
                 self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop; without it, no cycle is left
 
     def _run_once(self) -> None:
-        """
-        Run one turn: wait, collect events of files and due timers, and run the ready handles.
-        """
         self._process_events(self._selector.select(self._pause()))
         self._deliver()
         if self._debug:
@@ -100,9 +97,6 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
             self._run_ready()
 
     def _run_ready_watched(self) -> None:
-        """
-        Run the ready handles, and report slow ones; debug mode only.
-        """
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
             if handle._cancelled:  # noqa: SLF001 - asyncio's own protocol between loop and handle
@@ -120,9 +114,6 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
                 self._current_handle = handle = None
 
     def _check_timer(self, callback: Callable[..., object]) -> None:
-        """
-        Run the checks of debug mode before a timer is set.
-        """
         self._check_thread()
         self._check_callback(callback, "call_at")
 

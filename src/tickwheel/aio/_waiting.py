@@ -54,9 +54,6 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
 
 
 async def _cancel_and_wait(future: Future[Any]) -> None:
-    """
-    Cancel *future* and wait until it has ended, without a timeout.
-    """
     ended = asyncio.get_running_loop().create_future()
 
     def end(_: object) -> None:

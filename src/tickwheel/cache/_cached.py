@@ -106,9 +106,6 @@ def cached(
 
 
 def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
-    """
-    Return *cache*, or for None a cache that stores nothing; raise TypeError for other objects.
-    """
     if cache is None:
         from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - which is built on this
 
@@ -129,9 +126,6 @@ def refuse_generators(function: Callable[..., Any]) -> None:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """
-    Return True if *function* is a coroutine function, or an object with an async `__call__`.
-    """
     return _is_any(function, inspect.iscoroutinefunction)
 
 

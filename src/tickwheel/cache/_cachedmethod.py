@@ -45,9 +45,6 @@ class CachedMethod(Generic[S, P, R]):
         return f"<cachedmethod {self._method!r}>"
 
     def __call__(self, instance: S, /, *args: P.args, **keywords: P.kwargs) -> R:
-        """
-        Return the cached or a new result for an object.
-        """
         return self._bind(instance)(*args, **keywords)
 
     @overload

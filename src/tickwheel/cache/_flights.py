@@ -119,9 +119,6 @@ class Flights:
         return theirs
 
     def _wait(self, theirs: dict[Any, Load], values: dict[Any, Any]) -> list[Any]:
-        """
-        Wait for the loads of others, store their values, and return the keys that have to be loaded here.
-        """
         todo: list[Any] = []
         if not theirs:
             return todo
@@ -266,9 +263,6 @@ class Flights:
             del outer
 
     def start(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> asyncio.Task[Any]:
-        """
-        Load in a task of the running loop; return it.
-        """
         running: Coroutine[Any, Any, None] | None = None
         try:
             running = self._run_async(cache, flight, load_all)
@@ -363,9 +357,6 @@ class Flights:
         flight.failure = flight.on_failure = None
 
     def give_up(self, cache: Loading, flight: Flight) -> None:
-        """
-        End a flight that has not started.
-        """
         if flight.task is not None:
             flight.task.cancel()
         self.end(cache, flight)

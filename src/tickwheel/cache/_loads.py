@@ -131,9 +131,6 @@ class Loads:
     def _look(
         self, cache: Taking, keys: Iterable[Any], refresh: Callable[[list[Any]], None]
     ) -> tuple[dict[Any, Any], list[Any]]:
-        """
-        Return the values that need no load, and the keys that do.
-        """
         if not self.has_rules:
             values = cache.get_many(keys)
             return values, [key for key in keys if key not in values]
@@ -178,9 +175,6 @@ class Loads:
             self._rests_kept = max(2 * len(self._resting), _RESTS_KEPT)
 
     def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any], error: BaseException) -> bool:
-        """
-        Return stale values after a failed load; return True if they cover all missing keys.
-        """
         if not self._error_ns or not isinstance(error, Exception):
             return False
         stale = 0

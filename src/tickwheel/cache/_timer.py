@@ -98,9 +98,6 @@ class TimerClock:
         return self.to_ns(self._timer())
 
     def wall_ns(self) -> int:
-        """
-        Return the same time: a timer has no wall-clock time.
-        """
         return self.monotonic_ns()
 
     def to_ns(self, reading: Any) -> int:

@@ -202,9 +202,6 @@ class Dates:
         return None
 
     def _index(self, day: date) -> int:
-        """
-        Return the index of the first date that is not before *day*; the anchor's is 0.
-        """
         if self.step.days:
             return -((self.anchor_on - day).days // self.step.days)
         index = -((_month(self.anchor_on) - _month(day)) // self.step.months)

@@ -28,9 +28,6 @@ def is_special(term: str) -> bool:
 
 
 def candidates(term: str) -> str | None:
-    """
-    Return the range of days that *term* can match, or None if it cannot be read.
-    """
     found = _TERM.fullmatch(term)
     if found is None:
         return None

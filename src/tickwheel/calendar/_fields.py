@@ -139,9 +139,6 @@ def _readers(fields: str, *, needs_both: bool) -> tuple[tuple[CronSim, str | Non
 
 
 def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: bool) -> datetime | None:
-    """
-    Return the first match of *fields* after *start*, on a *special* day if there is one.
-    """
     last_year, after = start.year + _YEARS, start
     while after.year <= last_year:
         wall = next(_simulator(fields, after, needs_both=needs_both), None)

@@ -37,9 +37,6 @@ def unwrapped(term: str, index: int) -> str:
 
 
 def _from_sunday(term: str, index: int) -> str:
-    """
-    Convert a range of *term* that begins with 7 to one that begins with 0, the same day.
-    """
     return f"0-{term[2:]}" if _BOUNDS[index] == _BOUNDS[-1] and term.startswith("7-") and term != "7-7" else term
 
 

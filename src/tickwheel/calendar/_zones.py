@@ -112,9 +112,6 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
 def next_by_policy(
     next_wall: NextWall, zone: ZoneInfo, after: int, gap: DstGap, overlap: DstOverlap, *, makes_up: bool = True
 ) -> int | None:
-    """
-    Return the first instant later than *after* by the policies *gap* and *overlap*; *makes_up* as above.
-    """
     shown = _next_shown(next_wall, zone, after, overlap)
     if gap is DstGap.SKIP:
         return shown
@@ -194,9 +191,6 @@ def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
 
 
 def wall_of(instant: int, zone: ZoneInfo) -> datetime:
-    """
-    Return the wall-clock time at *instant*.
-    """
     return datetime.fromtimestamp(instant, zone).replace(tzinfo=None, fold=0)
 
 

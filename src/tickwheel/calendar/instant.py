@@ -22,9 +22,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def from_iso(text: str) -> datetime:
-    """
-    Parse ISO 8601 *text* as an instant.
-    """
     try:
         when = datetime.fromisoformat(text)
     except ValueError:

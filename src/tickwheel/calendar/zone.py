@@ -36,9 +36,6 @@ _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "ri
 
 
 def zone_name(tz: str | tzinfo) -> str:
-    """
-    Return the name of a zone, which may be a ZoneInfo.
-    """
     if isinstance(tz, str):
         return local_zone() if tz == LOCAL else tz
     if tz is UTC:
@@ -68,9 +65,6 @@ def check_zone(tz: str) -> str:
 
 
 def local_zone() -> str:
-    """
-    Return the IANA name of the zone of this machine.
-    """
     try:
         import tzlocal  # noqa: PLC0415  on use: the extra is optional
     except ImportError:

@@ -137,9 +137,6 @@ def _rule(job: Job | None) -> str:
 
 
 def _facts(job: Job) -> dict[str, str]:
-    """
-    Describe *job* for a declaration.
-    """
     retry, rule, length = job.retry, _rule(job), job.expires_at and job.expires_at - job.due_at
     payload, target, handler = job.payload, job.target, job.handler
     if job.recurrence is not None:

@@ -89,9 +89,6 @@ def _cron(state: Mapping[str, Any], due: datetime, grace: timedelta | None, note
 
 
 def _expression(text: str, field: str) -> str:
-    """
-    Convert an expression of a field, in its printed form, to a cron line's.
-    """
     nth, _, day = text.partition(" ")
     if day:
         return day.upper() + _NTH[nth]

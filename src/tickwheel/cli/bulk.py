@@ -44,16 +44,10 @@ _DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", 
 
 
 def filter_options(function: F) -> F:
-    """
-    Add the filter options, with the names of `Scheduler.list`.
-    """
     return _with(_FILTERS, function)
 
 
 def bulk_options(function: F) -> F:
-    """
-    Add these, and the options of a bulk change.
-    """
     return _with(_BULK, function)
 
 
@@ -64,9 +58,6 @@ def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
 
 
 def is_bulk(chosen: dict[str, Any], *names: object) -> bool:
-    """
-    Return whether jobs are chosen by filter options, rather than by one of *names*.
-    """
     given = chosen["prefix"] is not None or _has_filter(chosen)
     if given == any(name is not None for name in names):
         message = "name one job; or choose jobs by --prefix or another filter, without a generation"

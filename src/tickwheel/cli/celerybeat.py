@@ -42,9 +42,6 @@ _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "
 
 
 def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]:
-    """
-    Yield the entries of the settings of *name*: a module, or MODULE:APP for an application.
-    """
     module, _, attribute = name.partition(":")
     schedules_of_celery()
     settings: Any = imported(module, "SOURCE")
@@ -79,16 +76,10 @@ def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
 
 
 def is_file(source: str) -> bool:
-    """
-    Return whether *source* is a file of beat, with the suffix of any kind of database.
-    """
     return any(Path(f"{source}{suffix}").is_file() for suffix in ("", ".db", ".dat"))
 
 
 def schedules_of_celery() -> Any:
-    """
-    Return the module of Celery's schedules.
-    """
     try:
         return importlib.import_module("celery.schedules")
     except ImportError:
@@ -110,9 +101,6 @@ def _found(name: str, entry: Mapping[str, Any], tz: str | None, target: str) -> 
 
 
 def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], target: str, notes: Notes) -> SetRequest:
-    """
-    Convert an *entry* with *rule* to a request.
-    """
     payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
     further = dict(entry.get("options") or {})
     if further:
@@ -154,9 +142,6 @@ def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) 
 
 
 def crontab_of(crontab: Any, tz: str) -> dict[str, str]:
-    """
-    Convert a Celery *crontab* in the zone *tz* to fields of a set.
-    """
     parts = {
         field: "*" if len(values) == size else ",".join(map(str, sorted(values)))
         for field, size in _SIZES.items()

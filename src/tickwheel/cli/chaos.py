@@ -151,9 +151,6 @@ def _check(**durations: float) -> None:
 
 
 def _leased(store: str) -> tuple[str, float]:
-    """
-    Return the URL with its lease, and the lease in seconds; a file has none.
-    """
     if store.startswith("sqlite:"):
         return store, 0.0
     base, _, query = store.partition("?")

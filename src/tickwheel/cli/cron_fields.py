@@ -19,16 +19,10 @@ DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def day_names(first: int, last: int, step: int) -> str:
-    """
-    Return every *step*-th day from *first* to *last*, counted from Monday as 0.
-    """
     return ",".join(DAYS[first : last + 1 : step])
 
 
 def cron_of(parts: Mapping[str, str]) -> dict[str, Any]:
-    """
-    Convert *parts*, with the names of APScheduler, to fields of a set.
-    """
     for name in ("year", "week"):
         if parts[name] != "*":
             reason = f"its cron trigger has {name}={parts[name]!r}, which a cron line cannot say"

@@ -180,9 +180,6 @@ def _entry(number: int, line: str, tz: str, env: Mapping[str, str], *, has_user:
 
 
 def _check_command(text: str, *, has_fields: bool) -> None:
-    """
-    Refuse a command that begins with a sixth field or with an account.
-    """
     words = text.split(None, 2)
     if has_fields and _LIKE_A_FIELD.fullmatch(words[0]):
         message = f"the command begins with {words[0]!r}, which looks like a field: pass --seconds for six fields"

@@ -13,9 +13,6 @@ __all__ = ["sqlalchemy"]
 
 
 def sqlalchemy() -> Any:
-    """
-    Import SQLAlchemy.
-    """
     try:
         return importlib.import_module("sqlalchemy")
     except ImportError:

@@ -25,9 +25,6 @@ _OPTIONS: Final = ("queue", "exchange", "routing_key", "priority")
 
 
 def found_in_database(url: str, target: str) -> Iterator[Found]:
-    """
-    Yield the periodic tasks in the database at *url*, a URL of SQLAlchemy, in the order of their names.
-    """
     schedules = schedules_of_celery()
     tables = {name: _rows(url, name) for name in ("periodictask", "crontabschedule", "intervalschedule")}
     tables["clockedschedule"] = _rows(url, "clockedschedule", has_to_exist=False)
@@ -64,9 +61,6 @@ def _rows(url: str, name: str, *, has_to_exist: bool = True) -> list[Mapping[str
 def _rule(
     task: Mapping[str, Any], by_id: Mapping[str, Mapping[Any, Any]], schedules: Any, notes: Notes
 ) -> dict[str, Any]:
-    """
-    Return the rule of a periodic task.
-    """
     if not task["enabled"]:
         raise CannotTakeOverError("it is disabled")
     if task.get("clocked_id") is not None:
@@ -89,9 +83,6 @@ def _rule(
 
 
 def _entry(task: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Convert a periodic task to an entry of beat.
-    """
     options = {name: task[name] for name in _OPTIONS if task.get(name) not in {None, ""}}
     if task.get("expire_seconds"):
         options["expires"] = task["expire_seconds"]

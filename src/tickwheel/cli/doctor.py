@@ -152,9 +152,6 @@ def _flush_ms(folder: Path) -> float:
 
 
 def _store(store: str) -> Iterator[_Found]:
-    """
-    Open the store as a client, if it exists.
-    """
     path = sqlite_path(store)
     if path is not None and not path.exists():
         yield "store", True, f"there is no file {str(path)!r} yet: 'tickwheel serve' makes it"
@@ -194,9 +191,6 @@ def _server(store: str) -> Iterator[_Found]:
 
 
 def _handlers(nodes: Sequence[Node], jobs: Sequence[Job]) -> Iterator[_Found]:
-    """
-    Compare the handlers of the nodes with each other, and with those of the jobs that wait.
-    """
     having: defaultdict[str, list[str]] = defaultdict(list)
     reporting = [node for node in nodes if node.figures and "handlers" in node.figures]
     for node in reporting:

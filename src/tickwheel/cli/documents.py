@@ -26,9 +26,6 @@ __all__ = [
 
 
 def instant(ms: float) -> str:
-    """
-    Return *ms* since the epoch as RFC 3339 in UTC.
-    """
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -74,9 +71,6 @@ def explanation_document(found: Explanation) -> dict[str, Any]:
 
 
 def incident_document(incident: Incident) -> dict[str, Any]:
-    """
-    Return *incident* as `GET /v1/incidents` does, with all its keys.
-    """
     return {
         "fingerprint": incident.fingerprint,
         "error": incident.error,
@@ -93,9 +87,6 @@ def incident_document(incident: Incident) -> dict[str, Any]:
 
 
 def schedule_document(job: Job, runs: Iterable[int]) -> dict[str, Any]:
-    """
-    Return the recurring *job* with its next *runs* as `GET /v1/schedules` does.
-    """
     return {
         "key": job.key,
         "generation": job.generation,

@@ -24,9 +24,6 @@ def name_of(file: BinaryIO) -> str:
 
 
 def text_of(file: BinaryIO) -> str:
-    """
-    Read all of *file*.
-    """
     try:
         return file.read().decode("utf-8-sig")  # its ends of lines are left, as a cell of a table may hold some
     except UnicodeDecodeError as error:

@@ -84,9 +84,6 @@ class Imported(NamedTuple):
 
 
 def exported(job: Job) -> dict[str, Any]:
-    """
-    Return the fields that recreate *job*.
-    """
     retry = job.retry
     line: dict[str, Any] = {
         "key": job.key,
@@ -134,9 +131,6 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
 
 
 def imported(number: int, line: dict[str, Any]) -> Imported:
-    """
-    Parse *line*, which has that *number*.
-    """
     state, pause = line.get("state"), line.get("pause")
     if state not in (None, *(each.value for each in State)):
         raise InvalidJobError("state", state, "write pending or dead, or leave it out")
@@ -148,9 +142,6 @@ def imported(number: int, line: dict[str, Any]) -> Imported:
 
 
 def request_of(line: dict[str, Any]) -> SetRequest:
-    """
-    Convert *line* to a request.
-    """
     _check_names(line, "field")
     if "key" not in line:
         raise InvalidJobError("key", None, "each line needs one")
@@ -222,9 +213,6 @@ def _check_names(names: Iterable[str], what: str, known: Collection[str] = _FIEL
 
 
 def _with_attempts(line: dict[str, Any], where: str) -> dict[str, Any]:
-    """
-    Move the column `attempts` of a table's *line* into `retry`.
-    """
     if "attempts" in line:
         attempts, retry = line.pop("attempts"), line.get("retry", {})
         if not isinstance(retry, dict):

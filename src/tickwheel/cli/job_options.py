@@ -18,10 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_options(*, has_defaults: bool) -> Callable[[F], F]:
-    """
-    Return a decorator that adds them all, with defaults if the whole job is given.
-    """
-
     def usual(value: object) -> dict[str, Any]:
         return {"default": value, "show_default": True} if has_defaults else {}
 

@@ -92,9 +92,6 @@ def ends_logged() -> Iterator[None]:
 
 
 def log_event(event: Event) -> None:
-    """
-    Log one event of the scheduler; to be subscribed.
-    """
     is_handed_over = isinstance(event, OwnershipLost) and event.is_handed_over
     level = logging.INFO if is_handed_over else _LEVEL_OF.get(type(event), logging.DEBUG)
     if _LOG.isEnabledFor(level):
@@ -106,9 +103,6 @@ def log_event(event: Event) -> None:
 
 
 def log_firing(firing: Firing) -> None:
-    """
-    Log one firing of the target `log`, at any level: its user requested it.
-    """
     job = firing.job
     facts = {
         "key": job.key,
@@ -128,18 +122,12 @@ def _log_end_of_thread(end: threading.ExceptHookArgs) -> None:
 
 
 def _name_of(event: Event) -> str:
-    """
-    Return the event's name in words: `JobFailed` is "job failed".
-    """
     name = type(event).__name__
     spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return _WORDS.get(name, spaced.strip())
 
 
 def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
-    """
-    Return the facts of an event; for a handler's record, the firing.
-    """
     facts: dict[str, Any] | None = getattr(record, FACTS, None)
     firing = FIRING.get() if facts is None else None
     if firing is None:

@@ -91,9 +91,6 @@ def _opened(url: str) -> Iterator[Store]:
 
 
 def _foreseen(source: Store, target: str) -> dict[str, Any]:
-    """
-    Return the expected problems of a migration, without acquiring the source.
-    """
     path = sqlite_path(target)
     keys = [(job.key, job.state, is_parked(job)) for job in chain.from_iterable(pages_of(source, 1_000))]
     conflicts = []

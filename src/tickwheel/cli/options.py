@@ -117,9 +117,6 @@ def check_scope(key: str | None, scope: str | None, if_generation: int | None) -
 
 
 def sqlite_path(store: str) -> Path | None:
-    """
-    Return the file of the URL *store*, or None if it is not a SQLite store.
-    """
     return Path(store.removeprefix(_SQLITE).partition("?")[0]) if store.startswith(_SQLITE) else None
 
 

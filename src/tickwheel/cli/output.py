@@ -50,16 +50,10 @@ _REFUSALS = {
 
 
 def printable(text: str) -> str:
-    """
-    Return *text* with all characters escaped that are not printable.
-    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def local_time(ms: int, zone: tzinfo | None = None) -> str:
-    """
-    Format *ms* since the epoch as ISO 8601 in *zone*, by default the local one, to the millisecond.
-    """
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone).isoformat(sep=" ", timespec="milliseconds")
 
 
@@ -71,9 +65,6 @@ def print_json(document: Any) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
-    """
-    Print *rows* under *columns*: as a table on a terminal, else tab-separated without the heading.
-    """
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(printable(str(cell)) for cell in row))
@@ -82,9 +73,6 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, righ
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
-    """
-    Format *rows* as a table; columns named in *right* are right-aligned.
-    """
     flush_right = set(right)
     made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
@@ -96,10 +84,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
 
 
 def live(view: Callable[[], Sequence[Table]], every_s: float, *, is_once: bool) -> None:
-    """
-    Show the tables of *view*, one below the other: once, or repeatedly, until Ctrl-C.
-    """
-
     def parts() -> Group:
         return Group(*(part for each in view() for part in (each, "")))
 
@@ -113,26 +97,17 @@ def live(view: Callable[[], Sequence[Table]], every_s: float, *, is_once: bool) 
 
 
 def counted(count: int, noun: str) -> str:
-    """
-    Return *count* with its *noun*: "1 job", "2 jobs".
-    """
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """
-    Show the progress of *what* on stderr if that is a terminal; yields a function to call with each advance.
-    """
     with Bar(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 
 
 def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
-    """
-    Print all fields of a *job*, and its progress.
-    """
     if as_json:
         print_json(job_document(job))
         return
@@ -167,9 +142,6 @@ def _expiry_text(job: Job) -> str | None:
 
 
 def progress_text(progress: Progress) -> str:
-    """
-    Format a progress: its fraction and note.
-    """
     return f"{progress.fraction:.0%}" + (f": {printable(progress.note)}" if progress.note else "")
 
 
@@ -181,9 +153,6 @@ def pause_text(pause: Pause) -> str:
 
 
 def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
-    """
-    Print the answer to a write.
-    """
     if answer.outcome is Outcome.WRONG_GENERATION:
         found = "there is none" if answer.job is None else f"it has {answer.job.generation}"
         message = f"job {key!r} has not the generation that was asked for, {found}: read it again before you decide"

@@ -26,9 +26,6 @@ class Foreign:
     fields: dict[str, Any]
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
-        """
-        Keep the arguments; pickle may not call `__init__`.
-        """
         made = super().__new__(cls)
         made.arguments, made.fields = arguments, dict(named)
         return made
@@ -63,9 +60,6 @@ class Foreign:
 
 
 def _zone_maker(owner: object, name: str) -> object:
-    """
-    Return the constructor of a zone: the only use of `getattr` in pickles of zones.
-    """
     if owner is ZoneInfo and name == "_unpickle":
         return lambda key, _cached: ZoneInfo(key)
     return _kind_of(f"{name} of {owner!r}")
@@ -113,9 +107,6 @@ def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> An
 
 
 def foreign_in(value: object) -> Iterator[str]:
-    """
-    Yield the path of each foreign class of which *value* holds an object.
-    """
     if isinstance(value, Foreign) or (isinstance(value, type) and issubclass(value, Foreign)):
         yield value.path
     elif isinstance(value, Mapping):

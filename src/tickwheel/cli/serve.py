@@ -244,9 +244,6 @@ def _tokens(path: str | None) -> Tokens:
 
 
 def _register(name: str, scheduler: AsyncScheduler) -> None:
-    """
-    Have module *name* register its handlers.
-    """
     module = imported(name, "--handlers")
     register: Callable[[AsyncScheduler], object] | None = getattr(module, "register", None)
     if not callable(register):

@@ -39,9 +39,6 @@ _KINDS: Final = {
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
-    """
-    Return the definition of each target: the *options*, and the environment for names without an option.
-    """
     named: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -59,9 +56,6 @@ def configured(options: Iterable[str]) -> dict[str, str]:
 
 
 def check_name(name: str) -> None:
-    """
-    Refuse the name of a built-in target.
-    """
     if name in _BUILT_IN:
         raise Refused(ExitCode.USAGE, f"the target {name!r} is built in: give yours another name")
 
@@ -78,16 +72,10 @@ def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def made(named: Mapping[str, str], *, has_to_run: bool = False) -> dict[str, Target]:
-    """
-    Make the targets of `configured`.
-    """
     return {name: _made(name, value, has_to_run=has_to_run) for name, value in named.items()}
 
 
 def shown(value: str) -> str:
-    """
-    Return *value* without parts that may be secret.
-    """
     return value if _OBJECT.fullmatch(value) else shown_target(value)
 
 
@@ -101,9 +89,6 @@ def _made(name: str, value: str, *, has_to_run: bool) -> Target:
 
 
 def _of_object(target: str, module: str, name: str) -> Target:
-    """
-    Return the target that a module defines, or one for its application, broker or connection.
-    """
     found: Any = getattr(imported(module, f"the target {target!r}: the module"), name, None)
     if hasattr(found, "resolve"):
         ours: Target = found

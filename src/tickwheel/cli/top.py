@@ -150,9 +150,6 @@ def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
 
 
 def _rate(node: dict[str, Any]) -> float:
-    """
-    Return a *node*'s reported rate of firings.
-    """
     if node["figures"] is None:
         return 0.0
     lately = node["figures"]["lately"]

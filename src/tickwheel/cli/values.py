@@ -148,9 +148,6 @@ class OutputPath(click.Path):
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """
-        Return the path.
-        """
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         folder = path.absolute().parent
         if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
@@ -159,18 +156,12 @@ class OutputPath(click.Path):
 
 
 def _given_zone(ctx: click.Context) -> ZoneInfo | None:
-    """
-    Return the zone of `--tz`, an eager option, if it was given.
-    """
     if ctx.get_parameter_source("tz") in {None, ParameterSource.DEFAULT}:
         return None
     return zone_of(check_zone(ctx.params["tz"]))
 
 
 def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) -> None:
-    """
-    Refuse a `--tz` that none of *moments* used.
-    """
     zone = _given_zone(ctx)
     if zone is not None and not any(isinstance(each, datetime) and each.tzinfo is zone for each in moments):
         tz = ctx.params["tz"]
@@ -179,9 +170,6 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 
 
 def epoch_seconds(text: str) -> float | None:
-    """
-    Parse *text* as seconds since the epoch; None if it is not a number.
-    """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"
         raise ValueError(message)
@@ -192,9 +180,6 @@ def epoch_seconds(text: str) -> float | None:
 
 
 def shortened(text: str) -> str:
-    """
-    Return *text* in quotes, truncated if it is long.
-    """
     shown = ascii(text)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004 what fits a line
 

@@ -142,9 +142,6 @@ def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | N
 
 
 def _due_at(request: BulkRequest, job: Job, run: _Run, now: int) -> int:
-    """
-    Return the new due time of *job*: shifted, at its place in a span, or now; never in the past.
-    """
     if request.shift_ms:
         return min(max(now, job.due_at + request.shift_ms), now + checks.FAR_MS)
     if request.over_ms:

@@ -47,9 +47,6 @@ _PARTS: Final = {
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
-    """
-    Change *fields* of the job of *key*, and return the answer; blocks.
-    """
     change_fields(fields)
 
     def write(job: Job) -> Answer:

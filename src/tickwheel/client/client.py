@@ -354,9 +354,6 @@ class Client:
         return self.store.upcoming(query.due_from or 0, until, limit)
 
     def first_due(self, since: int = 0) -> Job | None:
-        """
-        Return the pending job with the earliest due time from *since* on, in ms since the epoch.
-        """
         self.opened()
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
         return jobs[0] if jobs else None

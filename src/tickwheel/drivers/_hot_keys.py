@@ -54,9 +54,6 @@ class HotKeys:
         return count >= self._threshold
 
     def is_cold(self, key: Hashable) -> bool:
-        """
-        Return True if *key* is far below the share of a hot key.
-        """
         return self._counts.get(key, 0) < self._threshold / 4
 
     def has_cooled(self) -> bool:

@@ -33,9 +33,6 @@ class KeyShard:
 
     @property
     def wheel(self) -> TimerWheel:
-        """
-        Return the shard, which the `ShardedWheel` holds.
-        """
         wheel = self._wheel()
         assert wheel is not None, "a shard is held for as long as a key is there"
         return wheel

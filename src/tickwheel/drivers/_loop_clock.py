@@ -48,9 +48,6 @@ class LoopClock:
 
 
 def is_system_time(loop: Any) -> bool:
-    """
-    Return True if the `time` of an asyncio *loop* is the system's monotonic clock.
-    """
     if "time" in getattr(loop, "__dict__", ()) or not isinstance(time.monotonic, BuiltinFunctionType):
         return False
     owner = next((kind for kind in type(loop).__mro__ if "time" in kind.__dict__), object)

@@ -53,9 +53,6 @@ class _Queue:
         self.has_more.notify()
 
     def take(self) -> DueTimer | None:
-        """
-        Wait for the next timer and return it, or None once the queue is closed and empty.
-        """
         if self.is_forked:
             return None
         with self.lock:

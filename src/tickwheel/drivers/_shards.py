@@ -328,9 +328,6 @@ class ShardedWheel(Unique, Generic[K, V]):
             self._retire(former)
 
     def _belongs(self, key: Hashable) -> TimerWheel:
-        """
-        Return the wheel that *key* belongs on, and count the operation.
-        """
         if self._hot_keys is not None:
             is_hot = self._hot_keys.count(key)
             if self._hot_keys.has_cooled():
@@ -366,9 +363,6 @@ class ShardedWheel(Unique, Generic[K, V]):
             wheel.close()
 
     def _end_life(self, key: Hashable, key_shard: KeyShard) -> None:
-        """
-        Count the end of a life; with the last one, forget the key's shard.
-        """
         with self._lock:
             key_shard.lives -= 1
             if not key_shard.lives and self._key_shards.get(key) is key_shard:
@@ -397,8 +391,5 @@ class ShardedWheel(Unique, Generic[K, V]):
 
 
 def _shown(pending: Pending) -> Pending:
-    """
-    Remove the `KeyShard` from a shard's description of a key.
-    """
     key, (_, value) = pending.args
     return Pending(None, (key, value), pending.deadline, pending.remaining)

@@ -45,9 +45,6 @@ class Sleep(StandIn):
         return self
 
     def start_at(self, when: Seconds) -> Self:
-        """
-        Set the timer for *when*; otherwise as `start`.
-        """
         self._timer = self._engine.call_at(when, self)
         return self
 
@@ -101,9 +98,6 @@ class Sleep(StandIn):
         return self._has_fired is None and self._set_timer.reschedule(when)
 
     def restart(self, delay: Seconds) -> bool:
-        """
-        Move it to *delay* seconds from now; otherwise as `reschedule`.
-        """
         return self._has_fired is None and self._set_timer.restart(delay)
 
     @property

@@ -249,9 +249,6 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         return self._engine.on_coroutine is not None
 
     def __len__(self) -> int:
-        """
-        Return the number of pending timers.
-        """
         return len(self._engine)
 
     def __bool__(self) -> bool:

@@ -164,9 +164,6 @@ class TrioDriver(DriverInLoop):
         return any(task is None or (task is not me and task not in self._waiting) for task in self._scopes.values())
 
     def _task(self) -> Any:
-        """
-        Return the calling task, if it belongs to this run of trio.
-        """
         low = self._trio.lowlevel
         return low.current_task() if low.in_trio_task() and low.current_trio_token() is self._token else None
 
@@ -207,9 +204,6 @@ def is_in_trio() -> bool:
 
 
 async def ended(context: Context) -> None:
-    """
-    Wait in a task of trio until *context* ends.
-    """
     trio = import_module("trio")
     signal = trio.Event()
     forget = context.on_end(_in_this_run(trio, signal.set))
@@ -220,9 +214,6 @@ async def ended(context: Context) -> None:
 
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
-    """
-    Await *awaitable* in a task of trio until *context* ends; see `tickwheel.within`.
-    """
     trio = import_module("trio")
     with trio.CancelScope() as scope:
         forget = context.on_end(_in_this_run(trio, scope.cancel))

@@ -66,9 +66,6 @@ class ClockWaiter:
 
 
 def new_waiter(clock: Clock) -> Waiter:
-    """
-    Return the most exact waiter for *clock*.
-    """
     if type(clock) is MonotonicClock:
         return MonotonicWaiter()
     if type(clock) is BootClock:

@@ -51,9 +51,6 @@ class Jobs(Handlers):
         return self._scheduler
 
     async def __call__(self) -> AsyncScheduler:
-        """
-        Return the scheduler, as a dependency.
-        """
         return self.scheduler
 
     @asynccontextmanager

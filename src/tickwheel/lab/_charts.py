@@ -56,9 +56,6 @@ class Axis:
 
 
 def drawing(parts: Sequence[str], height: float, title: str) -> str:
-    """
-    Return *parts* as a drawing of the default width; *title* is its name for screen readers.
-    """
     label = escape(title, quote=True)
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 

@@ -20,9 +20,6 @@ SIDE: Final = 4
 
 
 def slots_chart(rings: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """
-    Return the chart of *rings*, each with its design's name; bars are logarithmic.
-    """
     most = max((ring["most"] for _, ring in rings), default=0)
     parts = []
     before = None

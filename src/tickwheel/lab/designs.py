@@ -41,9 +41,6 @@ class Design:
         return f"{self.name}:{options}" if options else self.name
 
     def make(self) -> ShownWheel:
-        """
-        Return a new wheel.
-        """
         try:
             wheel: ShownWheel = CARDS[self.name].make(**self.options)
         except (TypeError, ValueError) as error:
@@ -57,9 +54,6 @@ def _shortest(value: float) -> str:
 
 
 def parse_design(text: str) -> Design:
-    """
-    Parse *text* as a design with options.
-    """
     name, _, rest = text.partition(":")
     if name not in CARDS:
         raise DesignError(text, f"expected one of {', '.join(CARDS)}")

@@ -53,9 +53,6 @@ class Load:
 
 
 def generate(load: Load) -> Iterator[TraceOperation]:
-    """
-    Yield the operations of *load*, in order of time.
-    """
     if load.kind not in KINDS:
         message = f"kind is {load.kind!r}: expected one of {', '.join(KINDS)}"
         raise ValueError(message)

@@ -27,9 +27,6 @@ class Advice:
 
 
 def facts_of(operations: Iterable[TraceOperation]) -> Load:
-    """
-    Return the statistics of a trace, which is replayed once for them.
-    """
     operations = list(operations)
     delays = sorted(operation.delay_us for operation in operations if operation.op == "S") or [0]
     counts = replay(operations, HeapWheel()).counts
@@ -53,9 +50,6 @@ def advise(load: Load, name: str) -> Advice:
 
 
 def fitted(design: Design, load: Load) -> Design:
-    """
-    Complete the options of *design* for a trace.
-    """
     card = CARDS[design.name]
     if all(option in design.options for option in card.options):
         return design

@@ -68,9 +68,6 @@ class Workload:
 
 
 def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) -> Workload:
-    """
-    Return a load with at least *pending* timers at the start and about *steps* further steps.
-    """
     times = [operation.t_us for operation in operations]
     if not times:
         raise WorkloadError("the trace is empty: take one that sets timers")

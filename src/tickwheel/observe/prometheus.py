@@ -153,9 +153,6 @@ def _wanted(accept: str) -> str:
 
 
 def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
-    """
-    Yield the metrics of *stats*, without those of the store if it did not answer.
-    """
     core = _library().core
     gauge, counter = core.GaugeMetricFamily, core.CounterMetricFamily
     has_store = "shards_all" in stats

@@ -120,9 +120,6 @@ class RemoteClient:
         body: dict[str, Any] | None = None,
         batched: dict[str, Any] | None = None,
     ) -> Future[list[Answer]]:
-        """
-        Apply an operation to each key: one request for one key, a batch for many, with *batched* as body.
-        """
         checked, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
         if len(checked) == 1:
             data = None if body is None else _wire.to_json(body)
@@ -216,9 +213,6 @@ class RemoteClient:
         return None if document is None else _wire.job_of(document)
 
     async def _get_document(self, path: str) -> Any:
-        """
-        Return the document at *path*, or None if there is no such job.
-        """
         status, document = await self._transport.ask("GET", path)
         if status == _NOT_FOUND and _wire.refusal_of(document) is not None:
             return None

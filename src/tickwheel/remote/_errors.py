@@ -58,9 +58,6 @@ def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PL
 
 
 def _value(problem: dict[str, Any]) -> object:
-    """
-    Return the refused value, or its text if that was truncated.
-    """
     text = problem.get("value")
     try:
         return ast.literal_eval(text) if isinstance(text, str) else text
@@ -69,9 +66,6 @@ def _value(problem: dict[str, Any]) -> object:
 
 
 def _made(kind: type[_E], message: str, **facts: object) -> _E:
-    """
-    Return an error with a *message* that another process made from the same *facts*.
-    """
     error = kind.__new__(kind)
     error.args = (message,)
     for name, value in facts.items():

@@ -79,9 +79,6 @@ def seconds(name: str, value: Duration) -> float:
 
 
 def epoch_seconds(name: str, at: Instant) -> float:
-    """
-    Convert the validated instant *at* to seconds since the epoch, as `seconds` does.
-    """
     return max(checks.epoch_seconds(name, at), _PAST_S)
 
 
@@ -146,9 +143,6 @@ def _is_step(every: Duration) -> bool:
 
 
 def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
-    """
-    Return the body of a bulk change of validated *fields*, without its limit.
-    """
     body: dict[str, Any] = {"do": verb, "prefix": prefix}
     for name, value in fields.items():
         if value is None or name in {"by", "limit"}:
@@ -256,9 +250,6 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
 
 
 def explanation_of(document: Mapping[str, Any]) -> Explanation:
-    """
-    Return the explanation that *document* describes.
-    """
     state = document["state"]
     return Explanation(
         key=document["key"],

@@ -199,9 +199,6 @@ class Transport:
             await asyncio.sleep(wait_s)
 
     async def document(self, *arguments: Any, **named: Any) -> Any:
-        """
-        Return the document of the answer to a request, as `ask` does.
-        """
         status, answer = await self.ask(*arguments, **named)
         if status >= 400:  # noqa: PLR2004  where errors begin
             raise error_of(answer, self.url)

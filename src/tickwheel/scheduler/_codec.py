@@ -55,9 +55,6 @@ class Codec:
         self._is_open = any(isinstance(part, kinds.AnyType) for part in parts)
 
     def encode(self, value: Any) -> Any:
-        """
-        Return *value* as JSON has it.
-        """
         try:
             built = self._builtins(value)
         except Exception as error:  # noqa: BLE001  a type's own code may raise anything
@@ -71,9 +68,6 @@ class Codec:
         return built
 
     def decode(self, built: Any) -> Any:
-        """
-        Return the value that *built* is in JSON.
-        """
         try:
             return self._msgspec.convert(built, self._type, str_keys=True, dec_hook=_custom)
         except Exception as error:  # noqa: BLE001  as above

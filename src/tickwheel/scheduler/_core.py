@@ -317,9 +317,6 @@ class Core:
         }
 
     def _process_stats(self, backlog: Iterable[Job]) -> dict[str, Any]:
-        """
-        Return the part of the stats that this process knows without reading the store.
-        """
         writer, owner, store = self.client.opened(), self._owner, self.client.store
         commits = writer.stats()
         number = max(1, commits.commits)

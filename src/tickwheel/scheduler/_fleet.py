@@ -207,9 +207,6 @@ class Fleet(Common):
 
 
 def progress_of(key: str, nodes: Sequence[Node]) -> Progress | None:
-    """
-    Return the progress of the job that runs under *key* in its latest attempt, from the reports of *nodes*.
-    """
     found = [each for node in nodes for each in (node.figures or {}).get("progress", ()) if each["key"] == key]
     if not found:
         return None

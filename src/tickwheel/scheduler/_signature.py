@@ -80,9 +80,6 @@ class Signature:
         return {name: self._encoded(name, value) for name, value in self._named(bound).items()}
 
     def arguments(self, payload: Any, firing: Firing) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """
-        Return positional and keyword arguments for the function.
-        """
         values = self._decoded(payload)
         if self._firing is not None:
             values[_FIRING] = firing
@@ -157,9 +154,6 @@ def _firing_of(name: str, parameters: list[inspect.Parameter]) -> inspect.Parame
 
 
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """
-    Return the signature of *function*, with annotations as written if possible.
-    """
     if sys.version_info >= (3, 14):
         import annotationlib  # noqa: PLC0415  there is none before
 

@@ -112,9 +112,6 @@ def identity_of(store: Store) -> str:
 
 
 def pages_of(store: Store, size: int, state: State | None = None) -> Iterator[tuple[Job, ...]]:
-    """
-    Yield all jobs of *store*, or those in that *state*, page by page; the next one is asked for when it is wanted.
-    """
     cursor: str | None = ""  # no key is empty
     while cursor is not None:
         page = store.page(JobQuery(state=state, cursor=cursor or None, limit=size))

@@ -33,9 +33,6 @@ class Keeper:
 
 
 def keeper_of(scheduler: AsyncScheduler) -> Keeper | None:
-    """
-    Return what keeps answers in the store of *scheduler*, or None where that cannot.
-    """
     client = scheduler._core.client  # noqa: SLF001  of the same package
     if not isinstance(client, Client) or not client.store.abilities.keeps_answers:
         return None

@@ -28,9 +28,6 @@ _STOP_SIGNALS: Final = [
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """
-    Return uvloop's loop, or asyncio's on Windows, which has no uvloop.
-    """
     if not _HAS_UVLOOP:
         return asyncio.new_event_loop()
     import uvloop  # noqa: PLC0415 it is not everywhere

@@ -62,9 +62,6 @@ class Service:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, *, is_mounted: bool = False) -> None:
-        """
-        Serve *scheduler* as *options* say, inside another application if *is_mounted*.
-        """
         self._scheduler = scheduler
         denials = Denials()
         self._guard = Guard(options, denials, is_mounted=is_mounted)

@@ -411,9 +411,6 @@ def job_document(job: Job) -> JobDocument:
 
 
 def lane_document(state: LaneState) -> LaneDocument:
-    """
-    Return *state* as it goes out.
-    """
     oldest = state.oldest_due_at
     return LaneDocument(
         state.lane,
@@ -429,9 +426,6 @@ def lane_document(state: LaneState) -> LaneDocument:
 
 
 def explanation_document(found: Explanation) -> ExplanationDocument:
-    """
-    Return *found* as it goes out.
-    """
     return ExplanationDocument(
         found.key,
         found.reason.value,

@@ -22,9 +22,6 @@ class PublicBindError(TickwheelError, ValueError):
     """
 
     def __init__(self, host: str) -> None:
-        """
-        Name the *host* that was asked for.
-        """
         self.host = host
         super().__init__(
             f"host {host!r} may be reachable from other machines and no token is set: "
@@ -38,9 +35,6 @@ class CertificateError(TickwheelError, ValueError):
     """
 
     def __init__(self, path: str, what: str) -> None:
-        """
-        Name the file and *what* is wrong with it.
-        """
         self.path = path
         super().__init__(
             f"the certificate {path!r} cannot be used ({what}): pass PEM files of a certificate and its key"
@@ -53,9 +47,6 @@ class TraceUrlError(TickwheelError, ValueError):
     """
 
     def __init__(self, url: str) -> None:
-        """
-        Name the *url*.
-        """
         self.url = url
         super().__init__(
             f"the address of traces is {url!r}: write http or https and {{trace_id}}, such as "
@@ -71,9 +62,6 @@ class AddressError(TickwheelError, OSError):
     is_transient = True
 
     def __init__(self, host: str, port: int, cause: OSError) -> None:
-        """
-        Name the address, and the system's reason.
-        """
         self.host, self.port = host, port
         super().__init__()
         reason = (cause.strerror or str(cause)).lower()
@@ -88,9 +76,6 @@ class TokenFileError(TickwheelError, ValueError):
     """
 
     def __init__(self, path: str, what: str) -> None:
-        """
-        Name the file and *what* is wrong in it; never a token.
-        """
         self.path = path
         super().__init__(
             f"token file {path!r}: {what}: each line is 'read HASH' or 'write HASH', as 'tickwheel token' prints it"

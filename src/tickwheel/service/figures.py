@@ -91,9 +91,6 @@ class Figures:
         return stats_document(await self.scheduler_stats())
 
     async def scheduler_stats(self) -> dict[str, Any]:
-        """
-        Return the scheduler's stats as it gives them.
-        """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
                 self._stats = await asyncio.to_thread(self._scheduler.stats)

@@ -135,9 +135,6 @@ class Fleet:
         return document_reply(await self.read())
 
     async def read(self) -> FleetDocument:
-        """
-        Return the fleet of now.
-        """
         nodes = {each.owner: each for each in await self._scheduler.nodes()}
         shards = await self._scheduler.shards()
         stats = await self._figures.scheduler_stats()  # after the nodes, which read the store's clock

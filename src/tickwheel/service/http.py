@@ -56,9 +56,6 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
 
     def header(self, name: bytes) -> str | None:
-        """
-        Return the header of this lower-case *name*, or None.
-        """
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
@@ -103,7 +100,4 @@ class Reply:
 
 
 def _takes_gzip(scope: Scope) -> bool:
-    """
-    Return whether the client of this request reads gzip.
-    """
     return any(name == b"accept-encoding" and _GZIP.search(value) for name, value in scope["headers"])

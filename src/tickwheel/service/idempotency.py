@@ -68,9 +68,6 @@ class IdempotencyKeys:
     """
 
     def __init__(self, body_bytes_max: int, keeper: Keeper | None = None) -> None:
-        """
-        Read bodies up to *body_bytes_max*, and keep answers by *keeper*, or in this process alone.
-        """
         self._keeper = keeper
         self._body_bytes_max = body_bytes_max
         self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
@@ -78,9 +75,6 @@ class IdempotencyKeys:
         self._size = 0
 
     async def reply(self, call: Request, run: Endpoint, kept_by: KeptBy = "request") -> ASGIApp:
-        """
-        Return the answer to *call*: the kept one, or what *run* answers, which *kept_by* keeps from then on.
-        """
         key = call.header(b"idempotency-key") or ""
         if not 0 < len(key) <= _KEY_MAX or not key.isascii() or not key.isprintable() or " " in key:
             message = f"Idempotency-Key is {show(key)}: give 1 to {_KEY_MAX} visible ASCII characters"

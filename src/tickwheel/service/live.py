@@ -60,9 +60,6 @@ class Live:
     def __init__(
         self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None, length_s: float | None
     ) -> None:
-        """
-        Send to at most *watchers_max* pages at once, for *length_s* at a time, with *trace_url* to link to traces by.
-        """
         self._length_s = math.inf if length_s is None else length_s
         self._trace_url = trace_url
         self._firings = firings

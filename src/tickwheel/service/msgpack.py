@@ -54,9 +54,6 @@ def packed(reply: Reply) -> Reply:
 
 
 def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """
-    Return what *body* says, checked by *decoder*.
-    """
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

@@ -54,9 +54,6 @@ class _Node:
             self.number = max(self.number, record.number)
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
-        """
-        Return what `AsyncScheduler.recent` returns there.
-        """
         return [*(each for each in self._ended if each.number > after), *self._running]
 
 
@@ -66,9 +63,6 @@ class OtherFirings:
     """
 
     def __init__(self, scheduler: AsyncScheduler, peers: Peers) -> None:
-        """
-        Ask *peers*, and answer them for *scheduler*.
-        """
         self._scheduler = scheduler
         self._peers = peers
         self._lock = asyncio.Lock()

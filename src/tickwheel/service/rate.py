@@ -45,9 +45,6 @@ class Rate:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def check(self, client: str) -> None:
-        """
-        Take a turn of the bucket of *client*.
-        """
         now = time.monotonic()
         bucket = self._bucket(client, now)
         bucket.turns = min(self._burst, bucket.turns + (now - bucket.since) * self._per_s)

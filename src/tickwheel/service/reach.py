@@ -48,9 +48,6 @@ def is_bounded(call: Request) -> bool:
 
 
 def check_key(call: Request, key: str) -> str:
-    """
-    Return *key*, if the token of *call* may touch it.
-    """
     reach: Reach | None = call.scope.get(REACH)
     if reach is not None and not key.startswith(reach.prefix):
         what = f"the key {show(key)} is out of reach"

@@ -30,17 +30,11 @@ def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> 
 
 
 def check_handler(target: str | None, handler: str | None, scheduler: AsyncScheduler) -> None:
-    """
-    Refuse a handler that is not registered here.
-    """
     if target == "handler" and handler and not scheduler.has_handler(handler):
         raise HandlerNotFoundError(handler)
 
 
 def check_interval(every: Duration | None, cron: str | None, every_min: Duration) -> None:
-    """
-    Refuse an interval that would keep the service busy.
-    """
     every_min_s, every = checks.seconds("every_min_s", every_min), interval_of(every, cron)
     if every is None:
         if cron is not None and every_min_s > 1 and (gap_s := _least_gap_s(cron)) < every_min_s:

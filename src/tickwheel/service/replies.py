@@ -76,9 +76,6 @@ def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
 
 
 def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:  # noqa: PLR0911  as below
-    """
-    Return the problem that a refused write of *key* is, which asked for generation *wanted*.
-    """
     job = answer.job
     if answer.outcome is Outcome.KEY_REUSED:
         return ProblemError("idempotency_key_reused", "the Idempotency-Key was sent with another request before")

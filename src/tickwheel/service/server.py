@@ -48,9 +48,6 @@ _YOUNG_MAX: Final = 10_000
 
 
 def listen(options: ServiceOptions) -> socket.socket:
-    """
-    Return a socket that listens where *options* say, before anything else is started.
-    """
     host, port = options.host, options.port
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -184,9 +181,6 @@ class _Protocol(HttpToolsProtocol):
                 self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """
-        Begin to wait.
-        """
         super().on_message_begin()
         self._waits_since = self.loop.time()
         self._idle_since = None

@@ -47,9 +47,6 @@ T = TypeVar("T", bound=Body)
 
 
 def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """
-    Return what *body* says, checked by *decoder*.
-    """
     if nests_deeper(body, LEVELS_MAX):
         raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {LEVELS_MAX} levels")
     try:

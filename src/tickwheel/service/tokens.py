@@ -72,9 +72,6 @@ class Token:
 
     @classmethod
     def from_line(cls, text: str) -> Token | None:
-        """
-        Read a line; None if there is no token on it.
-        """
         text, _, comment = text.partition("#")
         if not text.strip():
             return None
@@ -163,16 +160,10 @@ class Tokens:
         return cls(tuple(known.values()))
 
     def __add__(self, other: Tokens) -> Tokens:
-        """
-        Return the tokens of both.
-        """
         return Tokens(self.known + other.known)
 
 
 def instant(seconds: float) -> str:
-    """
-    Return *seconds* since the epoch as RFC 3339 in UTC.
-    """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -69,9 +69,6 @@ def _is_public(address: Address) -> bool:
 
 
 def _wrapped(address: Address) -> list[Address]:
-    """
-    Return *address* and the IPv4 address that it embeds, if any.
-    """
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return [address.ipv4_mapped]

@@ -29,9 +29,6 @@ _JSON: Final = "json"
 
 
 def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return *options*, with those that *task* declares added.
-    """
     if hasattr(task, "apply_async"):
         return {**_of_celery(task, options), **options}
     if hasattr(task, "send_with_options"):
@@ -43,9 +40,6 @@ def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_celery(task: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return the options of *task*, with the route of its application.
-    """
     found = {name: _named(getattr(task, name, None)) for name in _CELERY}
     found = {name: value for name, value in found.items() if value not in (None, False, _JSON)}
     app = getattr(task, "app", None)
@@ -62,7 +56,4 @@ def _of_celery(task: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """
-    Return the name of a queue or an exchange, and any other value unchanged.
-    """
     return getattr(value, "name", value)

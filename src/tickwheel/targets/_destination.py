@@ -33,9 +33,6 @@ class Destination:
 
     @classmethod
     def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Destination:
-        """
-        Return the destination of *url*.
-        """
         try:
             parts: SplitResult | None = urlsplit(url)
         except ValueError:  # such as a bracket that is never closed
@@ -62,9 +59,6 @@ class Destination:
         return f"<{self.shown}>"
 
     def failed(self, error: object) -> DeliveryError:
-        """
-        Return the error to raise for *error*, whose text may contain a secret.
-        """
         return DeliveryError(self.shown, self.masked(error))
 
     def masked(self, error: object) -> str:

@@ -19,9 +19,6 @@ __all__ = ["headers"]
 
 
 def headers(firing: Firing) -> dict[str, str]:
-    """
-    Return the headers of *firing*, in ASCII without control characters.
-    """
     job = firing.job
     found = {
         "tickwheel-key": quote(job.key),

@@ -13,9 +13,6 @@ __all__ = ["library", "missing"]
 
 
 def library(name: str, extra: str) -> Any:
-    """
-    Import the module *name*.
-    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -23,9 +20,6 @@ def library(name: str, extra: str) -> Any:
 
 
 def missing(error: ImportError, name: str, extra: str) -> MissingExtraError:
-    """
-    Return the error for *name* if it, or a module that it imports, is missing.
-    """
     library, lacked = (each.partition(".")[0].replace("_", "-") for each in (name, error.name or ""))
     shown = library if lacked in ("", library) else f"{lacked}, which {library} needs,"
     return MissingExtraError(shown, extra)

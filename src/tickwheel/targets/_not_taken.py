@@ -39,17 +39,11 @@ class NotTakenError(Exception):
 
 
 def waited_s(firing: Firing) -> float:
-    """
-    Return the seconds for which the job of *firing* has waited for its receiver.
-    """
     since = _since(firing)
     return 0.0 if since is None else max(0.0, firing.fired_at / 1000 - since.timestamp())
 
 
 def put_off(firing: Firing, wait_s: float, shown: str, reason: str) -> Snooze:
-    """
-    Return the verdict on an attempt that the receiver *shown* did not take.
-    """
     if waited_s(firing) >= WAIT_MAX_S:
         raise DeliveryError(shown, f"it waited for a day: {reason}") from None
     since = _since(firing) or datetime.fromtimestamp(firing.fired_at / 1000, UTC)

@@ -197,9 +197,6 @@ class _Process:
             kind, what = self._hear(timeout_s, too_long)
 
     def _hear(self, wait_s: float | None, too_late: Exception) -> tuple[str, Any]:
-        """
-        Return the next message of the process; raise *too_late* after *wait_s*.
-        """
         try:
             while not self._pipe.poll(None if wait_s is None else min(wait_s, SOCKET_S_MAX)):
                 wait_s = (wait_s or 0.0) - SOCKET_S_MAX
@@ -355,9 +352,6 @@ def _unpack(each: Any, pipe: Connection) -> Any:
 
 
 def _packed(result: object) -> tuple[str, object]:
-    """
-    Return the message for *result*: a verdict, or nothing.
-    """
     if not issubclass(type(result), DeadLetter | Snooze | Retry):
         return _DONE, None
     try:

@@ -252,17 +252,11 @@ def apply_at(
 
 
 def _check_name(handler: str, example: str) -> None:
-    """
-    Refuse a *handler* that is not the name of a task.
-    """
     if not handler or not handler.isprintable() or " " in handler:
         raise InvalidJobError("handler", handler, f"name the task, such as {example!r}")
 
 
 def task_of(payload: bytes) -> Task:
-    """
-    Return the call that *payload* describes.
-    """
     found = json.loads(payload)
     parts = {} if found is None else found
     if not isinstance(parts, dict) or not parts.keys() <= {"args", "kwargs", "options"}:
@@ -279,9 +273,6 @@ def task_of(payload: bytes) -> Task:
 
 
 def _known(task: Any) -> tuple[str | None, str]:
-    """
-    Return the default name of a task's target, and the task's own name.
-    """
     if isinstance(task, str):
         return None, task
     for method, target, name in _KINDS:

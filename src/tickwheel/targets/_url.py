@@ -51,9 +51,6 @@ class TargetUrl:
             self.shown = f"{scheme}:{_MASK}" if "@" in query else _MASK
 
     def check_port(self, example: str) -> None:
-        """
-        Refuse an invalid host or port.
-        """
         try:
             _ = urlsplit(self.base).port
         except ValueError:

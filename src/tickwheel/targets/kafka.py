@@ -175,9 +175,6 @@ class _Producer:
         self._thread.start()
 
     async def send(self, firing: Firing) -> Any:
-        """
-        Produce one record, and return the error, or None.
-        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 

@@ -39,9 +39,6 @@ def is_coroutine_function(callback: object) -> bool:
 
 
 def refusal(callback: object, name: str = "callback") -> str:
-    """
-    Return the error message for a *callback* whose coroutine would not be awaited.
-    """
     return (
         f"{name} is {callback!r}, which makes a coroutine, and nobody here would await it: "
         "pass executor=TaskExecutor(), or use a wheel that fires on an event loop, such as TimerWheel.asyncio()"

@@ -152,9 +152,6 @@ class BoundCallback(StandIn):
         self._forget()  # which takes no lock: this is called wherever memory is freed
 
     def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
-        """
-        Set the timer with *verb*, and bind it.
-        """
         timer = verb(time, self)
         self._forget = self._ending.then(lambda _: timer.cancel())
         return timer

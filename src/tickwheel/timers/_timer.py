@@ -69,9 +69,6 @@ class WheelTimer(Unique):
 
     @property
     def callback(self) -> Callback | None:
-        """
-        Return the user's callback; None after the timer's end.
-        """
         return given(self.call, self.words)[0]
 
     @property
@@ -100,9 +97,6 @@ class WheelTimer(Unique):
         return self.engine.move(self, self.engine.deadline_in(delay))
 
     def described(self, now: int, handle: WheelTimer | None = None) -> Pending:
-        """
-        Return the description of this timer at the time *now*.
-        """
         remaining = math.inf if self.deadline == NEVER else (self.deadline - now) / 1e9
         return Pending(self.call, self.words, self.when(), remaining, handle)
 

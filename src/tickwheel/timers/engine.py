@@ -125,9 +125,6 @@ class WheelEngine(BulkVerbs):
         return timer
 
     def set_all(self, timers: Sequence[WheelTimer]) -> None:
-        """
-        Make *timers* pending, all of them or none.
-        """
         self._stand_at_now()
         with self._lock:
             if self._is_closed:

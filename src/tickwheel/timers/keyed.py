@@ -31,9 +31,6 @@ __all__ = ["Keyed", "check_key"]
 
 
 def check_key(key: object) -> None:
-    """
-    Raise TypeError if *key* is a timer, which is never a key.
-    """
     if isinstance(key, NativeTimer | WheelTimer | StandIn):
         message = (
             f"key is {key!r}, a timer without a key: call its own cancel(), restart(delay) or pending(), or pass it to "
@@ -216,9 +213,6 @@ class Keyed(Keys, Unique):
         self._entries.clear()
 
     def _forget(self, entry: _Entry) -> None:
-        """
-        Remove an ended *entry*, unless its key has got another entry since.
-        """
         other = self._entries.pop(entry.key, None)
         if other is not None and other is not entry and other.is_live:
             self._entries.setdefault(entry.key, other)

@@ -15,16 +15,10 @@ __all__ = ["log_error", "logger"]
 
 
 def logger() -> Logger:
-    """
-    Return the logger `tickwheel`; logging is imported at the first use.
-    """
     import logging  # noqa: PLC0415 - it would be a tenth of the cost of importing tickwheel
 
     return logging.getLogger("tickwheel")
 
 
 def log_error(error: BaseException, timer: object) -> None:
-    """
-    Log the error of a callback: the default `on_error`.
-    """
     logger().error("a callback raised: %r", timer, exc_info=error)

@@ -70,9 +70,6 @@ class Phase:
         return self.until < NEVER and self._time_of(self.state[1]) > self.until
 
     def read(self, clock: Clock) -> Reading:
-        """
-        Read the clock; a series at an interval does not use the wall-clock time.
-        """
         return clock.monotonic_ns(), 0
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
@@ -82,9 +79,6 @@ class Phase:
         return 0, self.state
 
     def is_due(self, now: Reading) -> bool:
-        """
-        Return True: the series is due whenever its timer fires.
-        """
         return True
 
     def next_at(self) -> None:
@@ -128,9 +122,6 @@ class Phase:
         return left_out
 
     def pass_over(self, now: Reading) -> None:
-        """
-        Leave out the firings whose time has passed.
-        """
         first, number = self.state
         if self._time_of(number) <= now[0]:
             self.state = first, self._passed(now[0]) + 1
@@ -143,9 +134,6 @@ class Phase:
 
 
 def to_jitter(jitter: Seconds) -> int:
-    """
-    Convert *jitter* to nanoseconds.
-    """
     jitter_ns = to_ns(jitter, "jitter")
     if not 0 <= jitter_ns < NEVER:
         message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"

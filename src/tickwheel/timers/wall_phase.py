@@ -110,9 +110,6 @@ class WallPhase:
         return following is not None and due <= now[1]
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
-        """
-        Return the time of the next reading of the wall clock, within *span_ns* of now.
-        """
         monotonic, wall = now
         due = self.state[2]
         wait = 0 if due <= wall else max(due - wall, _LEAST_NS)

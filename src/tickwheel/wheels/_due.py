@@ -37,9 +37,6 @@ class DueRun:
         self._entries.extend(entries)
 
     def add(self, entry: Entry) -> None:
-        """
-        Insert an entry that was overdue when it was set.
-        """
         entry.place = self
         insort(self._entries, entry, key=by_order)
 
@@ -50,9 +47,6 @@ class DueRun:
         return self._entries[0] if self._entries else None
 
     def take_until(self, deadline: int, limit: int | None) -> Iterator[Entry]:
-        """
-        Remove and yield at most *limit* entries whose deadline is not after *deadline*.
-        """
         entries = self._entries
         while entries and limit != 0 and entries[0].deadline <= deadline:
             yield entries.popleft()

@@ -28,9 +28,6 @@ class Slot(Entry):
         self._entries: dict[int, Entry] = {}
 
     def add(self, entry: Entry, begins: int) -> None:
-        """
-        Append *entry* to this slot, which begins at tick *begins*.
-        """
         if not self._entries:
             self.deadline = begins
             self._queue.add(self)

@@ -112,9 +112,6 @@ class Card:
 
 
 def suitable_tick(load: Load) -> tuple[float, str]:
-    """
-    Return a tick in microseconds that suits *load*, with the reason.
-    """
     tick_us = round_tick(load.tenth_us / LATENESS_SHARE)
     tick, short = in_words(tick_us), in_words(load.tenth_us)
     if tick_us * LATENESS_SHARE > load.tenth_us:

@@ -86,9 +86,6 @@ class Slots(Protocol):
 
 
 def checked_tick(tick: Seconds) -> int:
-    """
-    Convert *tick* from seconds to nanoseconds.
-    """
     tick_ns = to_deadline(tick, "tick")
     if tick_ns == 0 or tick_ns >= NEVER:
         message = f"tick is {tick!r}: pass a positive, finite number of seconds, below 292 years"

@@ -34,9 +34,6 @@ def wheel_option(function: F) -> F:
 
 
 def chosen(wheels: tuple[str, ...]) -> list[Design]:
-    """
-    Return the requested designs, or all.
-    """
     return [parse_design(text) for text in wheels or CARDS]
 
 

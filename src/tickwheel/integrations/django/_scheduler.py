@@ -69,9 +69,6 @@ class _JoiningScheduler(Scheduler):
 
 
 def configured() -> Scheduler:
-    """
-    Return a scheduler by the settings, which is not open yet.
-    """
     given = _settings()
     options = SchedulerOptions(**given.get("OPTIONS", {}))
     targets = {name: make_target(url) for name, url in given.get("TARGETS", {}).items()}

@@ -85,9 +85,6 @@ class TickwheelBackend(_backends.BaseTaskBackend):
             raise ImproperlyConfigured(message) from error
 
     def register_queues(self, handlers: Jobs) -> None:
-        """
-        Register a handler for each queue on *handlers*, unless they have it.
-        """
         for queue in sorted(self.queues):
             if not handlers.has(_handler(queue)):
                 handlers.keep(_Queue(queue))
@@ -161,9 +158,6 @@ class _Queue(Task[..., ..., Any]):
         return None
 
     def run(self, payload: Any, firing: Firing) -> object:
-        """
-        Run the task, and keep its result.
-        """
         _call(firing, payload)
         return None
 

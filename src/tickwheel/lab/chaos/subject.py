@@ -56,9 +56,6 @@ class Subject:
         return f"http://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
-        """
-        Start it, and wait until it serves.
-        """
         command = [part.replace("{port}", str(self._port)) for part in self._command]
         with self._errors.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
@@ -95,9 +92,6 @@ class Subject:
         await self._ended()
 
     async def stop(self) -> None:
-        """
-        Ask it to stop, and wait.
-        """
         if self._process is None:
             return
         self._signal(signal.SIGTERM)

@@ -81,9 +81,6 @@ class Threshold:
 
 
 def misses(thresholds: Iterable[Threshold], stages: Iterable[StageFigures]) -> list[str]:
-    """
-    Return the missed *thresholds* of *stages*, and the stages without answers, which have no latency.
-    """
     stages = list(stages)
     found = (threshold.miss(stage) for threshold in thresholds for stage in stages)
     silent = [f"no request was answered at {stage.rate:g} a second" for stage in stages if not stage.answered]

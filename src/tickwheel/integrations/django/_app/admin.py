@@ -47,9 +47,6 @@ class JobAdmin(admin.ModelAdmin):
         return False
 
     def get_urls(self) -> list[Any]:
-        """
-        Return the list and the history: there is no table that Django's other pages could read.
-        """
         return [
             path("", self.admin_site.admin_view(self.changelist_view), name="tickwheel_job_changelist"),
             path("history/", self.admin_site.admin_view(self.history_of_job), name="tickwheel_job_history"),

@@ -32,9 +32,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, role: StartRole, **_: object) -> None:
-        """
-        Run the command.
-        """
         try:
             fire_until_stopped(jobs.scheduler, role, self._say)
         except StoreError as error:
