@@ -29,9 +29,8 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
     """
     `asyncio.SelectorEventLoop` with its timers in the wheel.
 
-    `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer is removed at once.
-    Timers are real `asyncio.TimerHandle`s, due exactly at their instant by `self.time()`, which may be overridden or
-    patched.
+    `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer is removed at once. Timers are real
+    `asyncio.TimerHandle`s, due exactly at their instant by `self.time()`, which may be overridden or patched.
     Everything else is asyncio's.
 
     Args:

@@ -230,14 +230,12 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the value of *key*; if it is missing, call `loader(key)`, store the result and return it.
 
-        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait.
-        An error of the loader is raised in all of them, a copy in each, and nothing is stored; a KeyboardInterrupt or
-        the like is raised only in its own thread, and another one loads. A value that does not fit is returned and not
-        stored.
-        If the key was set, removed or touched to expiry during the load, the loaded value is not stored: a value that
-        was
-        set is returned instead, and later callers do not get the older one. A loader may return a `Loaded`, a value
-        with its own lifetime.
+        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. An
+        error of the loader is raised in all of them, a copy in each, and nothing is stored; a KeyboardInterrupt or the
+        like is raised only in its own thread, and another one loads. A value that does not fit is returned and not
+        stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored: a
+        value that was set is returned instead, and later callers do not get the older one. A loader may return a
+        `Loaded`, a value with its own lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
@@ -254,11 +252,9 @@ class BaseCache(NativeCache[K, V]):
         Return the value of *key*; if it is missing, await `loader(key)`, store the result and return it.
 
         The load is a task of its own, shared as in `take`. A cancellation from inside the loader, and any other
-        exception
-        that is not an Exception, is raised in all tasks of the loop. If a task is cancelled while it waits, the load
-        continues
-        for the others; with the last waiter the load is cancelled, as it is after the cache's `load_timeout`. Errors
-        are those of `take`.
+        exception that is not an Exception, is raised in all tasks of the loop. If a task is cancelled while it waits,
+        the load continues for the others; with the last waiter the load is cancelled, as it is after the cache's
+        `load_timeout`. Errors are those of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)

@@ -73,8 +73,7 @@ def cached(
         def rate(currency): ...
 
     Simultaneous calls with the same arguments run the function once: see `TTLCache.take` and `take_async`. Errors are
-    not
-    cached, and a result that does not fit is returned nevertheless. The function gets the attributes of
+    not cached, and a result that does not fit is returned nevertheless. The function gets the attributes of
     `CachedFunction`.
 
     Args:

@@ -54,10 +54,9 @@ class Flights:
     """
     The running loads of one cache, by key.
 
-    The cache is an argument of each call: a reference to it here would make a cycle.
-    A raised error holds the frames that it has passed, and a load holds the error; so these frames delete their
-    references
-    to loads, or both would stay until the next garbage collection.
+    The cache is an argument of each call: a reference to it here would make a cycle. A raised error holds the frames
+    that it has passed, and a load holds the error; so these frames delete their references to loads, or both would stay
+    until the next garbage collection.
 
     Args:
         timeout_s: Maximum time of a load; None for no limit.

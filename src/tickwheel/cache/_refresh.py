@@ -25,9 +25,8 @@ class Refresh:
 
     The second and third are those of RFC 5861. Only loads return an expired value; for `cache[key]`, `get` and all
     other methods it is missing. It counts in `currsize` and leaves, with `on_expire`, once it may no longer be
-    returned.
-    A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; its errors are
-    logged and counted, and the old value stays as long as it may be returned.
+    returned. A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; its errors
+    are logged and counted, and the old value stays as long as it may be returned.
 
     Args:
         ahead: In the last seconds of its life a value is returned, and a new one loaded in the background. For a life

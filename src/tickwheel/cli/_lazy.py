@@ -32,9 +32,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """
-        Find the command, or suggest a similar name.
-        """
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

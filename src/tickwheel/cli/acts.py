@@ -1,5 +1,5 @@
 """
-`tickwheel acts`: show what changed, and by whom.
+`tickwheel acts`: show changes and their authors.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-`tickwheel schedule apply`: make the jobs of a manifest what a file says.
+`tickwheel schedule apply`: make the jobs of a manifest match a file.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def manifest_option(function: _F) -> _F:
 @json_option
 def command(*, file: BinaryIO, manifest: str, store: str, as_json: bool, **options: Any) -> None:
     """
-    Make the recurring jobs of a manifest what FILE says (- reads stdin).
+    Make the recurring jobs of a manifest match FILE (- reads stdin).
 
-    FILE has a job a line, as 'export' writes them; or it is a JSON list of jobs, or a table whose name ends in .csv.
-    Jobs that the manifest had and FILE has not are cancelled; a run under way ends undisturbed.
+    FILE has one job per line, as 'export' writes them; or it is a JSON list of jobs, or a table whose name ends in
+    .csv. Jobs of the manifest that FILE lacks are cancelled; a run under way ends undisturbed.
     """
     has_columns = name_of(file).endswith(".csv")
     schedules = [
@@ -61,9 +61,6 @@ def command(*, file: BinaryIO, manifest: str, store: str, as_json: bool, **optio
 
 
 def declare(schedules: Sequence[SetRequest], manifest: str, store: str, *, as_json: bool, **options: Any) -> None:
-    """
-    Declare *schedules* as the *manifest*, and print the changes.
-    """
     with opened(store, has_to_exist=False, has_targets=True) as scheduler:
         answer = declared(scheduler, schedules, manifest, **options)
     if as_json:

@@ -180,9 +180,6 @@ def _common(fields: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 
 def _field(field: Foreign) -> str:
-    """
-    Convert a field of a cron trigger to a cron line's.
-    """
     return ",".join(_expression(each, field.fields["name"]) for each in field.fields["expressions"])
 
 

@@ -98,9 +98,6 @@ def _expression(text: str, field: str) -> str:
 
 
 def _trigger(data: bytes) -> tuple[str, Mapping[str, Any]]:
-    """
-    Return the class name of a trigger, without its module, and its state.
-    """
     value = _value(data)
     if isinstance(value, Foreign):
         return value.kind, value.fields

@@ -1,5 +1,5 @@
 """
-`tickwheel cancel`: cancel a pending job, remove a dead one, or cancel all that a filter chooses.
+`tickwheel cancel`: cancel a pending job, remove a dead one, or cancel all jobs that a filter selects.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def command(
     key: str | None, if_generation: int | None, store: str, *, running: bool, as_json: bool, **chosen: Any
 ) -> None:
     """
-    Cancel the pending job KEY, or remove it where it is dead; or cancel all jobs that a filter chooses.
+    Cancel the pending job KEY, or remove it if it is dead; or cancel all jobs that a filter selects.
 
-    With --running, jobs that run are asked to stop.
+    With --running, running jobs are asked to stop.
     """
     many = is_bulk(chosen, key, if_generation)
     with opened(store) as scheduler:

@@ -1,5 +1,5 @@
 """
-`tickwheel change`: change some of a job, and leave the rest as it is.
+`tickwheel change`: change some fields of a job.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["command"]
 @click.pass_context
 def command(context: click.Context, /, key: str, store: str, as_json: bool, **fields: Any) -> None:
     """
-    Change what is given of the pending job KEY, and leave the rest as it is.
+    Change the given fields of the pending job KEY; all others stay as they are.
 
-    It is due when it was, unless an option is given that names its instants, such as --cron, --tz or --exclude.
+    Its due time stays the same unless an option changes its instants, such as --cron, --tz or --exclude.
     """
     usual = click.core.ParameterSource.DEFAULT
     given = {name: value for name, value in fields.items() if context.get_parameter_source(name) is not usual}

@@ -91,10 +91,10 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Start a service, break things around it while jobs are set, moved and cancelled, and judge what arrives.
+    Start a service, inject faults while jobs are set, moved and cancelled, and judge the deliveries.
 
-    The service reaches its target, and a store that is a server, by a slow link, which is cut and closed;
-    the process is paused and killed.
+    The service reaches its target, and a store on a server, by a slow link, which is cut and closed; the process is
+    paused and killed.
     """
     _check(seconds=seconds, every=every, due_within=due_within)
     if not 0 <= jitter <= latency <= 10:  # noqa: PLR2004 a request may take 15 s

@@ -57,9 +57,9 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
 @json_option
 def list_incidents(search: str, store: str, as_json: bool) -> None:
     """
-    List dead letters by what went wrong: one line for all whose errors differ only in numbers, names and identifiers.
+    List dead letters by cause: one line for all whose errors differ only in numbers, names and identifiers.
 
-    With SEARCH only letters that have it in their key, error, target or handler. The latest 10,000 are looked at.
+    With SEARCH only letters that have it in their key, error, target or handler. The latest 10,000 are examined.
     """
     with opened(store) as scheduler:
         found = scheduler.incidents(search)
@@ -91,9 +91,9 @@ def replay_dead(
     **chosen: Any,
 ) -> None:
     """
-    Make dead jobs pending again, due now, with all their attempts: those named, or all that a filter chooses.
+    Make dead jobs pending again, due now, with all their attempts: the named ones, or all that a filter selects.
 
-    With --limit only so many, of an incident the latest.
+    With --limit at most that many, of an incident the latest.
     """
     limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)

@@ -55,7 +55,7 @@ _LOOKED_AT: Final = 1_000
 @json_option
 def command(store: str, as_json: bool) -> None:
     """
-    Check Python, libraries, clock, disk and store, and say what to do about what is wrong.
+    Check Python, libraries, clock, disk and store, and print the remedy of each problem.
     """
     findings = [*_python(), *_libraries(), *_clock(), *_zones(), *_targets(), *_disk(store), *_store(store)]
     if as_json:
@@ -89,9 +89,6 @@ def _clock() -> Iterator[_Found]:
 
 
 def _zones() -> Iterator[_Found]:
-    """
-    Report the release of the time zone data of this machine.
-    """
     release = zone_release()
     if release is None:
         text = "no data: install it, as 'pip install tzdata' does, or jobs with tz= wait for a node that has it"
@@ -101,9 +98,6 @@ def _zones() -> Iterator[_Found]:
 
 
 def _targets() -> Iterator[_Found]:
-    """
-    Make the targets of the environment; nothing is sent.
-    """
     for name, value in targets.in_environment(os.environ).items():
         try:
             targets.check_name(name)
@@ -116,9 +110,6 @@ def _targets() -> Iterator[_Found]:
 
 
 def _disk(store: str) -> Iterator[_Found]:
-    """
-    Check the folder of a SQLite file: write access, free space, and the time of a flush.
-    """
     path = sqlite_path(store)
     if path is None:
         return
@@ -210,9 +201,6 @@ def _handlers(nodes: Sequence[Node], jobs: Sequence[Job]) -> Iterator[_Found]:
 
 
 def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:
-    """
-    Check the store's clock, the versions of the nodes, and jobs that no node can run.
-    """
     offset_s = stats["offset_ms"] / 1000
     is_near = abs(offset_s) < _OFFSET_MAX_S
     text = f"{abs(offset_s):.1f} s {'ahead of' if offset_s > 0 else 'behind'} this machine's"

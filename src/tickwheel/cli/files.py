@@ -33,9 +33,6 @@ def text_of(file: BinaryIO) -> str:
 
 @contextmanager
 def naming(number: int, addition: str = "", *, has_columns: bool) -> Iterator[None]:
-    """
-    Name the line of an invalid value, and columns instead of arguments if the lines have columns.
-    """
     try:
         yield
     except (ValueError, TypeError) as error:

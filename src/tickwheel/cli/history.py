@@ -1,5 +1,5 @@
 """
-`tickwheel history`: show what happened to a job.
+`tickwheel history`: show the past of a job.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error or
 @json_option
 def command(*, key: str, limit: int, before: int | None, has_traceback: bool, store: str, as_json: bool) -> None:
     """
-    Show what happened to the jobs of KEY, the newest first: failed attempts, runs, dead letters, and who set it.
+    Show the past of the jobs of KEY, the newest first: failed attempts, runs, dead letters, and authors.
 
-    Where there may be more, the number to go on with by --before is on stderr; --json has the number of each record.
+    If there may be more, stderr has the number for --before; --json has the number of each record.
     """
     with opened(store) as scheduler:
         records = scheduler.history(key, before=before, limit=limit)

@@ -76,11 +76,10 @@ def import_crontab(
     """
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
-    A job's key is made of the file's name and the command, so importing the file again replaces the jobs of its lines,
-    wherever these are now. Jobs of lines that it has no more are named, and go on firing until you cancel them; with
-    --manifest, they are cancelled.
-    A command is not run by a shell: it becomes the payload {"command": ...} of the job, with the "stdin", "user" and
-    "env" that cron would give it.
+    A job's key consists of the file's name and the command, so importing the file again replaces the jobs of its lines,
+    wherever these are now. Jobs of lines that are gone are listed, and continue until you cancel them; with --manifest,
+    they are cancelled. A command is not run by a shell: it becomes the payload {"command": ...} of the job, with the
+    "stdin", "user" and "env" that cron would give it.
     """
     found = list(crontab.parse(text_of(file).split("\n"), has_user=system, tz=tz, has_seconds=seconds))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
@@ -196,9 +195,6 @@ def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_colu
 
 
 def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], done: int, *, has_columns: bool) -> None:
-    """
-    Set the jobs of *chunk* one by one, to find the invalid one.
-    """
     for number, request in chunk:
         with naming(number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
             scheduler.set_many([request])

@@ -1,5 +1,5 @@
 """
-`tickwheel import apscheduler` and `tickwheel import celerybeat`: take the schedules of others over.
+`tickwheel import apscheduler` and `tickwheel import celerybeat`: import the schedules of other schedulers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ def import_apscheduler(*, url: str, table: str | None, target: str, **options: A
     """
     Import the jobs of APScheduler from the database at URL.
 
-    They are those that a SQLAlchemyJobStore or a RedisJobStore of APScheduler 3, or a SQLAlchemyDataStore of 4, keeps
-    there.
+    They are the jobs of a SQLAlchemyJobStore or a RedisJobStore of APScheduler 3, or of a SQLAlchemyDataStore of 4.
 
     A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
@@ -41,11 +40,11 @@ def import_celerybeat(*, source: str, target: str, tz: str | None, **options: An
     """
     Import the entries of Celery beat from SOURCE.
 
-    That is the file that beat keeps, a module of settings, MODULE:APP, or the URL of a database with the tables of
+    SOURCE is beat's file, a module of settings, MODULE:APP, or the URL of a database with the tables of
     django-celery-beat.
 
-    An entry keeps its name as its key, and the target gives its task to the same workers as before.
-    Of a file no code is run; a module is imported.
+    An entry keeps its name as its key, and the target passes its task to the same workers as before. No code of a file
+    is run; a module is imported.
     """
     if "://" in source:
         found = django_beat.found_in_database(source, target)

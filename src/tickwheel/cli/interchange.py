@@ -75,9 +75,6 @@ class Imported(NamedTuple):
     is_dead: bool = False
 
     def check_declared(self) -> None:
-        """
-        Raise `InvalidJobError` if it is paused or dead, which a manifest does not allow.
-        """
         for name, value in (("pause", self.pause), ("state", "dead" if self.is_dead else None)):
             if value is not None:
                 raise InvalidJobError(name, value, "a manifest has none: import the line without --manifest")

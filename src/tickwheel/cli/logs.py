@@ -80,9 +80,6 @@ def set_up(level: str, *, as_json: bool) -> None:
 
 @contextmanager
 def ends_logged() -> Iterator[None]:
-    """
-    Log the error that ends a command, instead of printing it.
-    """
     try:
         yield
     except (Refused, TickwheelError) as error:

@@ -1,5 +1,5 @@
 """
-`tickwheel move`: give a pending job another instant, or shift or spread all that a filter chooses.
+`tickwheel move`: give a pending job another due time, or shift or spread all jobs that a filter selects.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    Give the pending job KEY another instant; or move all jobs that a filter chooses by a length of time or over one.
+    Give the pending job KEY another due time; or shift, or spread over a time, all jobs that a filter selects.
     """
     del chosen["tz"]  # times were read in it
     check_zone_is_used(context, at, chosen.get("due_from"), chosen.get("due_until"))

@@ -40,7 +40,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SQLITE: Final = "sqlite:///"
 _COMPLETED: Final = 100
-"""Maximum number of keys for the shell's completion."""
 
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
@@ -108,9 +107,6 @@ def by_option(function: F) -> F:
 
 
 def check_scope(key: str | None, scope: str | None, if_generation: int | None) -> None:
-    """
-    Refuse a command line that does not name exactly one thing.
-    """
     if (key is None) == (scope is None) or (scope is not None and if_generation is not None):
         message = "name one job, or what a handler, a queue or a target has by --scope and without a generation"
         raise click.UsageError(message)

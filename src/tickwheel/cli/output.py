@@ -146,9 +146,6 @@ def progress_text(progress: Progress) -> str:
 
 
 def pause_text(pause: Pause) -> str:
-    """
-    Format a pause: its start, author and reason.
-    """
     return f"since {local_time(pause.at)}, by {pause.by}: {pause.note}".removesuffix(": ")
 
 

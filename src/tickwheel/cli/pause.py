@@ -1,5 +1,5 @@
 """
-`tickwheel pause`: keep a job, those that a filter chooses, or all of a handler, a queue or a target from starting.
+`tickwheel pause`: pause a job, the jobs that a filter selects, or all of a handler, a queue or a target.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    Keep the pending job KEY from being due until it is resumed; one that recurs, also while it runs.
+    Pause the pending job KEY until it is resumed; a recurring job also while it runs.
 
-    With a filter, all that it chooses are paused as they are now.
-    With --scope, all jobs of a handler, a queue or a target wait on all nodes, and what runs goes on.
+    With a filter, the currently matching jobs are paused. With --scope, all jobs of a handler, a queue or a target wait
+    on all nodes, and running ones continue.
     """
     many = is_bulk(chosen, key, scope, if_generation)
     if not many:

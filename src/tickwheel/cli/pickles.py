@@ -35,15 +35,9 @@ class Foreign:
 
     @property
     def kind(self) -> str:
-        """
-        The name of the original's class, without its module.
-        """
         return self.path.rpartition(".")[2]
 
     def __setstate__(self, state: Any) -> None:
-        """
-        Accept a dict of attributes, or a pair of a dict and the values of slots.
-        """
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
                 self.fields |= part

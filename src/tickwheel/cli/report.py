@@ -1,5 +1,5 @@
 """
-`tickwheel report`: show how late jobs were, on which node and of which handler.
+`tickwheel report`: show the lateness of jobs, by node and by lane.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMMITS: Final = ("commits", "commit", "commit max")
 @json_option
 def command(*, last: float, store: str, as_json: bool) -> None:
     """
-    Show what fired and how late it was: over time, by node and by lane.
+    Show firings and their lateness: over time, by node and by lane.
 
     Waits for a worker, attempts and commits are means, in ms. Minutes are kept for 4 hours, quarters for 48.
     """
@@ -59,9 +59,6 @@ def command(*, last: float, store: str, as_json: bool) -> None:
 
 
 def _by_step(minutes: Iterable[Minute], since_ms: int, last: float) -> list[Minute]:
-    """
-    Return the sums of all nodes in up to twelve steps of whole minutes; a quarter of an hour counts where it begins.
-    """
     span = max(1, round(last * 1000 / _STEPS / MINUTE_MS)) * MINUTE_MS
     first = since_ms // MINUTE_MS * MINUTE_MS
     steps: dict[int, list[Minute]] = {}

@@ -43,10 +43,10 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    End the pause of the job KEY, which is due at its instant again, or at once if that has passed.
+    End the pause of the job KEY, which is due again at its due time, or at once if that has passed.
 
-    With a filter, the pauses of all that it chooses end.
-    With --scope, the jobs of a handler, a queue or a target start again.
+    With a filter, the pauses of all matching jobs end. With --scope, the jobs of a handler, a queue or a target start
+    again.
     """
     many = is_bulk(chosen, key, scope, if_generation)
     if not many:

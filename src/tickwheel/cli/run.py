@@ -1,5 +1,5 @@
 """
-`tickwheel run`: run a pending job now, or all that a filter chooses.
+`tickwheel run`: run a pending job now, or all jobs that a filter selects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["command"]
 @json_option
 def command(key: str | None, if_generation: int | None, store: str, *, as_json: bool, **chosen: Any) -> None:
     """
-    Move the pending job KEY, or all that a filter chooses, to now; the process that serves the store runs them.
+    Move the pending job KEY, or all jobs that a filter selects, to now; the process that serves the store runs them.
     """
     many = is_bulk(chosen, key, if_generation)
     with opened(store) as scheduler:

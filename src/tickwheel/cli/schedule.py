@@ -29,7 +29,7 @@ __all__ = ["command"]
 @click.group("schedule")
 def command() -> None:
     """
-    Look at recurring jobs, declare them, and try out cron lines.
+    List and declare recurring jobs, and preview cron lines.
     """
 
 
@@ -84,7 +84,7 @@ def list_schedules(prefix: str, manifest: str | None, count: int, store: str, as
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 def next_runs(line: str | None, count: int, key: str, **fields: Any) -> None:
     """
-    Show when the cron line LINE, or --every, would fire, in its zone; nothing is stored.
+    Show the instants of the cron line LINE, or of --every, in its zone; nothing is stored.
     """
     if line is None and fields["every"] is None:
         message = "give a cron line, as in '0 9 * * MON-FRI', or --every"
@@ -110,9 +110,9 @@ def next_runs(line: str | None, count: int, key: str, **fields: Any) -> None:
 @click.pass_context
 def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, dry_run: bool, **asked: Any) -> None:
     """
-    Run the recurring job KEY once more for each of its instants in a range of the past.
+    Run the recurring job KEY again for each of its instants in a past range.
 
-    Each run is a job of its own, whose key is KEY, an @, and the instant.
+    Each run is a separate job, whose key is KEY, an @, and the instant.
     """
     del asked["tz"]  # times were read in it
     check_zone_is_used(context, asked["since"], asked["until"])

@@ -1,5 +1,5 @@
 """
-`tickwheel skip`: leave out the next run of a recurring job.
+`tickwheel skip`: skip the next run of a recurring job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["command"]
 @json_option
 def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
     """
-    Leave out the next run of the recurring job KEY; where no other can follow, the series ends.
+    Skip the next run of the recurring job KEY; if no other can follow, the series ends.
     """
     with opened(store) as scheduler:
         print_answer(key, scheduler.skip(key, if_generation=if_generation), as_json=as_json)

@@ -92,9 +92,6 @@ def options(function: _F) -> _F:
 
 
 def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
-    """
-    Return the schedule *name* with the request of *make*, if that is valid; *make* adds to the notes.
-    """
     notes = Notes()
     try:
         request = make(notes)
@@ -105,9 +102,6 @@ def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
 
 
 def readable(payload: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return *payload* if it holds no object of an unknown class.
-    """
     strangers = sorted(set(foreign_in(payload)))
     if strangers:
         reason = f"its arguments hold a {strangers[0]}, which JSON cannot carry: pass its id instead"
@@ -214,9 +208,6 @@ def _set_all(
     *,
     dry_run: bool,
 ) -> Declared | None:
-    """
-    Set all of *requests*, and move the next runs of new jobs.
-    """
     first_runs = {request.key: at for request, at in zip(requests, moves, strict=True)}
     answer, rest = None, list(requests)
     if manifest is not None:

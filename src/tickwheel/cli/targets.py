@@ -61,9 +61,6 @@ def check_name(name: str) -> None:
 
 
 def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """
-    Return the targets of the variables; empty ones are ignored.
-    """
     return {
         variable.removeprefix(VARIABLE).lower(): value
         for variable, value in environ.items()

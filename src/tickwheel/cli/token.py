@@ -27,7 +27,7 @@ __all__ = ["command"]
 )
 def command(*, access: str, file: Path | None, comment: str, prefix: str | None, expires: float | None) -> None:
     """
-    Make a token that allows to read, or to read and write.
+    Make a token with the right to read, or to read and write.
 
     It is printed once. The service gets only its hash: a line in the file that 'serve --tokens FILE' reads.
     """

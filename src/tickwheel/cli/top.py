@@ -46,7 +46,7 @@ def _usual_url() -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one document for each update.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
     """
-    Watch what is pending, what fired and how late, every node, and receivers that are full or down, until Ctrl-C.
+    Watch pending jobs, firings and their lateness, every node, and receivers that are full or down, until Ctrl-C.
     """
     if not is_service(url):
         raise Refused(ExitCode.USAGE, f"--url {url!r} is not an address: write http://HOST:PORT")
@@ -126,9 +126,6 @@ def _outcome(firing: dict[str, Any]) -> str:
 
 
 def _receivers(targets: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """
-    Return the rows of the receivers that are full, down, or failing; a target may report other things as well.
-    """
     return [
         (target, name, each["state"], each["failures"], f"{each['open_s']:.0f} s", each.get("reason", ""))
         for target, places in targets.items()
@@ -138,9 +135,6 @@ def _receivers(targets: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
-    """
-    Return the row of a *node*; missing values are empty.
-    """
     own = f"{len(node['shards'])} of {shards}"
     if node["figures"] is None:
         return (node["owner"], node["state"], own, "", "", "", "")

@@ -68,9 +68,6 @@ class DurationRange(_Duration):
         self._least, self._most, self._is_least_open = least, most, is_least_open
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """
-        Return the seconds.
-        """
         seconds = super().convert(value, param, ctx)
         if seconds > self._most:
             self.fail(f"{shortened(str(value))} is too long: write at most {self._most:.12g} s", param, ctx)

@@ -29,7 +29,7 @@ _RECORDS = 100
 @json_option
 def command(*, key: str, every: float, store: str, as_json: bool) -> None:
     """
-    Show what happens to the job KEY, a line each, until it is dead or gone, or Ctrl-C.
+    Show each change of the job KEY, one per line, until it is dead or gone, or Ctrl-C.
     """
     with opened(store) as scheduler:
         for job, progress, records in _changes(scheduler, key, every):

@@ -29,16 +29,12 @@ class AsyncioDriver(DriverInLoop):
     Fires on an event loop: asyncio's, uvloop's, or any other with `call_later` and `call_soon_threadsafe`.
 
     Timers may be set from any thread; callbacks run in the loop's thread, in a copy of the context in which they were
-    set.
-    Callbacks of `call_later_many` run in the wheel's context.
-    A coroutine that a callback returns becomes a task, which is cancelled if the wheel is closed; the end of an
-    `async with` block, and `aclose`, wait for its end.
-    Time is the loop's: if the loop has a `time` of its own, which a test may move, the driver follows it from its
-    creation.
-    An `Exception` of a callback goes to the loop's exception handler; any other exception leaves the loop's run, as for
-    the
-    loop's own timers.
-    Loops may wake up to a millisecond early; then nothing fires, and the driver waits for the rest of the time.
+    set. Callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task,
+    which is cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its end. Time is
+    the loop's: if the loop has a `time` of its own, which a test may move, the driver follows it from its creation. An
+    `Exception` of a callback goes to the loop's exception handler; any other exception leaves the loop's run, as for
+    the loop's own timers. Loops may wake up to a millisecond early; then nothing fires, and the driver waits for the
+    rest of the time.
 
     Args:
         loop: The event loop; None for the running one.

@@ -26,9 +26,8 @@ class Sleep(StandIn):
     An awaitable timer: the result of `TimerWheel.sleep`.
 
     Any number of coroutines of asyncio or trio may await it, also after its end. All get the same result: True if it
-    fired,
-    False if it was cancelled, by `cancel` or by its wheel's drain or close.
-    The methods are those of `Timer`, and may be called from any thread.
+    fired, False if it was cancelled, by `cancel` or by its wheel's drain or close. The methods are those of `Timer`,
+    and may be called from any thread.
     """
 
     def __init__(self, engine: Engine) -> None:

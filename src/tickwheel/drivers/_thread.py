@@ -45,10 +45,8 @@ class ThreadDriver(Unique):
 
     Callbacks run one after the other, in that thread. An exception of a callback that is not an `Exception`, such as
     KeyboardInterrupt or SystemExit, goes to `threading.excepthook`, as in any thread, and the driver continues: a
-    callback
-    that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design go there too, and the driver tries
-    again
-    after 0.1 seconds.
+    callback that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design go there too, and the driver
+    tries again after 0.1 seconds.
 
     In the child of a fork the wheel is empty, and gets a new thread with its first timer. If the fork was made inside a
     callback, the only thread of the child is the one that would have to fire, so the wheel is closed there.

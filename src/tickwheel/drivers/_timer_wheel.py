@@ -318,8 +318,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         Cancel all pending timers, return them, and refuse further timers.
 
         A running callback completes: `join()` waits for it. A series that is firing ends then, and is not returned. May
-        be
-        called twice and then returns [].
+        be called twice and then returns [].
         """
         try:
             return self._keyed.end(self._engine.close)

@@ -159,8 +159,7 @@ class TimerVerbs:
                 await send_heartbeat()
 
         For coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins when the body
-        of the
-        loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is drained or
+        of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is drained or
         closed.
 
         Arguments and errors are those of `call_every`.

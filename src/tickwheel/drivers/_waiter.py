@@ -44,8 +44,7 @@ class ClockWaiter:
     Waits on any clock for the difference that it shows; the caller reads the clock again after the wait.
 
     A coarse clock may not have moved then. Pauses double until it does, so that a tick of the clock costs few wake-ups,
-    and
-    no wait is longer than twice the tick.
+    and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -207,8 +207,7 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     Return whether the end of an attempt does not count.
 
     A recurring job that was asked to stop was removed before its run ended, and may have been set again since: then
-    there
-    is nothing else to write.
+    there is nothing else to write.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER

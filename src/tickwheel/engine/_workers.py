@@ -24,8 +24,7 @@ class Workers:
 
     Waking a thread costs more than a short handler takes. So a batch wakes one worker, and a worker that takes an entry
     while others wait wakes the next, unless one is on its way already. No more entries are begun than `running_max`,
-    which
-    bounds the queue.
+    which bounds the queue.
     """
 
     def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime, starter: Starter) -> None:

@@ -81,12 +81,9 @@ class Writer:
         Start the thread.
 
         The callbacks run on the writer's thread, *on_commit* after each commit and before the answers, and *on_unknown*
-        after a
-        commit with an unknown outcome, before callers get the error. *batch_max* limits the callers' writes per commit,
-        and the
-        scheduler's own; *waiting_max* the waiting writes of callers; *retry_s* the seconds of retries after transient
-        errors.
-        Writers that share a *tally* count together.
+        after a commit with an unknown outcome, before callers get the error. *batch_max* limits the callers' writes per
+        commit, and the scheduler's own; *waiting_max* the waiting writes of callers; *retry_s* the seconds of retries
+        after transient errors. Writers that share a *tally* count together.
         """
         self._store = store
         self._runtime = runtime
@@ -190,8 +187,7 @@ class Writer:
         Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
 
         They stay together in one commit, and one call of *done* answers them all: no future, no lock, no wake-up. Few
-        writes
-        overtake many, unless *in_turn*.
+        writes overtake many, unless *in_turn*.
         """
         self._check_process()
         with self._lock:

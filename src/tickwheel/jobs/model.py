@@ -265,8 +265,8 @@ class Cancel:
     Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     A job whose attempt is counted is pending if *over* says that the attempt never starts. A recurring job is removed
-    after
-    its start, too: this run continues, no other begins, and its settle is refused. CANCELLED carries the job as it was.
+    after its start, too: this run continues, no other begins, and its settle is refused. CANCELLED carries the job as
+    it was.
 
     Attributes:
        key: The job's.
@@ -310,8 +310,7 @@ class Adopt:
     Take over a pending or dead job from another store unchanged, with its attempt, its error and its instants.
 
     Answers CREATED, or WRONG_GENERATION if its key has a live job, or a dead one that was not expected. Only its
-    generation
-    is new: larger than the given one, as all later ones are, so that no fire id is used twice.
+    generation is new: larger than the given one, as all later ones are, so that no fire id is used twice.
 
     Attributes:
        job: The job to store.
@@ -414,8 +413,7 @@ class Redate:
 
     Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and
     attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the stored job:
-    after
-    an unknown outcome that shows whether an earlier Redate took effect.
+    after an unknown outcome that shows whether an earlier Redate took effect.
 
     Attributes:
        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.

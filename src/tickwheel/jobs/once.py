@@ -43,8 +43,7 @@ class Keep:
     Keep the reply to a whole request, which no single write answers.
 
     Answers CREATED if it was kept; KEPT, with the reply, if there is one already; TOO_LATE to a claim if another node
-    has
-    claimed it; KEY_REUSED if the token was used for another request.
+    has claimed it; KEY_REUSED if the token was used for another request.
 
     Attributes:
        key: The token; it determines the partition.

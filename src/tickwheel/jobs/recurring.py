@@ -103,8 +103,7 @@ def first_run(
 
     An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. An
     interval whose start has passed begins now, with one late run, and continues in phase; a cron line or date waits for
-    its
-    next match. The instant is None if no run is due until `until=`: an existing series may still owe one.
+    its next match. The instant is None if no run is due until `until=`: an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)

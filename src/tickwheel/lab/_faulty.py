@@ -24,9 +24,6 @@ class EarlyWheel(SingleWheel):
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Deliver each slot that has begun, including entries that are not due.
-        """
         del limit
         reached = checked_deadline(now, "now") // self._tick_ns
         self._latest = max(self._latest, now)
@@ -53,9 +50,6 @@ class RawSlotWheel(SingleWheel):
         TickedWheel.__init__(self, tick, self._turn)
 
     def reschedule(self, id: int, deadline: int) -> bool:
-        """
-        Move the entry: immediately if the new slot number is smaller, else when its old slot begins.
-        """
         entry = self._entries.get(id)
         if entry is None:
             return False
@@ -83,9 +77,6 @@ class _RawTurn(OneTurn):
         self.further: dict[int, int] = {}
 
     def step(self, reached: int) -> list[Entry]:
-        """
-        Take the next slot, and file moved entries again.
-        """
         due = []
         for entry in super().step(reached):
             further = self.further.pop(entry.id, 0)

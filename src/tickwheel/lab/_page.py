@@ -16,18 +16,6 @@ __all__ = ["render_page", "section", "table"]
 def render_page(
     *, title: str, intro: str, first: str, charts: Iterable[str], note: str, table: str, figures: str
 ) -> str:
-    """
-    Return the page.
-
-    Args:
-        title: Title of the page.
-        intro: The subject and the machine of the measurement.
-        first: The main table, made by `table`.
-        charts: Boxes, made by `section`.
-        note: Explanation of the figures.
-        table: All figures, made by `table`.
-        figures: All figures as JSON, for programs that read the page.
-    """
     page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
     fields = {
         "title": escape(title),

@@ -1,18 +1,18 @@
 """
-A film of a wheel at work: each timer keeps its identity, and every step says where each of them now is, and why.
+A film of a wheel at work: each timer keeps its identity, and every step shows the new place of each, and the reason.
 
-A step is a document of short names, because a page holds thousands:
+A step is a document with short names, because a page holds thousands:
 
-    t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
-    k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
-    x    what happened, in words                   s    [ring, slots, slot_ns] of each ring that is new, or another
-    y    why, by its number in `why`               c    [comparisons, places written, cache lines] so far
+   t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
+   k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
+   x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new, or another
+   y    the reason, by its number in `why`        c    [comparisons, places written, cache lines] so far
 
-A ring of -1 is a timer that fired, -2 one that was cancelled. The wheel is a real one, and says itself where an entry
-is (`where`); nothing is computed for it. Comparisons are counted as they are made; a sort, which hides its own, is
-counted with the one comparison for each neighbour that it cannot do without. Cache lines are those of the structure in
-C: one for each entry read or written, one for each eight neighbouring places of a heap or slots of a ring, and one for
-the bits of each ring. The search by halves in a page of the calendar is not counted.
+A ring of -1 is a timer that fired, -2 one that was cancelled. The wheel is a real one, which reports the place of each
+entry (`where`). Comparisons are counted as they are made; a sort, which hides its own, counts the minimum of one per
+neighbour. Cache lines are those of the structure in C: one for each entry read or written, one for each eight
+neighbouring places of a heap or slots of a ring, and one for the bits of each ring. The binary search in a page of the
+calendar is not counted.
 """
 
 from __future__ import annotations

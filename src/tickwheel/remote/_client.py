@@ -2,8 +2,7 @@
 The operations on jobs, over HTTP: `tickwheel.client` for a service.
 
 Requests are validated here, by the same code, before they are sent. So an invalid value raises the same error, and
-costs no
-request; only errors that the service alone can detect come back as problem documents.
+costs no request; only errors that the service alone can detect come back as problem documents.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """
 The HTTP service and its page.
 
-    app         puts the parts together into one ASGI application
-    mounted     the same inside another ASGI application
-    server      binds, serves, and stops within its time
-    routes      every operation of the API, as a table
-    problems    every answer that is not a success, as a table
-    jobs        set, move, cancel, get, list
-    batch       many of these with one request
-    schedules   what comes back, and when
-    pull        lease, acknowledge, refuse, extend, for workers
-    guard       who is let in; refusals what this service will not set
-    firings     what fired of late, and how late
-    live        the page's stream of firings and figures
-    figures     stats, forecast, metrics, health
-    bodies      what comes in, and documents what goes out; rules when a job comes back
-    strict_json, msgpack, intake    how it is read and written
+   app         combines the parts into one ASGI application
+   mounted     the same inside another ASGI application
+   server      binds, serves, and stops within its time
+   routes      every operation of the API, as a table
+   problems    every error answer, as a table
+   jobs        set, move, cancel, get, list
+   batch       many of these with one request
+   schedules   recurring jobs and their runs
+   pull        lease, acknowledge, refuse, extend, for workers
+   guard       access control; refusals has values that this service does not set
+   firings     the last firings, and their lateness
+   live        the page's stream of firings and figures
+   figures     stats, forecast, metrics, health
+   bodies      requests, and documents answers; rules for recurring jobs
+   strict_json, msgpack, intake    parsing and encoding
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The differences between systems for a service: the loop that it runs on, and the signals that stop it.
+The differences between systems for a service: its event loop, and the signals that stop it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LIBRARIES: Final = (
     *("msgspec", "starlette", "uvicorn", "httptools", "prometheus_client"),
     *(("uvloop",) if _HAS_UVLOOP else ()),
 )
-"""What has to be installed."""
+"""The required libraries."""
 
 _STOP_SIGNALS: Final = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGBREAK") if name in signal.Signals.__members__
 ]
-"""Ctrl-C, what process managers send, and on Windows Ctrl-Break, which is what can be sent there."""
+"""Ctrl-C, the signals of process managers, and on Windows Ctrl-Break, the only one that can be sent there."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -37,9 +37,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def on_stop_signal(call: Callable[[int, None], object]) -> None:
     """
-    Call *call* on the running loop for every signal that asks the process to stop; in the main thread.
+    Call *call* on the running loop for every signal that stops the process; in the main thread.
 
-    By Python's own handlers: Windows' loops have no others.
+    Uses Python's own handlers, since loops on Windows have none.
     """
     loop = asyncio.get_running_loop()
 
@@ -54,7 +54,7 @@ def on_stop_signal(call: Callable[[int, None], object]) -> None:
 @contextmanager
 def stop_signals_restored() -> Iterator[None]:
     """
-    Give those signals their handlers back at the end.
+    Restore the handlers of those signals at the end.
     """
     before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     try:

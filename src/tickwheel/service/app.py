@@ -142,7 +142,7 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End what would never end on its own; called on the loop when a stop begins.
+        End streams that would never end; called on the loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()
@@ -150,7 +150,7 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
-        Answer one request; whatever goes wrong is answered with a problem.
+        Answer one request; every error is answered with a problem.
         """
         if scope["type"] != "http":
             await self._router(scope, receive, send)

@@ -1,8 +1,8 @@
 """
-Many jobs with one request: a batch of sets, moves and cancels, or the same for all that a filter chooses.
+Many jobs with one request: a batch of sets, moves and cancels, or one change of all jobs that a filter selects.
 
-Items are done in their order, and each has its own result: one that is refused stops no other. Sets that follow each
-other share a commit; if one of them cannot be, they are set one by one, and it alone is refused.
+Items are done in order, and each has its own result: a refused item affects no other. Consecutive sets share a commit;
+if it is refused, they are set one by one, and only the bad one is refused.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from tickwheel.service.strict_json import decode, decoded
 __all__ = ["Batches"]
 
 _CHUNK: Final = 500
-"""How many items are handled before others get their turn on the loop: some milliseconds' worth."""
+"""Number of items handled, in some milliseconds, before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""How many chunks of all batches may wait for the store: well below the writes that it lets wait."""
+"""Maximum number of chunks of all batches that wait for the store: well below its limit of waiting writes."""
 _UNDONE: Final = 503
 """The status of an item that the store did not answer."""
 _BATCH: Final = msgspec.json.Decoder(BatchBody)
@@ -75,11 +75,11 @@ class Batches:
     @heeds_prefix
     async def apply(self, call: Request) -> Reply:
         """
-        Set, move, cancel, pause and resume many jobs, in their order.
+        Set, move, cancel, pause and resume many jobs, in order.
 
-        Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, which goes with sets alone,
-        one that no job can have is answered with its problem, and nothing is set. A token with a prefix does all or
-        nothing: one key that is out of its reach refuses the batch.
+        Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, for batches of sets only,
+        an invalid item is answered with its problem, and nothing is set. A token with a prefix changes all or nothing:
+        one key outside its prefix refuses the batch.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
@@ -102,9 +102,10 @@ class Batches:
 
     async def bulk(self, call: Request) -> Reply:
         """
-        Do the same to all jobs that a filter chooses, at most 10,000 a request; or only count them.
+        Apply one change to all jobs that a filter selects, at most 10,000 per request; or only count them.
 
-        Go on with the cursor of the answer until that is null. A job that others change meanwhile is left alone.
+        Continue with the cursor of the answer until that is null. A job that other clients change in the meantime is
+        left alone.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()

@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 CENTURY_S: Final = 36_525 * 86_400
-"""The longest delay that a durable job takes."""
+"""The maximum delay of a durable job."""
 YEAR_S: Final = 366 * 86_400
-"""The longest wait before another attempt."""
+"""The maximum wait before another attempt."""
 
 Text = Annotated[str, Meta(max_length=101)]
 Delay = Annotated[
@@ -107,9 +107,6 @@ class RetryBody(Body, frozen=True):
     waits_s: Annotated[tuple[Wait, ...], Meta(max_length=1000, description="A list's waits; the last repeats.")] = ()
 
     def policy(self) -> RetryPolicy:
-        """
-        Return it in the scheduler's words.
-        """
         base_ms, max_ms = _whole_ms("retry.base_s", self.base_s), _whole_ms("retry.max_s", self.max_s)
         waits_ms = tuple(_whole_ms("retry.waits_s", wait) for wait in self.waits_s)
         return RetryPolicy(self.attempts, self.kind, base_ms, max_ms, self.jitter, waits_ms)
@@ -121,7 +118,7 @@ def _whole_ms(name: str, wait: Duration) -> int:
 
 class SetBody(Body, frozen=True):
     """
-    A job to set: exactly one of `delay`, `at`, `every` and `cron`, and what to do then.
+    A job to set: exactly one of `delay`, `at`, `every` and `cron`, and its call.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
@@ -209,7 +206,7 @@ class PauseBody(Body, frozen=True):
 
 class BackfillBody(Body, frozen=True):
     """
-    A range of the past, from `since` on to before `until`, at most when the next run is due.
+    A range of the past, from `since` to before `until`, which is at most the next run.
     """
 
     since: Instant
@@ -247,28 +244,16 @@ class PauseScopeBody(ScopeBody, frozen=True):
 
 
 class SetItem(SetBody, frozen=True, kw_only=True, tag_field="do", tag="set"):
-    """
-    One set of a batch.
-    """
-
     key: str
     if_generation: Generation | None = None
 
 
 class MoveItem(MoveBody, frozen=True, kw_only=True, tag_field="do", tag="move"):
-    """
-    One move of a batch.
-    """
-
     key: str
     if_generation: Generation | None = None
 
 
 class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
-    """
-    One cancel of a batch.
-    """
-
     key: str
     running: Annotated[bool, Meta(description="Ask the job to stop if it runs.")] = False
     if_generation: Generation | None = None
@@ -285,19 +270,11 @@ class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
 
 
 class PauseItem(PauseBody, frozen=True, kw_only=True, tag_field="do", tag="pause"):
-    """
-    One pause of a batch.
-    """
-
     key: str
     if_generation: Generation | None = None
 
 
 class ResumeItem(Body, frozen=True, kw_only=True, tag_field="do", tag="resume"):
-    """
-    One resume of a batch.
-    """
-
     key: str
     if_generation: Generation | None = None
 
@@ -325,7 +302,7 @@ class ScheduleItem(SetBody, frozen=True, kw_only=True):
 
 class ManifestBody(Body, frozen=True):
     """
-    The recurring jobs of a manifest, all of them: those that an earlier declaration had besides are cancelled.
+    All recurring jobs of a manifest: other jobs of an earlier declaration are cancelled.
     """
 
     jobs: Annotated[tuple[ScheduleItem, ...], Meta(max_length=MANIFEST_MAX)]
@@ -338,9 +315,6 @@ class ManifestBody(Body, frozen=True):
     dry_run: Annotated[bool, Meta(description="Return what would happen, and write nothing.")] = False
 
     def options(self) -> dict[str, Any]:
-        """
-        Return the fields beside the jobs.
-        """
         return {name: getattr(self, name) for name in ("revision", "rollback", "allow_empty", "dry_run")}
 
 
@@ -350,7 +324,7 @@ FIELD_PATTERN: Final = "^[^=\\u0000]+=[^\\u0000]*$"
 
 class BulkBody(Body, frozen=True):
     """
-    A verb, and the filter that chooses its jobs, of which there has to be at least one field.
+    A verb, and the filter that selects its jobs, with at least one field.
     """
 
     do: Annotated[
@@ -419,7 +393,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    The firing that failed, and when to try it again, or that it failed for good.
+    The failed firing, and its next attempt, or that it failed for good.
     """
 
     fire_id: FireId
@@ -430,7 +404,7 @@ class NackBody(Body, frozen=True):
 
 class ReleaseBody(Body, frozen=True):
     """
-    The firing that is given back, and when it is due again.
+    The released firing, and when it is due again.
     """
 
     fire_id: FireId
@@ -439,7 +413,7 @@ class ReleaseBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    The lease that is to end later, and its new end; how far the firing has come, and where it is, in words.
+    The lease to extend, its new end, and the progress and state of the firing.
     """
 
     fire_id: FireId

@@ -1,5 +1,5 @@
 """
-The body of a change, in which what is absent and what is null differ.
+The body of a change, which distinguishes absent fields from null.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ChangeBody"]
 
 class ChangeBody(Body, frozen=True):
     """
-    Other values for some fields of a job; what is absent stays as it is, and null is a value where it is allowed.
+    New values for some fields of a job; absent fields stay as they are, and null is a value where it is allowed.
     """
 
     payload: Annotated[Any | UnsetType, Meta(description="Any JSON, at most 1 MiB.")] = UNSET

@@ -1,5 +1,5 @@
 """
-A look inside, for who may write: the stacks, the near wheel, a profile.
+Diagnostics for write tokens: the stacks, the near wheel, a profile.
 
 Each is bounded, and one profile runs at a time.
 """
@@ -36,7 +36,7 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 
 class Debug:
     """
-    The operations for debugging; the guard lets in only who may write.
+    The operations for debugging, which need a write token.
     """
 
     def __init__(self, figures: Figures) -> None:
@@ -60,7 +60,7 @@ class Debug:
 
     async def profile(self, call: Request) -> Reply:
         """
-        Return where the time went in so many seconds, as collapsed stacks for a flame graph.
+        Return a CPU profile of the given seconds, as collapsed stacks for a flame graph.
         """
         seconds = to_number("seconds", query(call, PROFILE_FIELDS).get("seconds", "5"))
         if not 0 < seconds <= _SECONDS_MAX:
@@ -78,7 +78,4 @@ class Debug:
         return Reply(200, _TEXT, text.encode(errors="replace"))
 
     def end(self) -> None:
-        """
-        End a profile; a stop does not wait for it.
-        """
         self._stop.set()

@@ -1,5 +1,5 @@
 """
-Requests that were refused for their token: counted by reason, and logged, but not often, and never with the token.
+Requests that were refused for their token: counted by reason, and logged at intervals, never with the token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Reason: TypeAlias = Literal["missing", "unknown", "expired", "forbidden"]
 REASONS: Final[tuple[Reason, ...]] = ("missing", "unknown", "expired", "forbidden")
 _LOG: Final = logging.getLogger("tickwheel.service")
 _EVERY_S: Final = 10.0
-"""How long the log is silent about a reason after each line: a flood fills no disk."""
+"""Minimum interval between two log lines about one reason, so that a flood does not fill the disk."""
 
 
 class Denials:
@@ -35,7 +35,7 @@ class Denials:
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:
         """
-        Count one, and log it unless that was done a moment ago; *client* is its address, *name* that of its token.
+        Count a refusal, and log it unless one was just logged; *client* is the address, *name* the token's.
 
         A missing token is counted and not logged: every page asks once without.
         """

@@ -53,7 +53,7 @@ __all__ = [
 
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
-"""An instant as it goes out; the schema then says that it is a date and time, and clients read it as one."""
+"""An instant in an answer; the schema declares it as date and time for clients."""
 
 Written: TypeAlias = Literal[
     "created",
@@ -70,7 +70,7 @@ Written: TypeAlias = Literal[
     "resumed",
     "stopping",
 ]
-"""What came of a write that was not refused; a refused one is answered with a problem."""
+"""Outcomes of accepted writes; a refused write is answered with a problem."""
 
 
 class RetryDocument(Struct, frozen=True):
@@ -88,7 +88,7 @@ class RetryDocument(Struct, frozen=True):
 
 class PauseDocument(Struct, frozen=True):
     """
-    A pause: since when, by which process or token, and why; and of what, where it is not of one job.
+    A pause: its start, author and reason; and its scope, unless it is of one job.
     """
 
     at: Moment
@@ -150,7 +150,7 @@ class LaneDocument(Struct, frozen=True):
     """
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
-    `staged` of its jobs are in memory and not begun, `waiting` of them are due and held back by `reason`, `running`
+    `staged` jobs are in memory and not begun; `waiting` ones of them are due and held back by `reason`; `running`
     attempts are under way. `is_full`: it has more jobs than its share of memory, and the others wait in the store.
     """
 
@@ -167,10 +167,10 @@ class LaneDocument(Struct, frozen=True):
 
 class ExplanationDocument(Struct, frozen=True):
     """
-    The reason for which a job has not run yet, in words as well, and the way to end it.
+    The reason for which a job has not run yet, in words as well, and its remedy.
 
-    `until` is when the reason ends without your help, if that is known, `owner` the process that fires the job, `state`
-    the figures of its lane there.
+    `until` is when the reason ends without your help, if known; `owner` the process that fires the job; `state` the
+    figures of the lane there.
     """
 
     key: str
@@ -185,9 +185,9 @@ class ExplanationDocument(Struct, frozen=True):
 
 class AnswerDocument(Struct, frozen=True):
     """
-    The outcome of a write, and the job as it is afterwards; of a cancelled one, as it was.
+    The outcome of a write, and the job afterwards; a cancelled job as it was.
 
-    `kept` changed nothing: there was a job already, or no pause. `stopping`: it runs, and is asked to stop.
+    `kept` changed nothing: there was a job already, or no pause. `stopping`: it is running, and was asked to stop.
     """
 
     outcome: Written
@@ -196,7 +196,7 @@ class AnswerDocument(Struct, frozen=True):
 
 class PageDocument(Struct, frozen=True):
     """
-    One page of jobs in the order of their keys; pass `cursor` on for the next one, null on the last.
+    One page of jobs in the order of their keys; pass `cursor` to get the next page; it is null on the last.
     """
 
     jobs: list[JobDocument]
@@ -205,7 +205,7 @@ class PageDocument(Struct, frozen=True):
 
 class ProgressDocument(Struct, frozen=True):
     """
-    The progress of a running attempt, from 0 to 1, and where it is, in words, as its handler says.
+    The progress of a running attempt, from 0 to 1, and its state in words, as its handler reports.
     """
 
     fraction: float
@@ -214,10 +214,10 @@ class ProgressDocument(Struct, frozen=True):
 
 class FiringDocument(Struct, frozen=True):
     """
-    One firing, and what became of it: running, succeeded, failed, snoozed, died, stopped or superseded.
+    One firing, and its outcome: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `took_ms` is null while it runs.
-    `by` is the node. `progress` is null where its handler says nothing, and once it has ended.
+    `took_ms` is null if it was not measured: while it runs, and for most firings without a record in the history. `by`
+    is the node. `progress` is null if its handler reports none, and once it has ended.
     """
 
     fire_id: str
@@ -246,7 +246,7 @@ class FiringsDocument(Struct, frozen=True):
 
 class ResultDocument(Struct, frozen=True, omit_defaults=True):
     """
-    The outcome of one item of a batch; of a refused one, its problem.
+    The outcome of one item of a batch, or its problem.
     """
 
     key: str
@@ -278,11 +278,11 @@ class BulkChangeDocument(Struct, frozen=True):
 
 class BulkDocument(Struct, frozen=True):
     """
-    The numbers of jobs that matched, were changed, or were left alone because they had begun or were changed by others.
+    The numbers of matching, changed, and refused jobs; the latter had begun or were changed by other clients.
 
-    `stopping` of those that were changed ran, and were asked to stop. `cursor` is where to go on, null at the end;
-    `start` is a cursor at the beginning of the same run, by which a dry run becomes one that may be sent twice: what it
-    moved, ran or replayed it does not touch again. `changes` has the changed jobs, if they were asked for.
+    `stopping` of the changed jobs were running, and were asked to stop. `cursor` continues the run, null at the end;
+    `start` is a cursor at its beginning, by which a dry run becomes a run that may be repeated: a repeat does not
+    change again the jobs that it moved, ran or replayed. `changes` has the changed jobs, if they were asked for.
     """
 
     matched: int
@@ -327,9 +327,9 @@ class CountersDocument(Struct, frozen=True):
 
 class LevelDocument(Struct, frozen=True):
     """
-    One level of the near wheel now: what a slot of its 64 spans, and how many timers each occupied one holds.
+    One level of the near wheel: the span of each of its 64 slots, and the number of timers in each occupied one.
 
-    `hand` is the slot of this instant, and `into_ns` how much of it has passed.
+    `hand` is the slot of this instant, and `into_ns` the elapsed part of it.
     """
 
     level: int
@@ -341,7 +341,7 @@ class LevelDocument(Struct, frozen=True):
 
 class WheelDocument(Struct, frozen=True):
     """
-    The near wheel of this process. Its timers are not its jobs: those of one instant share one.
+    The near wheel of this process. Its timers are not its jobs: jobs of one instant share one.
     """
 
     timers: int
@@ -371,10 +371,9 @@ class CountsDocument(Struct, frozen=True):
 
 class ShardDocument(Struct, frozen=True):
     """
-    A part of the store, and who fires its jobs: nobody where `owner` is null.
+    A part of the store, and the process that fires its jobs; `owner` is null if there is none.
 
-    `epoch` grows with every change of owner; the lease ends at `until` unless it is renewed, and has no end where that
-    is null.
+    `epoch` grows with every change of owner; the lease ends at `until` unless it is renewed; null means no end.
     """
 
     shard: int
@@ -385,7 +384,7 @@ class ShardDocument(Struct, frozen=True):
 
 class ShardsDocument(Struct, frozen=True):
     """
-    All shards of the store; `owner` and `epoch` are those of the process that answers, null if it fires nothing.
+    All shards of the store; `owner` and `epoch` belong to the answering process, null if it fires nothing.
     """
 
     store: str
@@ -397,7 +396,7 @@ class ShardsDocument(Struct, frozen=True):
 @lru_cache(1024)  # jobs that were set with one delay by one request have one instant
 def instant(ms: int) -> datetime:
     """
-    Return *ms* since the epoch as an aware datetime, exact until the year 2242, which is past what a job can have.
+    Return *ms* since the epoch as an aware datetime, exact until the year 2242, beyond the maximum of a job.
     """
     return datetime.fromtimestamp(ms / 1000, UTC)
 
@@ -478,7 +477,7 @@ def firing_document(firing: FiringRecord) -> FiringDocument:
 
 def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
     """
-    Return the near wheel's own counts as they go out; hands show the clock's time, not that of the last wake-up.
+    Return the near wheel's counts; hands show the clock's time, not that of the last wake-up.
     """
     levels = [
         LevelDocument(level, slot_ns, now_ns // slot_ns % 64, now_ns % slot_ns, counts)
@@ -499,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""How the fields of a job go out that do not go out as they are."""
+"""Conversions of the fields of a job that are not sent as they are."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

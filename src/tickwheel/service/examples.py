@@ -1,5 +1,5 @@
 """
-An example of each body, field and document, for the API's document: of one job, "tea", set at 09:00 for 09:04.
+An example of each body, field and document: one job, "tea", set at 09:00 for 09:04.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ FIELDS: Final[dict[str, Any]] = {
     "steps": 60,
     "tz": "Europe/Berlin",
 }
-"""By the name of the field of a query, or of the address; fields of which one excludes another have none."""
+"""By the name of a field of the query or address; mutually exclusive fields have none."""
 
 ANSWERS: Final[dict[Any, Any]] = {
     documents.AnswerDocument: {"outcome": "created", "job": _JOB},

@@ -1,5 +1,5 @@
 """
-The figures: stats, the recent firings, health, and all that Prometheus gets.
+The figures: stats, recent firings, health, and the metrics for Prometheus.
 """
 
 from __future__ import annotations
@@ -62,9 +62,6 @@ _FRESH_S: Final = 0.25
 
 
 def to_own(fields: Mapping[str, str]) -> bool:
-    """
-    Return whether the *fields* of a query ask for firings of this process alone.
-    """
     nodes = fields.get("nodes", "all")
     if nodes not in _NODES:
         raise ProblemError("invalid_value", f"nodes is {show(nodes)}: give one of {', '.join(_NODES)}", value=nodes)
@@ -73,7 +70,7 @@ def to_own(fields: Mapping[str, str]) -> bool:
 
 class Figures:
     """
-    The scheduler's figures, read at most four times a second however many ask.
+    The scheduler's figures, read at most four times a second, whatever the number of requests.
     """
 
     def __init__(self, scheduler: AsyncScheduler, firings: Firings) -> None:
@@ -86,7 +83,7 @@ class Figures:
 
     async def stats(self) -> dict[str, Any]:
         """
-        Return the scheduler's stats, the time, and a count that grows with every change that it knows of.
+        Return the scheduler's stats, the time, and a count that grows with every known change.
         """
         return stats_document(await self.scheduler_stats())
 
@@ -98,9 +95,6 @@ class Figures:
         return self._stats
 
     async def known_stats(self) -> dict[str, Any]:
-        """
-        Return the scheduler's stats, without those of the store if it does not answer.
-        """
         try:
             return await self.scheduler_stats()
         except StoreError:
@@ -108,7 +102,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse so many *more* jobs where *pending_max* would be passed, as if none of them replaced another.
+        Refuse *more* jobs if *pending_max* would be exceeded, as if none of them replaced another.
         """
         if pending_max is None or more == 0:
             return
@@ -126,7 +120,7 @@ class Figures:
 
     async def get_wheel(self, _call: Request) -> Reply:
         """
-        Return how full the slots of the near wheel are.
+        Return the number of timers in each slot of the near wheel.
         """
         wheel = (await self.scheduler_stats())["wheel"]
         if wheel is None:
@@ -135,13 +129,13 @@ class Figures:
 
     async def get_forecast(self, _call: Request) -> Reply:
         """
-        Return how many jobs fall due in each part of the next minute, hour and day.
+        Return the numbers of jobs due in each part of the next minute, hour and day.
         """
         return document_reply(await self._forecast.read())
 
     async def get_due(self, call: Request) -> Reply:
         """
-        Return how many pending jobs fall due in each of so many steps.
+        Return the number of pending jobs due in each of the requested steps.
         """
         fields = query(call, DUE_FIELDS)
         since = to_instant("since", fields["since"]) if "since" in fields else time.time()
@@ -160,7 +154,7 @@ class Figures:
     @heeds_prefix
     async def get_firings(self, call: Request) -> Reply:
         """
-        Return the last firings of all nodes, or with `nodes=this` of this process; of one key where it is given.
+        Return the last firings of all nodes, or with `nodes=this` of this process; with `key`, of one job.
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
@@ -175,13 +169,13 @@ class Figures:
 
     async def healthz(self, call: Request) -> Reply:
         """
-        Say that the process answers.
+        Show that the process answers.
         """
         return Reply(200, b"text/plain", b"ok\n")
 
     async def readyz(self, call: Request) -> Reply:
         """
-        Say whether this process fires jobs, and reaches the store.
+        Show whether this process fires jobs, and reaches the store.
         """
         if not self._scheduler.is_ready:
             message = "this process does not fire jobs now: it stops, or cannot reach or has lost the store"
@@ -200,7 +194,7 @@ class Metrics:
 
     async def get(self, call: Request) -> Reply:
         """
-        Return the figures in Prometheus' text format, or as OpenMetrics with traces as exemplars, as Accept asks for.
+        Return the metrics in Prometheus' text format, or in OpenMetrics with traces as exemplars, by the Accept header.
         """
         stats = await self._figures.known_stats() | {"denials": self._denials.counts()}
         kind, text = exposition(stats, call.header(b"accept") or "")

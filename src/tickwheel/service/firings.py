@@ -1,5 +1,5 @@
 """
-The last firings: how late each was, and what became of it, as the schedulers of all nodes remember it.
+The last firings, their lateness and outcomes, as the schedulers of all nodes remember them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Source(Protocol):
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
-        Return what ended after the one of that number, in order, and what runs now.
+        Return the firings that ended after number *after*, in order, and the running ones.
         """
 
 
@@ -35,50 +35,43 @@ class Others(Protocol):
     @property
     def nodes(self) -> Mapping[str, Source]:
         """
-        The memory of each, as far as it was asked for, by a name of its life.
+        The known memory of each node, by a name of its life.
         """
 
     async def refresh(self) -> None:
         """
-        Ask them, unless that was a moment ago.
+        Poll them, unless that was a moment ago.
         """
 
     def touch(self) -> None:
         """
-        See to it that they are asked, without waiting for them.
+        Start polling them, without waiting for them.
         """
 
 
 class Firings:
     """
-    The last firings of this process, and of the others that it has heard of.
+    The last firings of this process, and of the other nodes as far as known.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self.others: Others | None = None
-        """The other nodes, which are asked, too, once they are known."""
+        """The other nodes, which are polled, too, once they are known."""
 
     async def refresh(self) -> None:
-        """
-        Ask the other nodes.
-        """
         if self.others is not None:
             await self.others.refresh()
 
     def touch(self) -> None:
-        """
-        See to it that the other nodes are asked, without waiting for them.
-        """
         if self.others is not None:
             self.others.touch()
 
     def last(self, limit: int, key: str | None = None, prefix: str = "", *, is_own: bool = False) -> list[FiringRecord]:
         """
-        Return the last *limit* firings, of *key* where it is given, else of those that begin with *prefix*.
+        Return the last *limit* firings, of *key* if given, else of keys that begin with *prefix*.
 
-        They come by their ends, and those that run at the end; of several nodes by their starts. With *is_own*, only
-        those of this process.
+        They are ordered by end, running ones last; those of several nodes by start. With *is_own*, only this process's.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -89,9 +82,9 @@ class Firings:
 
     def news(self, seen: Seen, limit: int, prefix: str = "", *, is_own: bool = False) -> list[FiringRecord]:
         """
-        Return the last *limit* firings that began, came further or ended since *seen* was asked for the last time.
+        Return the last *limit* firings that began, progressed or ended since the last call with *seen*.
 
-        Of those whose keys begin with *prefix*: others do not count against the limit.
+        Only firings of keys that begin with *prefix* count against the limit.
         """
         sources = self._sources(is_own=is_own)
         news: list[FiringRecord] = []
@@ -114,7 +107,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that one page has been sent: of each node the number of the last end, and what ran then.
+    The firings that one page has got: per node, the number of the last end, and the firings running then.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-The fleet: every process that fires the jobs of the store, whichever of them answers.
+The fleet: every process that fires the jobs of the store, whichever node answers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from tickwheel.service.replies import document_reply
 __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
-"""A node is silent if its last report is so many pauses old: two are late by then, and its leases last three."""
+"""
+Age of a node's last report, in intervals, from which it is silent: two are late by then, and its leases last
+three.
+"""
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 
 class LatelyDocument(Struct, frozen=True):
     """
-    The firings of a node in the last `span_s` seconds, about a minute where it runs that long, and their lateness.
+    The firings of a node in the last `span_s` seconds, about a minute, and their lateness.
     """
 
     span_s: float
@@ -40,7 +43,7 @@ class LatelyDocument(Struct, frozen=True):
 
 class NodeProgressDocument(Struct, frozen=True):
     """
-    The progress of an attempt that runs on a node, from 0 to 1, and where it is, in words, as its handler says.
+    The progress of an attempt that runs on a node, from 0 to 1, and its state in words, as its handler reports.
     """
 
     key: str
@@ -65,9 +68,9 @@ class NodeFiringDocument(Struct, frozen=True):
 
 class NodeFiguresDocument(Struct, frozen=True):
     """
-    The last report of a node: totals since its start, and what it is busy with; `places` is its number of threads.
+    The last report of a node: totals since its start, and its current work; `places` is its number of threads.
 
-    `progress` has the first 50 of those that say how far they have come, `recent` the last 50 that ended.
+    `progress` has the first 50 running firings that report one, `recent` the last 50 that ended.
     """
 
     version: str
@@ -91,8 +94,8 @@ class NodeDocument(Struct, frozen=True):
     A process that fires, or did until ten minutes ago.
 
     It is `silent` if reports are overdue while its leases last, and `gone` after these. `heard_at` and `figures` are
-    null where it has not reported: a file has one owner, which knows its own figures alone. `tails` are the parts of
-    shards that were handed over while jobs of them ran there.
+    null if it has not reported: the owner of a file knows only its own figures. `tails` are the parts of shards that
+    were handed over while their jobs ran there.
     """
 
     owner: str
@@ -109,7 +112,7 @@ class FleetDocument(Struct, frozen=True):
     """
     All nodes of the store and all its shards, without tails.
 
-    `now` is the store's clock, `owner` the process that answers. A shard whose owner is not among the nodes has none.
+    `now` is the store's clock, `owner` the answering process. `owner` of a shard is null if it is not among the nodes.
     """
 
     now: Moment
@@ -165,7 +168,7 @@ def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], numb
 
 def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
     """
-    Return what a node reported, which may be of another version: what this one does not know is left out.
+    Return a node's report without fields that this version does not know.
     """
     if given is None:
         return None

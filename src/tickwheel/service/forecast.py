@@ -1,7 +1,7 @@
 """
-The forecast: how many jobs are due in each second of the next minute, minute of the next hour, and so on.
+The forecast: the number of jobs due in each second of the next minute, minute of the next hour, and so on.
 
-Counting costs by what falls due, so the longer a strip is, the longer its last count is reported again.
+The cost of counting depends on the number of due jobs, so the count of a longer strip is cached for longer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Strip:
     One part of the future.
 
     Attributes:
-        name: How it is called.
-        step_s: How long each of its cells is.
-        cells: How many it has.
-        fresh_s: How long its count is reported.
+       name: Its name.
+       step_s: Length of a cell, in seconds.
+       cells: Number of cells.
+       fresh_s: Seconds for which its count is reused.
     """
 
     name: str
@@ -36,15 +36,15 @@ class Strip:
 
 
 _QUICK_S: Final = 0.05
-"""A count that took no longer is worth waiting for."""
+"""Duration of a count up to which a request waits for it."""
 _SHARE: Final = 20
-"""A count is reported for at least so many times as long as it took: counting never takes more than a twentieth."""
+"""A count is reused for at least this many times its duration: counting takes at most a twentieth of the time."""
 STRIPS: Final = (Strip("minute", 1, 60, 0.5), Strip("hour", 60, 60, 2.0), Strip("day", 900, 96, 10.0))
 
 
 class Forecast:
     """
-    The strips, each counted again when its last count is no longer fresh.
+    The strips; a stale one is counted again.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
@@ -52,9 +52,6 @@ class Forecast:
         self._counts = [_Count(scheduler, strip) for strip in STRIPS]
 
     async def read(self) -> ForecastDocument:
-        """
-        Return all strips, and when the next job is due.
-        """
         strips = await asyncio.gather(*(count.read() for count in self._counts))
         next_jobs = await self._scheduler.upcoming(limit=1)
         return ForecastDocument(instant(next_jobs[0].due_at) if next_jobs else None, strips)
@@ -62,7 +59,7 @@ class Forecast:
 
 class _Count:
     """
-    The last count of one strip. A slow one is reported while it is counted again, for as long as that should take.
+    The last count of one strip. A slow one is reported while it is counted again, for its expected duration.
     """
 
     def __init__(self, scheduler: AsyncScheduler, strip: Strip) -> None:
@@ -75,7 +72,7 @@ class _Count:
 
     async def read(self) -> StripDocument:
         """
-        Return the count, not much older than the strip allows.
+        Return the count; its age is near the limit of the strip at most.
         """
         if self._counting is None and (self._document is None or time.monotonic() >= self._stale_at):
             self._counting = asyncio.create_task(self._count())

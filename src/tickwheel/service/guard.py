@@ -1,11 +1,11 @@
 """
-The guard lets requests in before anything else is looked at: the Host header, the origin, the token.
+The guard checks requests before anything else: the Host header, the origin, the token.
 
-* Without tokens the service trusts everything that reaches loopback. A web page reaches it too, through the user's
-  browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
-  with a foreign Origin is refused).
-* With tokens every call of the API needs one that has not expired; the page's files and the health checks do not, they
-  hold no data. What a token with a prefix reaches is decided where the keys are known: see `reach`.
+* Without tokens the service trusts every client that reaches loopback. A web page reaches it too, through the user's
+ browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
+ with a foreign Origin is refused).
+* With tokens every call of the API needs one that has not expired; the page's files and the health checks, which have
+ no data, do not. `reach` limits tokens with a prefix, where the keys are known.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""Under this name the scope of a request has when its token expires, if it does."""
+"""Key in the scope of a request for the expiry of its token, if it expires."""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
-"""Answered at any rate: a flood from the proxy in front may not let its own checks fail."""
+"""Always answered: a flood from the proxy in front must not fail its own checks."""
 _SINGLE: Final = (
     *(b"host", b"origin", b"authorization", b"content-type"),
     *(b"if-match", b"if-none-match", b"idempotency-key"),
 )
-"""The headers of which one counts."""
+"""Headers that may appear only once."""
 _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 
@@ -52,9 +52,9 @@ class Guard:
 
     def __init__(self, options: ServiceOptions, denials: Denials, *, is_mounted: bool = False) -> None:
         """
-        Let in whom *options* let in, and count the others in *denials*.
+        Admit requests by *options*, and count the others in *denials*.
 
-        If *is_mounted*, the application around has checked the Host header and the caller.
+        If *is_mounted*, the surrounding application has checked the Host header and the caller.
         """
         self._is_mounted = is_mounted
         self._denials = denials
@@ -111,7 +111,7 @@ class Guard:
 
     def _check_access(self, call: Request, token: Token) -> None:
         """
-        Refuse what only a write token may do, and note what else the operation has to know of the token.
+        Refuse an operation that needs a write token, and store the token's rights for the operation.
         """
 
         def refused() -> None:
@@ -138,14 +138,14 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return who asks, as it is noted with what was done: the name of the token; where none is asked for, page or "http".
+    Return the author of *call* for the history: the name of the token; without tokens the page or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 
 
 def remaining_s(call: Request) -> float | None:
     """
-    Return for how many more seconds the token of *call* is valid, or None if it does not expire.
+    Return the remaining seconds of the token of *call*, or None if it does not expire.
     """
     until: float | None = call.scope.get(UNTIL)
     return None if until is None else max(0.0, until - time.time())
@@ -163,18 +163,15 @@ def _token(call: Request) -> str:
 
 
 def _client(call: Request) -> str:
-    """
-    Return the address that *call* comes from; no address is the hash of a token.
-    """
     address: str = (call.scope.get("client") or ("", 0))[0]
     return address
 
 
 def _page(call: Request) -> str | None:
     """
-    Return the name of the page that writes by *call*, with its address; None for other clients.
+    Return the name of the page that sent the write *call*, with its address; None for other clients.
 
-    Browsers send an Origin with every write, and other clients do not.
+    Browsers send an Origin with every write, other clients do not.
     """
     address = _client(call)
     return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
@@ -182,7 +179,7 @@ def _page(call: Request) -> str | None:
 
 def _check_single(call: Request) -> None:
     """
-    Refuse several of a header that is read once, of which others may read another one; and no Host: RFC 9112 (3.2).
+    Refuse duplicates of a header that is read once, and a missing Host: RFC 9112 (3.2).
     """
     if len(call.headers) == len(call.scope["headers"]) and b"host" in call.headers:
         return

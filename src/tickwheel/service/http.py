@@ -1,5 +1,5 @@
 """
-A request as the operations read it, and a reply as they give it: the least that ASGI asks for.
+A request and a reply, as small as ASGI allows.
 
 Starlette routes everything but jobs, and sends files and streams. Its requests and responses cost as much as setting a
 job, so operations have these instead.
@@ -20,7 +20,7 @@ ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 """The headers of every reply."""
 
 SEND_AT_ONCE: Final = "tickwheel.send_at_once"
-"""Under this name the scope of a request may have what sends a `Reply` as a whole, and returns whether it did."""
+"""Key in the scope of a request for a function that sends a whole `Reply`, and returns False if it cannot."""
 
 _COMPRESSED_MIN: Final = 1_000
 """Smaller bodies fit into a packet or two."""
@@ -32,16 +32,16 @@ _GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNO
 
 class Request:
     """
-    One request: its head, and where its body comes from.
+    One request: its head, and the source of its body.
 
     Attributes:
-        scope: As the server gives it.
-        receive: Brings the body.
-        method: In capitals.
-        path: Percent-decoded, with replacement characters for what is not UTF-8.
-        raw_path: The path as it was sent.
-        query_string: The query as it was sent, without its question mark.
-        headers: By lower-case name, the last of each.
+       scope: As the server gives it.
+       receive: Returns the parts of the body.
+       method: In capitals.
+       path: Percent-decoded; invalid UTF-8 becomes replacement characters.
+       raw_path: The path as it was sent.
+       query_string: The query as it was sent, without its question mark.
+       headers: By lower-case name, the last of each.
     """
 
     __slots__ = ("headers", "method", "path", "query_string", "raw_path", "receive", "scope")
@@ -62,7 +62,7 @@ class Request:
 
 class Reply:
     """
-    One answer, whole: an ASGI application that sends it.
+    One complete answer: an ASGI application that sends it.
     """
 
     __slots__ = ("body", "extra", "is_final", "kind", "status")
@@ -73,16 +73,13 @@ class Reply:
         self.body = body
         self.extra = extra
         self.is_final = True
-        """True if the same request, sent again, gets this answer again; False if a part of it was not done."""
+        """True if a repeat of the request gets this answer again; False if a part of it was not done."""
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         return ((b"content-type", self.kind), (b"content-length", b"%d" % len(self.body)), *ALWAYS, *self.extra)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """
-        Send it: at once where the server can, in one write instead of two.
-        """
         reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)
         if send_at_once is None or not send_at_once(reply):

@@ -1,10 +1,9 @@
 """
-Idempotency keys: the same request sent again brings the first answer again, and is not done again.
+Idempotency keys: a repeated request gets the first answer again, and is not done again.
 
-The store keeps the answer to each write in the transaction of that write, so the same request may come to another node,
-at once or after a crash. An operation that takes more than one write has its reply kept, too: a node claims the key,
-does it, and stores the reply. Beside that each process remembers some of the last replies. A store that cannot keep
-answers leaves it at these.
+The store keeps the answer to each write in the transaction of that write, so a repeat may reach another node, at once
+or after a crash. The reply of an operation with several writes is kept, too: a node claims the key, does it, and stores
+the reply. Each process also remembers some of the last replies, the only ones if the store cannot keep answers.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""After that another node goes on with the request; by the marks no write is done twice."""
+"""Age of a claim, in ms, from which another node continues the request; the marks keep writes from being done twice."""
 _PATIENCE_S: Final = 8.0
-"""The time that a request waits for a node that does the same one, before it is answered with a 503."""
+"""Maximum wait for a node that does the same request, before a 503."""
 _LOOK_FIRST_S: Final = 0.02
 _LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
 _OF_ONE: Final = 1 << 10
-"""What is kept with an answer takes so many bytes, too."""
+"""Bytes that are added to the size of a kept answer for its overhead."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
-"""The headers that are part of what a request asks for."""
+"""Headers that are part of a request's identity."""
 
 
 @dataclass(slots=True)
 class _Kept:
     """
-    One answer, or the promise of it, and which request it answers.
+    One answer, or the promise of it, and the identity of its request.
     """
 
     asked: bytes
@@ -64,7 +63,7 @@ class _Kept:
 
 class IdempotencyKeys:
     """
-    The answers that are kept, by who asked with which key.
+    The kept answers, by client and key.
     """
 
     def __init__(self, body_bytes_max: int, keeper: Keeper | None = None) -> None:
@@ -118,7 +117,7 @@ class IdempotencyKeys:
         self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint, kept_by: KeptBy
     ) -> Reply:
         """
-        Return the reply to *call*, which the store has kept, or keeps from now on.
+        Return the kept reply to *call*, or run it and keep its reply in the store.
         """
         if self._keeper is None or kept_by == "node":
             return await _answered(call, run)
@@ -162,7 +161,7 @@ class IdempotencyKeys:
 
     async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
         """
-        Keep *reply*, or give the claim up if it is None or not final; return that of another node which was earlier.
+        Keep *reply*, or release the claim if it is None or not final; return an earlier reply of another node.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)
@@ -173,9 +172,6 @@ class IdempotencyKeys:
         return _reply_of(answer.data) if isinstance(answer, Recalled) else None
 
     def _forget(self) -> None:
-        """
-        Drop what is too old, and the oldest of what is too much.
-        """
         since = time.monotonic() - _KEPT_S
         while self._kept:
             place, kept = next(iter(self._kept.items()))
@@ -233,7 +229,7 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
 
 async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
     """
-    Return what identifies the request, and let its body be read once more.
+    Return the identity of the request, and buffer its body for another read.
     """
     body = await drained(call.receive, body_bytes_max)
     heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # empty is not absent

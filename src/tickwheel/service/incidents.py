@@ -44,7 +44,7 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
 
 class PlaceDocument(Struct, frozen=True):
     """
-    The number of letters that went to one target and handler.
+    The number of letters of one target and handler.
     """
 
     target: str
@@ -54,10 +54,10 @@ class PlaceDocument(Struct, frozen=True):
 
 class IncidentDocument(Struct, frozen=True):
     """
-    Dead letters that broke in the same way: `error` has an ellipsis for what differs, `example` is the latest as it is.
+    Dead letters with the same cause: `error` has an ellipsis for variable parts, `example` is the latest, unchanged.
 
-    `errors` is the number of different errors. `first_at` and `last_at` are when the last attempts of the first and the
-    latest were due; `by_hour` has the numbers of letters in each of the last 24 hours.
+    `errors` is the number of different errors. `first_at` and `last_at` are the due times of the last attempts of the
+    first and the latest letter; `by_hour` has the numbers of the last 24 hours.
     """
 
     fingerprint: str
@@ -76,7 +76,7 @@ class IncidentsDocument(Struct, frozen=True):
     """
     All incidents, the one with the latest letter first.
 
-    `is_all` is false where there are more dead letters than the 10,000 latest, which were looked at.
+    `is_all` is false if there are more dead letters than the 10,000 latest, which were examined.
     """
 
     incidents: list[IncidentDocument]
@@ -86,7 +86,7 @@ class IncidentsDocument(Struct, frozen=True):
 
 class Incidents:
     """
-    The dead letters, grouped by what went wrong.
+    The dead letters, grouped by cause.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
@@ -95,9 +95,9 @@ class Incidents:
     @heeds_prefix
     async def list(self, call: Request) -> Reply:
         """
-        Return the dead letters as incidents: the same target, and the same error but for numbers and quoted values.
+        Return the dead letters as incidents: the same target, and the same error except for numbers and quoted values.
 
-        To try some of them again, send their keys as replays of a batch; a `delay` for each spreads them.
+        To retry some of them, send their keys as replays of a batch; a `delay` for each spreads them.
         """
         fields = query(call, INCIDENT_FIELDS)
         keys = to_count("keys", fields.get("keys", "3"), LETTERS_MAX)

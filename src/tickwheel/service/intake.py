@@ -1,7 +1,7 @@
 """
-The input of a request: the key in the address, conditions in the headers, the query, the body up to its limit.
+Parsing of requests: the key in the address, conditions in the headers, the query, the bounded body.
 
-Everything here raises `ProblemError` for what cannot be read; nothing guesses.
+Everything here raises `ProblemError` for invalid input.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""How much of a body that is too large is read and forgotten before the connection is cut."""
+"""Number of bytes of a too large body that are read and dropped before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
 def job_key(raw: bytes) -> str:
     """
-    Return the key that is percent-encoded in *raw*.
+    Return the percent-encoded key in *raw*.
 
-    The raw path is read, not the decoded one, which has question marks for bytes that are not UTF-8.
+    It reads the raw path: the decoded one has question marks for invalid UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -63,7 +63,7 @@ def job_key(raw: bytes) -> str:
 
 def wanted_generation(call: Request) -> int | None:
     """
-    Return the generation that `If-Match` asks for, 0 for `If-None-Match: *` (only if there is none), or None.
+    Return the generation in `If-Match`, 0 for `If-None-Match: *` (only if there is none), or None.
     """
     wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
     generation = None if wanted is None else _generation(wanted)
@@ -85,7 +85,7 @@ def _generation(etag: str) -> int:
 
 def incoming_trace(call: Request) -> str | None:
     """
-    Return the `traceparent` of a request, or None: one that cannot be read is ignored, as W3C Trace Context demands.
+    Return the `traceparent` of a request, or None if it is missing or invalid, as W3C Trace Context demands.
     """
     trace = call.header(b"traceparent")
     try:
@@ -125,7 +125,7 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
 
 def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
     """
-    Return *run*, which refuses `If-Match` and `If-None-Match`: a write must not be done although its condition is not.
+    Return *run*, which refuses `If-Match` and `If-None-Match`: it must not ignore a condition.
     """
 
     async def refusing(call: Request) -> ASGIApp:
@@ -159,7 +159,7 @@ def to_number(name: str, text: str) -> float:
 
 def to_duration(text: str) -> float | str:
     """
-    Return *text* as a number of seconds; what is none is left to the scheduler, which knows units.
+    Return *text* as a number of seconds if it is one; the scheduler parses other text, with units.
     """
     try:
         return float(text)
@@ -181,12 +181,9 @@ def to_flag(name: str, text: str) -> bool:
 
 async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes:
     """
-    Return the whole body. One that does not come is the server's affair: it cuts the connection.
+    Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
-    Args:
-        call: The request.
-        limit: How many bytes it may have.
-        is_json: Whether it has to be declared to be JSON; otherwise the caller has looked what it is.
+    With *is_json* it must be declared as JSON; otherwise the caller has checked its type.
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":
@@ -205,7 +202,7 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
 
 def _check_type(text: str) -> None:
     """
-    Refuse a body that is not declared to be JSON, or is in another encoding than UTF-8, which JSON is exchanged in.
+    Refuse a body that is not declared as JSON, or is in another encoding than UTF-8.
     """
     kind, _, parameters = text.partition(";")
     if kind.strip().lower() != "application/json":
@@ -219,7 +216,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body; of one that is too large, read on without keeping it, because few clients listen while they send.
+    Return the body; read a too large one without keeping it, because few clients read while they send.
     """
     body = bytearray()
     size = 0

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 PREFIX: Final = b"/v1/jobs/"
-"""What precedes the key in the address of a job."""
+"""Path prefix before the job key."""
 _INSTANT: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
 _TEXT: Final = {"type": "string", "pattern": "^[^\\u0000]*$"}
 LIST_FIELDS: Final[dict[str, Any]] = {
@@ -69,16 +69,16 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "cursor": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
-"""The fields of a list's query, each with its JSON schema."""
+"""Query fields of a list, each with its JSON schema."""
 HISTORY_FIELDS: Final[dict[str, Any]] = {
     "before": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX, "description": "Records with lower numbers."},
     "limit": LIST_FIELDS["limit"],
 }
-"""The same of a history's."""
+"""Query fields of a history, each with its JSON schema."""
 CANCEL_FIELDS: Final[dict[str, Any]] = {
     "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
-"""The same of a cancel's."""
+"""Query fields of a cancel, each with its JSON schema."""
 _ORDERS: Final = {"key": set[str](), "due": {"due_from", "due_until", "limit"}, "latest": {"prefix", "limit"}}
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -88,14 +88,14 @@ _PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 class RecordDocument(Struct, frozen=True):
     """
-    One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, stopped, or cut_off.
+    One attempt that ended: succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off.
 
     `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, changed, restarted,
-    moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by`
-    the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms`
-    also if nobody knows. `note` is what its handler noted last, such as a short result. `nominal_at` is the instant
-    that the rule of a recurring job named for the run, the same for all attempts. `was_due_at` is the due time before
-    an act that changed it, `bulk` the bulk act that an act is part of.
+    moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is its time, `by`
+    the node that ran it, or the process or token that requested it. `lateness_ms` is null if it never began, `took_ms`
+    also if unknown. `note` is the last note of its handler, such as a short result. `nominal_at` is the nominal instant
+    of the run of a recurring job, the same for all attempts. `was_due_at` is the due time before an act that changed
+    it, `bulk` the bulk act that an act is part of.
     """
 
     number: int
@@ -121,7 +121,7 @@ class RecordDocument(Struct, frozen=True):
 
 class HistoryDocument(Struct, frozen=True):
     """
-    The past of one key, the newest first; pass the last `number` as `before` for what was earlier.
+    The past of one key, the newest first; pass the last `number` as `before` for earlier records.
     """
 
     records: list[RecordDocument]
@@ -165,7 +165,7 @@ class Jobs:
     @heeds_prefix
     async def cancel(self, call: Request) -> Reply:
         """
-        Cancel a pending job, or remove a dead one; with `running=true`, ask one that runs to stop.
+        Cancel a pending job, or remove a dead one; with `running=true`, ask a running one to stop.
         """
         key, fields = _key(call), query(call, CANCEL_FIELDS)
         wanted = wanted_generation(call)
@@ -186,7 +186,7 @@ class Jobs:
     @heeds_prefix
     async def history(self, call: Request) -> Reply:
         """
-        Return what happened to the jobs of this key, the newest first; also where there is none any more.
+        Return the past of the jobs of this key, the newest first; also if there is none any more.
         """
         key, fields = _key(call, b":history"), query(call, HISTORY_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
@@ -199,7 +199,7 @@ class Jobs:
     @heeds_prefix
     async def explain(self, call: Request) -> Reply:
         """
-        Say why the job of this key has not run yet.
+        Explain why the job of this key has not run yet.
 
         The node that fires the job knows the most: another one answers from the store and from that node's last report.
         If the store does not answer, that is the reason.
@@ -221,7 +221,7 @@ class Jobs:
     @heeds_prefix
     async def skip(self, call: Request) -> Reply:
         """
-        Leave out the next run of a recurring job; where no other can follow, the series ends.
+        Skip the next run of a recurring job; if no other can follow, the series ends.
         """
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
@@ -229,10 +229,10 @@ class Jobs:
     @heeds_prefix
     async def change(self, call: Request) -> Reply:
         """
-        Change some of a pending job, and leave the rest as it is: the phase, the runs that are left, a pause.
+        Change some fields of a pending job; the rest stays: the phase, the number of runs, a pause.
 
-        It is due when it was, unless a field that names its instants is another: `every`, `time`, `cron`, `day_match`,
-        `tz`, `dst_gap`, `dst_overlap` or `exclude`.
+        The due time stays the same unless `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or
+        `exclude` changes.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
@@ -248,9 +248,9 @@ class Jobs:
     @heeds_prefix
     async def pause(self, call: Request) -> Reply:
         """
-        Keep a pending job from being due until it is resumed.
+        Pause a pending job: it is not due until it is resumed.
 
-        Its pause shows the name of the token, which is the comment behind it in the file of tokens.
+        The pause shows the name of the token, which is its comment in the file of tokens.
         """
         key = _key(call, b":pause")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
@@ -262,7 +262,7 @@ class Jobs:
     @heeds_prefix
     async def resume(self, call: Request) -> Reply:
         """
-        End the pause of a job, which is due at its instant again.
+        End the pause of a job, which is due again at its due time.
         """
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
@@ -278,10 +278,10 @@ class Jobs:
     @heeds_prefix
     async def list(self, call: Request) -> Reply:
         """
-        Return one page of the jobs that the query asks for.
+        Return one page of the jobs that match the query.
 
-        A page looks through 10,000 keys at most, 2,000 on Redis. So it may have few jobs or none and still have a
-        `cursor`, up to which was searched: go on with it until it is null.
+        A page examines 10,000 keys at most, 2,000 on Redis. So it may have few jobs or none and still have a `cursor`:
+        continue with it until it is null.
         """
         fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)

@@ -1,12 +1,12 @@
 """
-The page's stream: server-sent events, a snapshot first, then what has begun and ended since.
+The page's stream: server-sent events, a snapshot first, then starts and ends of firings.
 
-Nobody is woken by a firing. While pages watch, each looks ten times a second at what the scheduler remembers, so a
-thousand firings a second are ten messages, and a service that nobody watches pays nothing.
+A firing wakes no page. While pages are connected, each polls the scheduler's memory ten times a second, so a thousand
+firings a second are ten messages, and a service without pages pays nothing.
 
-A token with a prefix is sent the firings of its keys alone, and `reach` in the place of the figures, which are of all
-jobs: its own prefix, whether it may write, where traces are shown, and the clock. A message for each firing of another
-key, even an empty one, would show that there was one.
+A token with a prefix gets only the firings of its keys, and `reach` in place of the figures, which concern all jobs:
+its prefix, its right to write, the address of traces, and the clock. Even an empty message for another key's firing
+would reveal it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIRINGS_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    The prefix of the keys that a page may see, whether it may change them, and where traces are shown.
+    The prefix of a page's keys, its right to write, and the address of traces.
     """
 
     prefix: str
@@ -74,9 +74,9 @@ class Live:
     @heeds_prefix
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream, which ends when its token expires; one with a prefix gets firings of its keys alone.
+        Answer with the stream, which ends when its token expires; a token with a prefix gets firings of its keys only.
 
-        The firings are those of all nodes, those of others up to a second later, or with `nodes=this` of this process.
+        The firings are those of all nodes, other nodes' up to a second later, or with `nodes=this` of this process.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
@@ -115,7 +115,7 @@ class Live:
 
     async def _stats(self, sight: Sight) -> bytes:
         """
-        Return the figures, where the page may see them; where the store does not give them, what is wrong with it.
+        Return the figures, if the page may see them; if the store does not answer, its error.
         """
         try:
             stats = await self._figures.stats()

@@ -29,9 +29,9 @@ _BODY: Final = Decoder(ManifestBody)
 
 class DeclaredDocument(Struct, frozen=True):
     """
-    The outcome of a declaration for one job, and the job as it is afterwards; of a cancelled one, as it was.
+    The outcome of a declaration for one job, and the job afterwards; a cancelled job as it was.
 
-    `dead`: it stays a dead letter. `finished`: no run of its rule is left. `before` is the job as it is, in a dry run.
+    `dead`: it stays a dead letter. `finished`: its rule has no run left. `before` is the current job, in a dry run.
     """
 
     key: str
@@ -42,9 +42,9 @@ class DeclaredDocument(Struct, frozen=True):
 
 class ManifestDocument(Struct, frozen=True):
     """
-    The outcome of a declaration: its jobs in the order given, then those that were cancelled, by key.
+    The outcome of a declaration: its jobs in the given order, then the cancelled ones, by key.
 
-    `superseded`: a newer revision was declared, so nothing was done. `revision` is the one that holds now.
+    `superseded`: a newer revision was declared, so nothing was done. `revision` is the current one.
     """
 
     manifest: str
@@ -65,9 +65,9 @@ class Manifests:
 
     async def declare(self, call: Request) -> Reply:
         """
-        Declare a manifest: make its recurring jobs what the list says, and cancel those that it does not have any more.
+        Declare a manifest: make its recurring jobs match the list, and cancel its other jobs.
 
-        A job that exists goes on, and a run under way ends undisturbed. With nothing changed, nothing is written.
+        An existing job continues, and so does a run under way. If nothing changed, nothing is written.
         """
         name = job_key(call.raw_path[len(PREFIX) :])
         body = await decoded(await read_body(call, self._options.batch_bytes_max), _BODY)

@@ -1,5 +1,5 @@
 """
-From the method, and for a job from what its address ends in, to the operation.
+Selects the operation by the method, and for a job by the action at the end of the address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["KeyMethods", "Methods"]
 
 class Methods:
     """
-    One address: the operation of each method that it takes.
+    One address: an operation for each method.
     """
 
     def __init__(self, idempotency: IdempotencyKeys, kept_by: KeptBy = "request", **operations: Endpoint) -> None:
@@ -51,10 +51,10 @@ class Methods:
 
 class KeyMethods:
     """
-    The addresses that contain a key, and after it perhaps an action.
+    The addresses that contain a key, optionally followed by an action.
 
-    An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, which is how every client library
-    writes it, so any key has an address.
+    An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, as client libraries encode it, so any
+    key has an address.
     """
 
     def __init__(self, address: str, methods: dict[str, Methods]) -> None:

@@ -35,7 +35,7 @@ MINUTE_FIELDS: Final[dict[str, Any]] = {
 
 class LaneMinuteDocument(Struct, frozen=True):
     """
-    The figures of one lane; the first ones are numbers of attempts and of jobs.
+    The figures of one lane, in numbers of attempts and of jobs.
 
     `overdue` is the number of due jobs that waited in memory at the end; `wait_ms` and `took_ms` are totals: of waits
     for a worker, and of attempts. `lateness` has the number of starts in each bucket.

@@ -49,17 +49,17 @@ def tickwheel_app(
     Return an ASGI application with the page and the API of *scheduler*, for `app.mount("/jobs", …)`.
 
     It trusts every request that reaches it, under any Host name, because authentication is up to the application. Pass
-    *authorize*, or mount it behind middleware that refuses strangers. Browsers of other origins cannot write in any
-    case. Workers that pull jobs need `tickwheel serve`.
+    *authorize*, or mount it behind middleware that refuses strangers. Browsers of other origins can never write.
+    Workers that pull jobs need `tickwheel serve`.
 
     Args:
-        scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
-        authorize: Called with each request; a function or a coroutine function. It returns "write", "read", or None,
-            which is answered with 403, and may raise the application's own exceptions, such as HTTPException.
-        options: The limits of the service; addresses, certificates and tokens do not apply.
+       scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
+       authorize: Called with each request; a function or a coroutine function. It returns "write", "read", or None,
+           which is answered with 403, and may raise the application's own exceptions, such as HTTPException.
+       options: The limits of the service; addresses, certificates and tokens do not apply.
 
     Raises:
-        TypeError: If *scheduler* is not an AsyncScheduler and has none.
+       TypeError: If *scheduler* is not an AsyncScheduler and has none.
     """
     if not isinstance(scheduler, AsyncScheduler) and not hasattr(type(scheduler), "scheduler"):
         message = f"scheduler is {scheduler!r}: pass an AsyncScheduler, or the Jobs of tickwheel.integrations.fastapi"
@@ -114,8 +114,8 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* as if its application were at the root of the server.
 
-    The prefix is `root_path`, where servers put it before the path; where a proxy has taken off the first part of it,
-    the prefix is the rest, at which the outer application has mounted this one.
+    The prefix is `root_path`, which servers include in the path; if a proxy has removed the first part of it, the
+    prefix is the rest, under which the outer application has mounted this one.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

@@ -1,8 +1,8 @@
 """
-MessagePack beside JSON: batches may come in it, and any document goes out in it, if the client asks for it.
+MessagePack beside JSON: for batches, and for any document if the client accepts it.
 
-The content is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON, and a
-payload with them is refused like any other that JSON cannot carry.
+The content is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON form,
+and a payload with them is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_msgpack(call: Request) -> bool:
 
 def is_wanted(call: Request) -> bool:
     """
-    Return whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
+    Return whether *call* prefers MessagePack to JSON in its Accept header.
     """
     for part in call.headers.get(b"accept", b"").split(b","):
         kind, _, parameters = part.strip().lower().partition(b";")
@@ -42,7 +42,7 @@ def is_wanted(call: Request) -> bool:
 
 def packed(reply: Reply) -> Reply:
     """
-    Return *reply* in MessagePack; as it is, where it is not a JSON document, or holds what MessagePack cannot.
+    Return *reply* in MessagePack; unchanged if it is not a JSON document, or MessagePack cannot hold it.
     """
     if reply.kind != b"application/json":
         return reply

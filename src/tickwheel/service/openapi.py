@@ -90,9 +90,10 @@ _BESIDES: Final = {
     "PauseScopeBody": _NOTE,
     "RuleDocument": _RULE,
 }
-"""What no type says: which fields go together, and that a note has no NUL.
+"""
+Constraints that no type expresses: which fields exclude or need each other, and notes without NUL.
 
-A batch judges its items one by one, so the schemas of these do not say it.
+A batch judges its items one by one, so their schemas omit them.
 """
 
 
@@ -135,7 +136,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
 
 def _make_tuples_plain(schema: Any) -> None:
     """
-    Say what the items of tuples may be by a schema, which generators of clients read; they stop at `items: false`.
+    Describe items of tuples by a schema that client generators read; they stop at `items: false`.
     """
     if isinstance(schema, list):
         for inner in schema:
@@ -180,7 +181,7 @@ def _tag_of(operation: Operation) -> str:
 
 def _resource_of(operation: Operation) -> str:
     """
-    Return the first line of what the resource's class says of itself.
+    Return the first line of the docstring of the resource's class.
     """
     resource = getattr(operation.run, "__self__", None)
     return (inspect.getdoc(type(resource)) or "").partition("\n")[0]

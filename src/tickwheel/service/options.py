@@ -21,30 +21,31 @@ __all__ = ["ServiceOptions", "is_loopback"]
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
     """
-    The options of the service: where it listens, and its limits.
+    The options of the service: its address and its limits.
 
-    Seconds may be a timedelta or text such as "30m", too.
+    Seconds may also be a timedelta or text such as "30m".
 
     Attributes:
-        host: The address to listen on; one that other machines reach needs tokens.
-        port: The port; 0 takes any free one.
-        tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
-        tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
-        tokens: What may read and write; without any, every client that reaches the address may.
-        allow_hosts: Names that a Host header may have besides loopback's, where no token is needed.
-        body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
-        batch_bytes_max: The longest body of a batch.
-        page_max: The most jobs on one page of a list.
-        rate_per_s: How often one client may ask, in requests a second; None for any number.
-        pending_max: How many jobs may be pending, as counted four times a second; None for any number.
-        every_min_s: The least interval of recurring jobs: a smaller one would be a way to keep the service busy.
-        request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
-        connections_max: How many connections may be open.
-        watchers_max: How many pages may be live at once.
-        stop_timeout_s: How long a stop waits for handlers that run.
-        advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
-            on, or, where that is a wildcard, for the address of this machine that leads to the store.
-        trace_url: Where a trace is shown, with {trace_id} in the place of its id, for the page to link to.
+       host: The address to listen on; an address that other machines reach needs tokens.
+       port: The port; 0 takes any free one.
+       tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
+       tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
+       tokens: The tokens for reading and writing; without any, every client that reaches the address may do both.
+       allow_hosts: Names that a Host header may have besides loopback's, if there are no tokens.
+       body_bytes_max: Maximum size of the body of a single job: a payload of 1 MiB, and its other fields.
+       batch_bytes_max: Maximum size of the body of a batch.
+       page_max: Maximum number of jobs on one page of a list.
+       rate_per_s: Maximum number of requests per second of one client; None for no limit.
+       pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
+       every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
+       request_timeout_s: Seconds within which a connection must send its first request, and any request must be
+           complete.
+       connections_max: Maximum number of open connections.
+       watchers_max: Maximum number of live pages.
+       stop_timeout_s: Seconds that a stop waits for running handlers.
+       advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
+           on, or, for a wildcard, for the address of this machine that leads to the store.
+       trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
     """
 
     host: str = "127.0.0.1"
@@ -67,9 +68,6 @@ class ServiceOptions:
     trace_url: str | None = None
 
     def __post_init__(self) -> None:
-        """
-        Refuse lengths of time that nothing can work with.
-        """
         checks.positive_s("request_timeout_s", self.request_timeout_s)
         for name in ("every_min_s", "stop_timeout_s"):
             value = getattr(self, name)
@@ -78,12 +76,12 @@ class ServiceOptions:
 
     def check(self) -> None:
         """
-        Refuse to be reached from other machines without a token, and a certificate or an address that cannot be used.
+        Refuse an address that other machines reach without a token, and an invalid certificate or address.
 
         Raises:
-            PublicBindError: If that would be so.
-            CertificateError: Naming the file.
-            TraceUrlError: If the address of traces is none.
+           PublicBindError: If other machines would reach the service without a token.
+           CertificateError: Naming the file.
+           TraceUrlError: If the address of traces is invalid.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)
@@ -112,7 +110,7 @@ def _leads_to_traces(url: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """
-    Return whether only this machine reaches *host*; a name is trusted only if it is `localhost`.
+    Return whether only this machine reaches *host*; the only trusted name is `localhost`.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -1,5 +1,5 @@
 """
-The last firings of the other nodes, which a node asks for once a second while somebody looks.
+The last firings of the other nodes, which a node polls once a second while a page is open.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tickwheel.service.replies import document_reply
 __all__ = ["FORWARDED_FIRINGS", "OtherFirings"]
 
 FORWARDED_FIRINGS: Final = b"/internal/firings"
-"""The path of questions of other nodes; it is not part of the API."""
+"""Path of requests from other nodes; it is not part of the API."""
 _EVERY_S: Final = 1.0
-"""The time between two questions to one node."""
+"""Interval between two requests to one node."""
 _ANSWER_S: Final = 2.0
 _RECORDS_MAX: Final = 500
-"""The number of firings that ended, and of those that run, that are kept of each other node."""
+"""Maximum number of ended firings, and of running ones, that are kept of each other node."""
 _BODY_BYTES_MAX: Final = 4_096
 
 
@@ -45,9 +45,6 @@ class _Node:
         self._running: list[FiringRecord] = []
 
     def add(self, records: Iterable[FiringRecord]) -> None:
-        """
-        Take over what ended since the last time, and what runs now.
-        """
         self._running = []
         for record in records:
             (self._ended if record.number else self._running).append(record)
@@ -73,7 +70,7 @@ class OtherFirings:
 
     def touch(self) -> None:
         """
-        See to it that the others are asked once a second, without waiting for them.
+        Start polling the other nodes once a second, without waiting for them.
         """
         is_asked = self._task is not None and not self._task.done()
         if not is_asked and time.monotonic() - self._asked_at >= _EVERY_S:
@@ -81,7 +78,7 @@ class OtherFirings:
 
     async def refresh(self) -> None:
         """
-        Ask all others, unless that was less than a second ago. A node that does not answer shows what it said last.
+        Poll all nodes, unless that was less than a second ago. A node that does not answer keeps its last data.
         """
         async with self._lock:
             if time.monotonic() - self._asked_at < _EVERY_S:
@@ -95,9 +92,6 @@ class OtherFirings:
             self._asked_at = time.monotonic()
 
     async def close(self) -> None:
-        """
-        End a question that is under way.
-        """
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -56,7 +56,7 @@ class Files(StaticFiles):
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """
-        Return the file, to be asked for again each time: an unchanged one is answered with 304.
+        Return the file with headers that make browsers revalidate it: an unchanged one is answered with 304.
         """
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
         response.headers.update(PAGE_HEADERS)
@@ -65,7 +65,7 @@ class Files(StaticFiles):
 
 def compressed(files: ASGIApp) -> ASGIApp:
     """
-    Return *files* so that they are sent as gzip to a client that reads it.
+    Return *files*, which are sent as gzip to clients that accept it.
     """
     return GZipMiddleware(files, minimum_size=500)
 
@@ -76,7 +76,7 @@ async def page(_call: Request) -> ASGIApp:
 
 async def problem_page(call: Request) -> Reply:
     """
-    Explain the problem whose `type` has led here.
+    Explain the problem with this `type`.
     """
     name = call.path.rpartition("/")[2]
     kind = PROBLEM_TYPES.get(name)

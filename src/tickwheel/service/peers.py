@@ -1,5 +1,5 @@
 """
-The other nodes of the store, as far as requests must reach them: a pull worker's lease lives in one node's memory.
+The other nodes of the store, for requests about leases of pull workers, which are in one node's memory.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. A node that gets a request about a lease
 that it does not hold forwards it to the others, with their secret in place of the caller's token. So any load balancer
@@ -42,13 +42,13 @@ _FRESH_S: Final = 1.0
 """Maximum age of the list of nodes: one read of the store a second, however many workers ask."""
 _CONNECT_S: Final = 2.0
 _ANSWER_S: Final = 15.0
-"""Time that a node has for its answer, beside the wait that the worker asked for."""
+"""Time limit of a node's answer, besides the wait that the worker requested."""
 _CONNECTIONS_MAX: Final = 2_000
 
 
 class UnreachablePeerError(Exception):
     """
-    A node whose leases last does not answer, so it is not known what became of a request.
+    A living node does not answer, so the outcome of a request is unknown.
     """
 
     def __init__(self, peer: Peer, reason: str) -> None:
@@ -85,14 +85,11 @@ class Peers:
         self._session: aiohttp.ClientSession | None = None
 
     def is_peer(self, call: Request) -> bool:
-        """
-        Return whether *call* has the secret that only nodes of the same store know.
-        """
         return hmac.compare_digest(call.headers.get(_SECRET, b""), self.secret.encode())
 
     async def others(self) -> list[Peer]:
         """
-        Return the nodes whose leases last and which have a service, without this one.
+        Return the other nodes with valid leases and a service.
         """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
@@ -114,9 +111,9 @@ class Peers:
         answer_s: float = _ANSWER_S,
     ) -> _T | None:
         """
-        Return the answer of *peer* to *body* at *path*, which it may take *wait_s* and *answer_s* to give.
+        Return the answer of *peer* to *body* at *path*, within *wait_s* plus *answer_s*.
 
-        A node where nothing listens is gone: its answer is None.
+        A node where no service listens is gone: its answer is None.
         """
         import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
 
@@ -163,15 +160,9 @@ class Peers:
 
 def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, store: str) -> str:
     """
-    Return the URL at which other nodes reach this service.
+    Return the URL at which other nodes reach this service: `advertise`, or the address that it listens on.
 
-    Args:
-        options: Its `advertise` wins.
-        scheme: "http" or "https".
-        host: The address that is listened on. For a wildcard, it is the address that leads to the store's server, which
-            the other nodes reach, too.
-        port: The port.
-        store: The URL of the store.
+    For a wildcard *host*, it is this machine's address towards the server of *store*, which the other nodes reach, too.
     """
     if options.advertise is not None:
         return options.advertise.rstrip("/")
@@ -197,7 +188,7 @@ def _address_towards(server: str | None) -> str:
 
 def _peer(figures: Mapping[str, Any] | None) -> Peer | None:
     """
-    Return the service that a node reports, which may be of another version and report none.
+    Return the service that a node reports; None if it reports none, as other versions may.
     """
     service = None if figures is None else figures.get("service")
     if not isinstance(service, Mapping):

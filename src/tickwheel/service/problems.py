@@ -1,8 +1,8 @@
 """
-Every answer that is not a success: RFC 9457 problems, as a table.
+Every error answer: RFC 9457 problems, as a table.
 
-A problem names the value and the remedy, in members of those names, beside the standard ones.
-Its `type` is a relative address, as the standard allows, and the service answers it with this table's line.
+A problem names the value and the remedy, in members of those names, beside the standard ones. Its `type` is a relative
+address, as the standard allows, at which the service shows this table's line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Raw
 __all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
-"""How many characters of a refused value are shown: enough to find it, too few to echo a body."""
+"""Maximum number of characters of a refused value that are shown: enough to find it, too few to echo a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class ProblemType:
     One line of the table.
 
     Attributes:
-        name: Last part of the problem's `type`.
-        status: The HTTP status it travels with.
-        title: What happened, the same each time.
-        remedy: What to do, where the place that raises it has nothing better to say.
+       name: Last part of the problem's `type`.
+       status: The HTTP status.
+       title: The problem, always in the same words.
+       remedy: The default remedy.
     """
 
     name: str
@@ -123,9 +123,9 @@ PROBLEM_TYPES: Final = {kind.name: kind for kind in _TYPES}
 
 def show(value: object) -> str:
     """
-    Return *value* as a client wrote it: text in single quotes, all else as JSON has it.
+    Return *value* as a client wrote it: text in single quotes, other values as JSON.
 
-    Shortened, with nothing in it that UTF-8 cannot carry; what only MessagePack has is shown as Python has it.
+    It is shortened, and valid UTF-8; a value that only MessagePack has is shown as in Python.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
@@ -159,9 +159,9 @@ class ProblemError(Exception):
         is_unknown: bool = False,
     ) -> None:
         """
-        Take the kind's *name*, a *detail* in one sentence, the refused *value* and the *job* where there are such.
+        Take the kind's *name*, a *detail* in one sentence, and the refused *value* and the *job*, if any.
 
-        *is_unknown* where the write may have taken effect nevertheless.
+        *is_unknown* if the write may have taken effect nevertheless.
         """
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]

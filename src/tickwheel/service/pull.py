@@ -1,10 +1,8 @@
 """
-Pull workers: lease what is due, in one long poll; acknowledge, refuse, release or extend it.
+Pull workers: lease due firings, in one long poll; acknowledge, refuse, release or extend them.
 
-A lease lives in the memory of one node. Any node answers for it: it forwards what it does not hold itself, as `peers`
-says.
-
-A worker that goes away while it waits takes nothing with it: firings are leased when they are answered, not before.
+A lease is in the memory of one node. Any node answers for it, and forwards requests about other nodes' leases: see
+`peers`. A worker that disconnects while it waits takes no firing along: firings are leased when they are answered.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Time for which a node alone may serve its worker before it asks the next one."""
+"""Seconds for which a node alone serves its worker before it asks the next one."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0
@@ -57,9 +55,9 @@ _T = TypeVar("_T")
 
 class LeaseDocument(Struct, frozen=True):
     """
-    One firing in a worker's hands: `job` is as it was before; `attempt` is this one.
+    One leased firing: `job` is as it was before; `attempt` is this one.
 
-    `nominal_at` is the instant that the rule of a recurring job named for the run, the same for all attempts.
+    `nominal_at` is the nominal instant of the run of a recurring job, the same for all attempts.
     """
 
     fire_id: str
@@ -72,7 +70,7 @@ class LeaseDocument(Struct, frozen=True):
 
 class LeasesDocument(Struct, frozen=True):
     """
-    The firings that were leased, in the order of their instants; none, where none fell due in time.
+    The leased firings, in the order of their instants; empty if none fell due in time.
     """
 
     leases: list[LeaseDocument]
@@ -96,7 +94,7 @@ class ExtendedDocument(Struct, frozen=True):
 
 class _End(Struct, frozen=True):
     """
-    The answer of a node about one lease: it held it (`until` is the end of an extended one), or knows what it became.
+    A node's answer about one lease: whether it held it (`until` is the end of an extended one), or its outcome.
     """
 
     is_done: bool
@@ -112,7 +110,7 @@ class _Nothing(Struct, frozen=True):
 
 class Pulls:
     """
-    The operations of workers, one method each: of any node, whichever of them holds the lease.
+    The operations of workers, one method each, on any node.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, peers: Peers) -> None:
@@ -121,9 +119,9 @@ class Pulls:
         self._peers = peers
         self._waiting: set[asyncio.Future[Any]] = set()
         self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
-        """The waits that other nodes have asked for, by the names that they gave them."""
+        """The waits that other nodes have requested, by the names that they gave them."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
-        """Names of waits that were ended before they came: requests of two connections may change places."""
+        """Names of waits that were ended before they arrived: requests of two connections may overtake each other."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
@@ -137,7 +135,7 @@ class Pulls:
 
     async def close(self) -> None:
         """
-        Wait a moment for leases on their way back to other nodes; those that are left end with their time.
+        Wait a moment for leases on their way back to other nodes; the rest expire.
         """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
@@ -148,9 +146,9 @@ class Pulls:
         """
         Lease due firings of a queue, waiting for the first.
 
-        A queue holds the jobs with `"target": "pull"` and its name as their `handler`. Each firing is to be ended with
-        `:ack`, `:nack` or `:release` before its lease is over; otherwise the attempt has failed, and is repeated by the
-        job's retry policy. Without a firing in the time given, `leases` is empty: ask again.
+        A queue holds the jobs with `"target": "pull"` and its name as their `handler`. End each firing with `:ack`,
+        `:nack` or `:release` before its lease ends; otherwise the attempt has failed, and is retried by the job's
+        policy. If no firing is due in time, `leases` is empty: ask again.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]
@@ -161,7 +159,7 @@ class Pulls:
         """
         End a leased firing as done.
 
-        The same request again is answered alike. A late one is refused with 409, which says what has become of it.
+        A repeat gets the same answer. A late one is refused with 409 and the outcome of the firing.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _ACK)
         await self._anywhere("ack", body)
@@ -177,7 +175,7 @@ class Pulls:
 
     async def release(self, call: Request) -> Reply:
         """
-        Give a leased firing back, at no cost of attempts: another worker may lease it, after `delay` if there is one.
+        Release a leased firing, at no cost of attempts: another worker may lease it, after `delay` if there is one.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RELEASE)
         await self._anywhere("release", body)
@@ -185,14 +183,14 @@ class Pulls:
 
     async def extend(self, call: Request) -> Reply:
         """
-        Let a lease end later: so many seconds from now. It may say how far the firing has come.
+        Extend a lease to the given number of seconds from now, and report the progress of the firing.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer a request that another node has forwarded: about leases of this node alone.
+        Answer a forwarded request of another node, about leases of this node only.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
@@ -217,9 +215,6 @@ class Pulls:
     # ---- one lease, which a single node holds ----------------------------------------------------------------------
 
     async def _here(self, verb: str, body: Any) -> int:
-        """
-        Do *verb* with a lease of this node; return when an extended one ends.
-        """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
         elif verb == "nack":
@@ -231,9 +226,6 @@ class Pulls:
         return 0
 
     async def _anywhere(self, verb: str, body: Any) -> int:
-        """
-        Do *verb* with a lease of any node; return when an extended one ends.
-        """
         try:
             return await self._here(verb, body)
         except LeaseEndedError as error:
@@ -266,7 +258,7 @@ class Pulls:
 
     async def _lease(self, body: LeaseBody, wait_s: float) -> LeasesDocument:
         """
-        Lease what is due on this node or on another one, whichever comes first.
+        Lease due firings on any node, whichever answers first.
         """
         first_s = min(wait_s, _OWN_S)
         found = await self._lease_here(body, first_s)
@@ -303,7 +295,7 @@ class Pulls:
         self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
     ) -> list[LeaseDocument]:
         """
-        Lease at *peer*, a moment after the peers before it: so two that have something seldom lease it both.
+        Lease at *peer*, a moment after the peers before it, so that two peers with due firings seldom lease both.
         """
         await asyncio.sleep(after_s)
         if is_over.is_set():
@@ -315,7 +307,7 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the *waits* that are left, and give back what they bring nevertheless; *taken* was answered.
+        End the remaining *waits*, and release their leases, if any; *taken* was answered.
         """
         waits[0].cancel()  # its scheduler gives back what it brings
         ending = {"verb": "end_wait", "body": name}
@@ -345,7 +337,7 @@ class Pulls:
 
     async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
         """
-        Return what *waiting* brings; *otherwise* if the service stops first.
+        Return the result of *waiting*; *otherwise* if the service stops first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)
@@ -376,7 +368,7 @@ def _forward(body: LeaseBody, name: str, wait_s: float) -> dict[str, Any]:
 
 def _read(answered: asyncio.Future[Any]) -> None:
     """
-    Take the error of an answer that does not count any more.
+    Retrieve the error of an answer that is not needed any more.
     """
     if not answered.cancelled():
         answered.exception()

@@ -1,8 +1,8 @@
 """
-The rate limit of one client: a bucket of turns for each, which fills at a steady rate.
+The rate limit of one client: a token bucket, which fills at a steady rate.
 
-A client with a token of this service is that token; any other is its address. So a client that guesses tokens, or has
-none, has the turns of its address, and takes none from those that have a token, even behind one proxy.
+A client with a token of this service is identified by it; any other by its address. So a client that guesses tokens, or
+has none, uses the turns of its address, and none of the token holders', even behind one proxy.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""How many clients are remembered: the one that was quiet longest is forgotten, and so has a full bucket again."""
+"""Maximum number of clients that are remembered: the one that was idle longest is forgotten, and gets a full bucket."""
 
 
 @dataclass(slots=True)
 class _Bucket:
     """
-    The turns that one client has left, and since when that is so.
+    The turns that one client has left, and the time of that count.
     """
 
     turns: float
@@ -38,7 +38,7 @@ class Rate:
 
     def __init__(self, per_s: float) -> None:
         """
-        Let each client ask *per_s* times a second on the average, and two seconds' worth of that at once.
+        Allow *per_s* requests a second on average, and a burst of two seconds' worth.
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s)

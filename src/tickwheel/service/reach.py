@@ -1,7 +1,7 @@
 """
-The reach of a token: the keys that it may touch begin with its prefix, and nothing else is shown to it.
+The reach of a token: only keys that begin with its prefix are visible to it.
 
-An operation heeds the prefix and is marked so, or it is refused to such a token: nothing is open by oversight.
+An operation honours the prefix and is marked so, or it refuses such tokens: no operation is open by oversight.
 """
 
 from __future__ import annotations
@@ -21,22 +21,19 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _MARK: Final = "heeds_prefix"
 REACH: Final = "tickwheel.reach"
-"""Under this name the scope of a request has the `Reach` of its token, if that has a prefix."""
+"""Key in the scope of a request for the `Reach` of its token, if that has a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """
-    The keys that begin with *prefix*; *on_refusal* counts what is refused.
+    The keys that begin with *prefix*; *on_refusal* counts refusals.
     """
 
     prefix: str
     on_refusal: Callable[[], object]
 
     def refusal(self, what: str, value: object = ...) -> ProblemError:
-        """
-        Return the problem that *what* is for such a token.
-        """
         self.on_refusal()
         remedy = "use a token without a prefix, or with another one"
         message = f"{what}: the token is for keys that begin with {show(self.prefix)}"
@@ -57,7 +54,7 @@ def check_key(call: Request, key: str) -> str:
 
 def narrowed(call: Request, prefix: str) -> str:
     """
-    Return the prefix of the keys to list: *prefix*, or that of the token where none is given.
+    Return the prefix of the keys to list: *prefix*, or the token's if it is empty.
     """
     reach: Reach | None = call.scope.get(REACH)
     if reach is None or prefix.startswith(reach.prefix):
@@ -80,7 +77,7 @@ def check_all_keys(call: Request) -> None:
 
 def heeds_prefix(run: _Method) -> _Method:
     """
-    Mark an operation that checks, by `check_key` and `narrowed`, what a token with a prefix may touch.
+    Mark an operation that limits tokens with a prefix by `check_key` and `narrowed`.
     """
     setattr(run, _MARK, True)
     return run
@@ -88,7 +85,7 @@ def heeds_prefix(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Return *run*, which needs a token without a prefix, unless it heeds prefixes or *is_open* to all.
+    Return *run*, which needs a token without a prefix, unless it honours prefixes or *is_open* to all.
     """
     if is_open or hasattr(run, _MARK):
         return run

@@ -1,5 +1,5 @@
 """
-Values that this service refuses to set, though a job could have them.
+Valid values that this service refuses to set.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Answers on the wire: documents, problems, and which error is which problem.
+Answers: documents, problems, and the problem of each error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["REFUSALS", "answer_reply", "document_reply", "job_reply", "problem_o
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _EVERY_S: Final = 10.0
-"""How long the log is silent about the store after each line: a flood fills no disk."""
+"""Minimum interval between two log lines about the store, so that a flood does not fill the disk."""
 
 
 class _StoreLines:
     """
-    The lines of the log about requests that the store has failed.
+    The log lines about requests that failed because of the store.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ def _tag(job: Job) -> tuple[bytes, bytes]:
 
 def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row an error
     """
-    Return the problem that *error* is for a client, or None where it is a fault of ours.
+    Return the problem for *error*, or None if it is a fault of ours.
     """
     match error:
         case ProblemError():
@@ -139,7 +139,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
 
 def problem_reply(call: Request, error: Exception) -> Reply:
     """
-    Answer *error*; one that is nobody's mistake but ours is logged, and reported without its inside.
+    Answer *error*; an internal error is logged, and reported without details.
     """
     problem = problem_of(error)
     if problem is None:

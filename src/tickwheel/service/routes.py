@@ -41,7 +41,7 @@ from tickwheel.service.stats import StatsDocument
 __all__ = ["Endpoint", "KeptBy", "Operation", "operations"]
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
-"""From a request to what answers it."""
+"""Returns the answer to a request."""
 
 KeptBy: TypeAlias = Literal["write", "request", "node"]
 """
@@ -69,17 +69,17 @@ class Operation:
     One row of the table.
 
     Attributes:
-        method: The HTTP method.
-        path: The address, as OpenAPI writes it.
-        run: What does it; the first line of its docstring is the summary.
-        answer: The type of the document of a success, or the media types of what is not a document.
-        problems: The kinds of problems that it may answer.
-        body: The type of its body.
-        query: The fields of its query: by name, their JSON schema.
-        can_create: Whether it answers 201 where there was no job, and heeds `If-None-Match: *`.
-        is_open: Whether it needs no token.
-        takes_msgpack: Whether its body may be MessagePack.
-        kept_by: The place that keeps its answer for a request with an idempotency key.
+       method: The HTTP method.
+       path: The address, as OpenAPI writes it.
+       run: The function; the first line of its docstring is the summary.
+       answer: The type of the document of a success, or the media types of other content.
+       problems: The kinds of problems that it may answer.
+       body: The type of its body.
+       query: The fields of its query: by name, their JSON schema.
+       can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
+       is_open: True if it needs no token.
+       takes_msgpack: True if its body may be MessagePack.
+       kept_by: The place that keeps its answer for a request with an idempotency key.
     """
 
     method: str
@@ -97,7 +97,7 @@ class Operation:
     @property
     def has_conditions(self) -> bool:
         """
-        True where it heeds `If-Match`, and so may find another generation.
+        True if it evaluates `If-Match`, and so may find another generation.
         """
         return "wrong_generation" in self.problems
 

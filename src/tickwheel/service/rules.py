@@ -1,5 +1,5 @@
 """
-The rule of a recurring job in an answer: it goes out as the store has it, and a type describes it.
+The rule of a recurring job in an answer: the stored text, described by a type.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ class RuleDocument(Struct, frozen=True):
     """
     The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` in the phase of `anchor_at`, or dates.
 
-    Dates have the `time` in the zone `tz`, on `anchor_on` and every so many days or months after it, as `every` says.
+    Dates have the `time` in the zone `tz`, on `anchor_on` and each interval `every` (days or months) after it.
 
-    Instants are in ms, and fields without a value are left out. `until` is the last instant that is allowed, `max_runs`
-    how many runs the series has, `runs` how many have ended, `exclude` what is left out, in the zone `tz`. With `skip`,
-    a run may begin `grace_ms` late, a minute if that is absent.
-    `run_at` is the instant of a run that is tried again or was due while another one lasted, and `expires_ms` for how
-    long a run is worth firing, while one is tried again. `next_at` is when the series goes on at the earliest, after a
-    run that was to be at once or is tried again. `nominal_at` is the instant that the rule named for the next run,
-    before any jitter, where `due_at` does not show it. `then` is what was set while a run lasts, and counts once that
-    has ended. The job is paused once `pause_after` runs in a row have failed; `failures` have by now.
-    `succeeded_at` is when one last succeeded.
+    Instants are in ms, and fields without a value are left out. `until` is the last allowed instant, `max_runs` the
+    number of runs of the series, `runs` the number that have ended, `exclude` the exclusions, in the zone `tz`. With
+    `skip`, a run may begin `grace_ms` late, a minute if that is absent. `run_at` is the instant of a run that is
+    retried or was due during another one, and `expires_ms` the time to live of a run that is retried. `next_at` is the
+    earliest next instant of the series, after a run that was requested at once or is retried. `nominal_at` is the
+    nominal instant of the next run, before any jitter, if `due_at` does not show it. `then` is the definition that was
+    set during a run, and applies after it. The job is paused after `pause_after` failed runs in a row; `failures` is
+    their current number. `succeeded_at` is the time of the last success.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -57,4 +56,4 @@ class RuleDocument(Struct, frozen=True):
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]
-"""The stored text of a rule, which is not read to be sent."""
+"""The stored text of a rule, which is sent unparsed."""

@@ -1,5 +1,5 @@
 """
-Schedules: recurring jobs, when they run, and when a rule would.
+Schedules: recurring jobs, their next runs, and previews of rules.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = [
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
 _RUNS_MAX: Final = 10_000
-"""How many runs a page shows; each costs some 50 microseconds."""
+"""Maximum number of runs on a page; each costs some 50 microseconds."""
 _PASSES_MAX: Final = 10_000
-"""How many stretches of what rules exclude a request passes besides."""
+"""Maximum number of excluded ranges that a request passes."""
 _DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
@@ -107,9 +107,9 @@ _BACKFILL: Final = Decoder(BackfillBody)
 
 class ScheduleDocument(Struct, frozen=True):
     """
-    A recurring job: its rule, as it is stored, and its next runs; fewer than asked for where they end.
+    A recurring job: its rule, as it is stored, and its next runs; fewer than requested if the series ends.
 
-    There are fewer, too, where so much is left out between them that the search for them gives up.
+    There are fewer, too, if so much between them is excluded that the search gives up.
     """
 
     key: str
@@ -136,7 +136,7 @@ class SchedulesDocument(Struct, frozen=True):
 
 class RunsDocument(Struct, frozen=True):
     """
-    A rule, as it would be stored, and its runs; fewer than asked for where they end.
+    A rule, as it would be stored, and its runs; fewer than requested if the series ends.
     """
 
     rule: Rule
@@ -179,7 +179,7 @@ class Schedules:
     @heeds_prefix
     async def backfill(self, call: Request) -> Reply:
         """
-        Run the job of this key once more for each of its instants in a range of the past, each a job of its own.
+        Run the job of this key again for each of its instants in a past range, each as a separate job.
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BACKFILL)
@@ -202,7 +202,7 @@ class Schedules:
     @heeds_prefix
     async def next(self, call: Request) -> Reply:
         """
-        Return when a rule would fire; nothing is stored.
+        Return the instants of a rule; nothing is stored.
         """
         fields: dict[str, Any] = dict(query(call, RULE_FIELDS))
         count = _count(fields)
@@ -233,7 +233,7 @@ def _tried(request: SetRequest, count: int) -> RunsDocument:
 
 def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
     """
-    Return *jobs* with *count* runs each, or as many as are found in a fair share of what a request may pass.
+    Return *jobs* with up to *count* runs each, within a fair share of the ranges that a request may pass.
     """
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]

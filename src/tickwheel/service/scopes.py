@@ -27,7 +27,7 @@ _RESUME: Final = msgspec.json.Decoder(ScopeBody)
 
 class ScopesDocument(Struct, frozen=True):
     """
-    The scopes that are paused; the stats count the jobs that wait for each.
+    The paused scopes; the stats count the jobs that wait for each.
     """
 
     pauses: list[PauseDocument]
@@ -35,7 +35,7 @@ class ScopesDocument(Struct, frozen=True):
 
 class ResumedDocument(Struct, frozen=True):
     """
-    The answer to a resume: whether the scope was paused.
+    The answer to a resume: true if the scope was paused.
     """
 
     was_paused: bool
@@ -52,16 +52,16 @@ class Scopes:
 
     async def get(self, _call: Request) -> Reply:
         """
-        Return what is paused as a whole.
+        Return the paused scopes.
         """
         pauses = await self._scheduler.paused_scopes()
         return document_reply(ScopesDocument([pause_document(pause) for pause in pauses]))
 
     async def pause(self, call: Request) -> Reply:
         """
-        Keep all jobs of a handler, a queue or a target, or all that there are, from starting, on all nodes.
+        Pause all jobs of a handler, a queue or a target, or all jobs, on all nodes.
 
-        They stay pending and use no attempt; what runs goes on. The pause shows the name of the token.
+        They stay pending and use no attempt; running jobs continue. The pause shows the name of the token.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
         by = caller(call, self._options)
@@ -70,7 +70,7 @@ class Scopes:
 
     async def resume(self, call: Request) -> Reply:
         """
-        Let the jobs of a paused scope start again.
+        Resume the jobs of a paused scope.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RESUME)
         was_paused = await self._scheduler.resume_scope(body.scope, by=caller(call, self._options))

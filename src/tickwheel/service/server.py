@@ -1,10 +1,10 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. Added here is what it leaves out: a request that never comes, or never ends, is cut off;
-signals are ours; and live streams are ended first, so that a stop waits only for requests.
-Left out is what each request would pay for: a timer of its idle connection, which the same sweep ends; two writes of an
-answer, where one does; and the collector's walks over what is there for good.
+uvicorn does the work. Added here: a request that never comes, or never ends, is cut off; signals are ours; and live
+streams are ended first, so that a stop waits only for requests. Omitted, because each request would pay for it: a timer
+per idle connection, which the same sweep ends; two writes of an answer instead of one; and the collector's walks over
+permanent objects.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["listen", "serve"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _NAMED_MAX: Final = 20
-"""How many of the firings that a stop cuts off are named."""
+"""Maximum number of firings cut off by a stop that are named."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
-"""uvicorn ticks ten times a second: late connections are looked for every two seconds."""
+"""uvicorn ticks ten times a second: late connections are swept every two seconds."""
 _IDLE_S: Final = 5.0
-"""How long a connection is kept open between two requests, if they need not arrive in less; the next sweep ends it."""
+"""Maximum idle time of a connection, unless the request timeout is shorter; the next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
-"""How many objects the collector lets come before it walks over them: those of some hundred requests under way."""
+"""Number of new objects before the collector walks over them: those of some hundred requests under way."""
 
 
 def listen(options: ServiceOptions) -> socket.socket:
@@ -61,14 +61,14 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
     Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and stop it.
 
     Args:
-        scheduler: With its handlers registered; closed on return.
-        options: See there.
-        on_ready: Called with the service's address when it answers.
+       scheduler: With its handlers registered; closed on return.
+       options: The address and the limits.
+       on_ready: Called with the service's address when it answers.
 
     Raises:
-        PublicBindError: If other machines would reach the service without a token.
-        AddressError: If the address cannot be listened on.
-        StoreError: If the store cannot be had; `StoreInUseError` if another process owns it.
+       PublicBindError: If other machines would reach the service without a token.
+       AddressError: If the address cannot be listened on.
+       StoreError: If the store cannot be opened; `StoreInUseError` if another process owns it.
     """
     options.check()
     with (
@@ -120,7 +120,7 @@ async def _serve(
 @contextlib.contextmanager
 def _collecting_less() -> Iterator[None]:
     """
-    Have the garbage collector leave alone what is there now, and look less often at what is young.
+    Exclude existing objects from garbage collection, and collect young ones less often.
     """
     thresholds = gc.get_threshold()
     gc.collect()
@@ -135,7 +135,7 @@ def _collecting_less() -> Iterator[None]:
 
 def _late() -> bytes:
     """
-    Return the answer to a request that did not arrive in time, for whom no operation is there to answer.
+    Return the answer to a request that did not arrive in time, for which no operation was selected.
     """
     body = encode(ProblemError("slow_request", "the request was not complete in time").document())
     head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/problem+json\r\n"
@@ -144,7 +144,7 @@ def _late() -> bytes:
 
 class _Protocol(HttpToolsProtocol):
     """
-    A connection that knows since when it is idle or waits for a request to be whole, and how long the head has become.
+    A connection that records since when it is idle or waits for a complete request, and the size of the head.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -153,13 +153,13 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """What a request that waited for another one begins in, and not in that one's."""
+        """The context of a request that waited for another one, instead of that one's."""
         self._has_begun = False
-        """Whether a request began in what is being parsed."""
+        """True if a request began in the data being parsed."""
 
     def cut_if_late(self, now: float, request_timeout_s: float) -> None:
         """
-        Answer and close, if a request should have come whole by *now*; just close what was idle for long.
+        Answer and close if a request is late at *now*; just close a connection that was idle for long.
         """
         if self.transport.is_closing():
             return
@@ -170,9 +170,6 @@ class _Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """
-        Parse *data*, and end the connection when the head grows without end.
-        """
         self._has_begun = False
         super().data_received(data)
         if self._head_bytes is not None and not self._has_begun:  # else most of it may be of requests before
@@ -189,7 +186,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """
-        Stop counting: what follows is the body, and the connection is not idle, though an answer may have ended since.
+        Stop the timeout: the body follows, and the connection is not idle, though an answer may have ended since.
         """
         self._head_bytes = None
         self._idle_since = None
@@ -198,9 +195,6 @@ class _Protocol(HttpToolsProtocol):
         scope[SEND_AT_ONCE] = partial(_send_at_once, self.cycle)
 
     def on_message_complete(self) -> None:
-        """
-        End the wait.
-        """
         self._waits_since = None
         super().on_message_complete()
 
@@ -215,7 +209,7 @@ class _Protocol(HttpToolsProtocol):
 
 def _send_at_once(cycle: RequestResponseCycle, reply: Reply) -> bool:
     """
-    Send *reply* with one write; False where uvicorn has more to look at than that.
+    Send *reply* with one write; False if uvicorn must handle more than that.
     """
     if cycle.transport.is_closing():  # uvicorn notes it of the last request alone, and others may be before that
         cycle.disconnected = True
@@ -261,7 +255,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """
-        Stop on signals, and let the process go on afterwards: the scheduler has to be stopped, too.
+        Stop on signals without ending the process, because the scheduler must be stopped, too.
         """
         on_stop_signal(self.handle_exit)
         yield

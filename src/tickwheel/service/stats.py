@@ -1,5 +1,5 @@
 """
-The stats as they go out: their document, and how it is made of what the scheduler counts.
+The stats document, and its conversion from the scheduler's counters.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tickwheel.service.documents import LaneDocument, Moment, instant
 __all__ = ["StatsDocument", "stats_document"]
 
 _UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
-"""What only Prometheus needs."""
+"""Counters for Prometheus only."""
 
 
 class TracedDocument(TypedDict):
     """
-    A traced firing: how late it was, and the W3C traceparent of its span.
+    A traced firing: its lateness, and the W3C traceparent of its span.
     """
 
     lateness_ms: float
@@ -45,7 +45,7 @@ class LatenessDocument(TypedDict):
 
 class AsideDocument(TypedDict):
     """
-    The number of jobs that wait for a node with their handler, and when the first of them is, or was, due.
+    The number of jobs that wait for a node with their handler, and the due time of the first.
     """
 
     target: str
@@ -56,7 +56,7 @@ class AsideDocument(TypedDict):
 
 class ScopeDocument(TypedDict):
     """
-    A handler, a queue, a target, or everything that is paused: since when, by whom, why, and how many due jobs wait.
+    A paused scope: the start, author and reason of the pause, and the number of waiting due jobs.
     """
 
     scope: str
@@ -68,7 +68,7 @@ class ScopeDocument(TypedDict):
 
 class LeakedDocument(TypedDict):
     """
-    The number of attempts of one handler that run on past their timeouts, as a thread or on the loop.
+    The number of attempts of one handler that run past their timeouts, as a thread or on the loop.
     """
 
     target: str
@@ -79,7 +79,7 @@ class LeakedDocument(TypedDict):
 
 class FullLaneDocument(TypedDict):
     """
-    A handler or receiver with more jobs than its share of memory, how many are there, and what holds it up.
+    A handler or receiver with more jobs than its share of memory, their number there, and the reason for the wait.
     """
 
     lane: str
@@ -89,7 +89,7 @@ class FullLaneDocument(TypedDict):
 
 class ResultsDocument(TypedDict):
     """
-    The number of firings of one target by what became of them.
+    The number of firings of one target by outcome.
     """
 
     succeeded: int
@@ -103,7 +103,7 @@ class ResultsDocument(TypedDict):
 
 class HandlerResultsDocument(ResultsDocument):
     """
-    The number of firings of one handler, or of one pull queue, by what became of them; "" where handlers are addresses.
+    The number of firings of one handler, or of one pull queue, by outcome; "" if handlers are addresses.
     """
 
     target: str
@@ -124,7 +124,7 @@ class QueueDocument(TypedDict):
 
 class CommitDocument(TypedDict):
     """
-    The commits to the store: how many writes they had, and how long they took.
+    The commits to the store: the numbers of their writes, and their durations.
     """
 
     writes: int
@@ -174,9 +174,9 @@ class StatsDocument(TypedDict):
     """
     Counts of the store (pending, running, dead, waiting_for_handler, next_due_at, shards_all) and of this process.
 
-    `targets` has the reports of the targets. Those of webhooks, brokers and queues have, for each receiver that has
-    failed since it last worked: its state ("closed", "open", "half-open" or "full"), the number of failures, the
-    seconds until it is asked again, and the reason.
+    `targets` has the reports of the targets. Webhooks, brokers and queues report each receiver that has failed since it
+    last worked: its state ("closed", "open", "half-open" or "full"), the number of failures, the seconds until the next
+    attempt, and the reason.
     """
 
     now: Moment
@@ -226,7 +226,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return *stats* as they go out: with the time, and a count that grows with every change; lateness in coarser steps.
+    Return *stats* for an answer: with the time, a count that grows with every change, and coarser lateness.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

@@ -1,8 +1,8 @@
 """
-JSON as I-JSON (RFC 7493) wants it: UTF-8, no NaN, no lone surrogates, no name twice, no bottomless nesting.
+JSON as I-JSON (RFC 7493) wants it: UTF-8, no NaN, no lone surrogates, no duplicate names, bounded nesting.
 
-msgspec decodes and checks types. Two things it lets pass are checked beside it, by code that runs in C:
-a name that appears twice in one object (the second would silently win), and nesting deeper than anybody means.
+msgspec decodes and checks types. Two faults that it accepts are checked beside it, by code that runs in C: a name that
+appears twice in one object (the second would silently win), and deep nesting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwheel.service.problems import ProblemError, show
 __all__ = ["LEVELS_MAX", "Body", "decode", "decoded", "encode", "reworded"]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
-"""How deep a body may nest: what a payload may, in an item, of the items, of a batch."""
+"""Maximum nesting of a body: that of a payload, in an item, of the items, of a batch."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 256 * 1024
 """Maximum size of a body that is decoded on the loop: some milliseconds of CPU on the worst input."""
@@ -34,9 +34,9 @@ encode = msgspec.json.Encoder().encode
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, gc=False):
     """
-    The base of all bodies and of their parts: an unknown name is refused, since it is a misspelt one.
+    The base of all bodies and of their parts: an unknown name is refused, since it is misspelt.
 
-    The garbage collector need not walk over what was decoded from JSON, which has no cycles.
+    The garbage collector need not walk over decoded JSON, which has no cycles.
     """
 
     def fields(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 def _has_half(body: bytes) -> bool:
     """
-    Return whether *body* is JSON but for half of a surrogate pair, which msgspec describes as truncated.
+    Return whether *body* is valid JSON except for half a surrogate pair, which msgspec reports as truncated.
     """
     try:
         value = json.loads(body)
@@ -91,18 +91,15 @@ def _has_half(body: bytes) -> bool:
 
 def _may_repeat_names(body: bytes, value: Body) -> bool:
     """
-    Return whether *body*, decoded to *value*, may have a name twice; False is certain.
+    Return whether *body*, decoded to *value*, may have a duplicate name; False is certain.
 
-    What was decoded is written again, without what is as by default: nothing is added, and of a name that appeared
-    twice one is lost. Without escapes a string has two quotes, there and here, so their number shows it.
+    The value is encoded again, without defaults: nothing is added, and one of two equal names is lost. Without escapes
+    a string has two quotes in both texts, so their numbers differ.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 
 
 def _shortened(text: str) -> str:
-    """
-    Return *text*, which may quote what came in, cut to a length that a person reads.
-    """
     return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
 
 
@@ -135,7 +132,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TYPES: Final = re.compile(r"(?:(?<=expected `)|(?<=got `))[a-z |]+(?=`)")
 _NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "true or false", "datetime": "instant"}
-"""What JSON calls the types that msgspec names in its messages."""
+"""JSON's names of the types in msgspec's messages."""
 
 
 def _invalid(body: bytes, message: str) -> ProblemError:

@@ -2,9 +2,9 @@
 Rights to read and to write: tokens, kept as hashes, compared in constant time.
 
 A file of tokens has one on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is the
-hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has. Behind it
-there may be `until=2030-01-01T09:00:00Z`, when the token expires, and `prefix=team/a/`, percent-encoded: the keys that
-it may touch begin with that, and it sees nothing of the others.
+hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has. Two
+optional fields follow: `until=2030-01-01T09:00:00Z`, its expiry, and `prefix=team/a/`, percent-encoded: it can see and
+change only keys with this prefix.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Access(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Token:
     """
-    One token, without itself.
+    The rights and the hash of a token, not its secret.
 
     Attributes:
-        access: What it allows.
-        digest: Its hash.
-        comment: Whose token it is.
-        prefix: How the keys begin that it may touch; "" for all keys, and all else that the service has.
-        until: When it expires, in seconds since the epoch; None for never.
+       access: Its rights.
+       digest: Its hash.
+       comment: Its comment, which names its user.
+       prefix: The prefix of its keys; "" for all keys, and everything else in the service.
+       until: Its expiry, in seconds since the epoch; None for never.
     """
 
     access: Access
@@ -58,7 +58,7 @@ class Token:
     @property
     def name(self) -> str:
         """
-        The comment, or else how the hash begins.
+        The comment, or else the beginning of the hash.
         """
         return self.comment or f"token {self.digest[:8]}"
 
@@ -97,22 +97,22 @@ class Tokens:
     All tokens.
 
     Attributes:
-        known: They, without themselves.
+       known: The hashes and rights of the tokens, never their secrets.
     """
 
     known: tuple[Token, ...] = ()
 
     def __bool__(self) -> bool:
         """
-        Return whether there is any token: without one, nobody is asked for it.
+        Return whether there is any token: without one, no request needs one.
         """
         return bool(self.known)
 
     def find(self, token: str) -> Token | None:
         """
-        Return what is known of *token*, expired or not; takes the same time whichever it is.
+        Return the rights of *token*, expired or not; takes constant time.
 
-        Of one that is there twice, that which allows more, or else the first.
+        Of duplicates, the one with more rights, or else the first.
         """
         digest = digest_of(token)
         found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
@@ -120,7 +120,7 @@ class Tokens:
 
     def name_of(self, token: str) -> str:
         """
-        Return whose *token* is: its comment, or else how its hash begins; "" for a token that is not one of these.
+        Return the name of *token*: its comment, or else the beginning of its hash; "" for an unknown token.
         """
         found = self.find(token)
         return "" if found is None else found.name
@@ -128,7 +128,7 @@ class Tokens:
     @classmethod
     def of(cls, *, read: str | None = None, write: str | None = None) -> Tokens:
         """
-        Return the tokens given in the clear, as from the environment.
+        Return tokens from plain text, as in the environment.
         """
         given = ((Access.READ, read), (Access.WRITE, write))
         return cls(tuple(Token(access, digest_of(token)) for access, token in given if token))
@@ -136,10 +136,10 @@ class Tokens:
     @classmethod
     def from_file(cls, path: str) -> Tokens:
         """
-        Read a file of tokens; empty lines and those that begin with # are left out.
+        Read a file of tokens; empty lines and lines that begin with # are ignored.
 
         Raises:
-            TokenFileError: If it cannot be read, has no token, a line of another form, or a token twice.
+           TokenFileError: If it cannot be read, has no token, an invalid line, or a duplicate token.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()

@@ -160,10 +160,8 @@ class Plan:
         Answer the careful writes in order, and return the changes to jobs.
 
         A begin or end is valid under the lease of the job's current shard. Other writes put the job into the shard of
-        its
-        key; afterwards `away` has the shards of the rest. *found_in* has the current shards of claimed jobs;
-        *manifests* and
-        *onces*, as read, are updated.
+        its key; afterwards `away` has the shards of the rest. *found_in* has the current shards of claimed jobs;
+        *manifests* and *onces*, as read, are updated.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away

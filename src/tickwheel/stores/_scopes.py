@@ -19,8 +19,7 @@ def unpaused(
     Return *skills* without paused scopes.
 
     *handlers_of* returns the handlers of a target's unroutable jobs; it is called only if a skill covers all handlers
-    of
-    the target and some are paused.
+    of the target and some are paused.
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

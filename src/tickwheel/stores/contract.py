@@ -156,9 +156,8 @@ class Store(Protocol):
     """
     Jobs by key and by due time.
 
-    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time,
-    unless the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer, and
-    nothing
+    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time, unless
+    the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer, and nothing
     else; see its `is_transient`.
     """
 
@@ -223,8 +222,7 @@ class Store(Protocol):
         Return the home shard of *key*, constant as long as this object lives.
 
         A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
-        `due`
-        shows where it is, and any write except a begin moves it home.
+        `due` shows where it is, and any write except a begin moves it home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
@@ -232,8 +230,7 @@ class Store(Protocol):
         Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
         At most *limit*, from just after *after*. `look` returns later writes of other nodes behind *after*. The cost
-        depends
-        on the result, not on the number of future jobs.
+        depends on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
@@ -248,16 +245,13 @@ class Store(Protocol):
         Return the due jobs, and the changes, of the shards of *cursors*, in their order, by one query.
 
         From each cursor that is at most *limit* jobs with `due_at` below *until*, as `due` returns them, and the job
-        that
-        follows. If *with_changes*, also jobs that other nodes wrote at or before the cursor since its mark; they are
-        read first,
-        so the next look finds whatever the scan misses. A cursor without a mark gets no changes, and a current mark.
+        that follows. If *with_changes*, also jobs that other nodes wrote at or before the cursor since its mark; they
+        are read first, so the next look finds whatever the scan misses. A cursor without a mark gets no changes, and a
+        current mark.
 
         Only a shard's owner, proven by the epoch of its lease, gets the changes, which are then forgotten; the same
-        statement
-        checks the epoch. The result may have too many jobs (one's own, or duplicates), never too few. The cost depends
-        on the
-        result and on the number of writes since the mark, not on the number of pending jobs.
+        statement checks the epoch. The result may have too many jobs (one's own, or duplicates), never too few. The
+        cost depends on the result and on the number of writes since the mark, not on the number of pending jobs.
 
         Raises:
            StoreError: If it fails; the changes may then be forgotten.
@@ -270,12 +264,9 @@ class Store(Protocol):
         Return due jobs of some lanes in the shards of *cursors*, in their order.
 
         From each cursor that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`, of the
-        *lanes*
-        (see `lane_of`), or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each shard
-        (SQLite:
-        and all slots that are not sorted yet) and returns its position, from which the caller continues. So the cost
-        depends on
-        the rows read and returned, and a full lane is passed over once.
+        *lanes* (see `lane_of`), or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each
+        shard (SQLite: and all slots that are not sorted yet) and returns its position, from which the caller continues.
+        So the cost depends on the rows read and returned, and a full lane is passed over once.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -307,8 +298,8 @@ class Store(Protocol):
         Delete at most *limit* records of the history, the oldest first; return their number, 0 if none must go.
 
         First go records older than *since* (ms since the epoch), then all but the newest *per_key* records of each key,
-        then
-        the oldest while there are more than *total*. Any node may call it; of two concurrent calls one does the work.
+        then the oldest while there are more than *total*. Any node may call it; of two concurrent calls one does the
+        work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -343,10 +334,8 @@ class Store(Protocol):
         Take free shards, rescue (recover) the running jobs of their former owner, and return the leases of *owner*.
 
         The history gets a record "cut_off" of each rescued attempt, by the former owner, or by "" if it had released
-        the shard.
-        A store of many owners gives at most a fair share, and all free tails; a store of one owner raises a
-        `StoreInUseError`
-        that names the current one.
+        the shard. A store of many owners gives at most a fair share, and all free tails; a store of one owner raises a
+        `StoreInUseError` that names the current one.
         """
 
     def renew(self, owner: str) -> list[Lease]:
@@ -354,10 +343,9 @@ class Store(Protocol):
         Extend the leases of *owner* and return them; a lost shard is missing from the list.
 
         An expired lease that no other owner has taken is extended under its epoch. A node that got no answer for longer
-        than a
-        lease takes no lease of another node for a moment, since that owner may live and have got no answer either. A
-        shard that
-        is handed over, because it exceeds the fair share, leaves its tail in the list if a job runs in it.
+        than a lease takes no lease of another node for a moment, since that owner may live and have got no answer
+        either. A shard that is handed over, because it exceeds the fair share, leaves its tail in the list if a job
+        runs in it.
         """
 
     def release(self, owner: str) -> None:
@@ -379,14 +367,11 @@ class Store(Protocol):
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
         At most *limit*, of the shard's partition, each to one caller: no paused ones, none whose recurrence contains
-        one of the
-        *unreadable* texts, and none of the generations in *unfit*, at most 1,000, whose payloads the caller's handlers
-        refuse.
-        The caller begins and settles them under *epoch*, whatever the shard of their keys; the next owner of *shard*
-        finds them
-        there. The result is empty if *epoch* is outdated. The cost depends on the result and the numbers of skills and
-        scopes,
-        and on unreadable and unfit jobs, not on other jobs that were set aside.
+        one of the *unreadable* texts, and none of the generations in *unfit*, at most 1,000, whose payloads the
+        caller's handlers refuse. The caller begins and settles them under *epoch*, whatever the shard of their keys;
+        the next owner of *shard* finds them there. The result is empty if *epoch* is outdated. The cost depends on the
+        result and the numbers of skills and scopes, and on unreadable and unfit jobs, not on other jobs that were set
+        aside.
         """
 
     def aside(self) -> list[Aside]:
@@ -404,8 +389,7 @@ class Store(Protocol):
         Pause the jobs of *scope*, or with None resume them; return True if they were paused.
 
         It keeps other nodes from `take_up`; the owners, which read the scopes every other second, set due jobs aside. A
-        second
-        pause of a scope replaces its texts. If anything changes, *record* is added to the history.
+        second pause of a scope replaces its texts. If anything changes, *record* is added to the history.
         """
 
     def scopes(self) -> list[Pause]:
@@ -454,12 +438,9 @@ class Store(Protocol):
         Request that the owners of *jobs* withdraw their counted attempts, and wake them.
 
         An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request is
-        valid
-        for five seconds, and a waiting caller repeats it: the next try counts as the same attempt, and must not be
-        given back
-        for a caller that is gone. A job with a negative `attempt` requests that the started attempt of that number is
-        asked to
-        stop; it is valid for a minute.
+        valid for five seconds, and a waiting caller repeats it: the next try counts as the same attempt, and must not
+        be given back for a caller that is gone. A job with a negative `attempt` requests that the started attempt of
+        that number is asked to stop; it is valid for a minute.
 
         Returns:
            The generations of jobs without a living owner: none of their attempts starts any more.

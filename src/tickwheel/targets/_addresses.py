@@ -1,9 +1,9 @@
 """
-Addresses that no webhook may reach: those inside, which the sender of a URL could not reach from outside.
+Refuses webhooks to internal addresses, which the sender of a URL could not reach from outside.
 
-Refused are loopback, private, shared, link-local (where clouds keep their metadata), multicast, reserved and
-unspecified addresses, also where an IPv6 address only wraps one of them (mapped, 6to4, Teredo, NAT64, ISATAP). Any
-other IPv6 address is public only in the one block that public addresses are given from, 2000::/3.
+Refused are loopback, private, shared, link-local (with the metadata of clouds), multicast, reserved and unspecified
+addresses, also wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is public only
+in the one block of public addresses, 2000::/3.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Middleware, and the errors that end a job: both are put around the call of a handler.
+Middleware, and the errors that end a job: both wrap the call of a handler.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from tickwheel.targets.contract import Abandoned, Call, FinalError, Firing
 __all__ = ["IsFinal", "Middleware", "judging", "within"]
 
 Middleware: TypeAlias = Callable[[Firing], AbstractContextManager[object]]
-"""Returns what an attempt runs in."""
+"""Returns a context manager around an attempt."""
 IsFinal: TypeAlias = Callable[[BaseException], bool]
-"""Returns True if there is no further attempt after an error of a handler's."""
+"""Returns True if an error of a handler ends the job."""
 
 
 def within(call: Call, middleware: Sequence[Middleware]) -> Call:
-    """
-    Return *call*, run inside of what each *middleware* returns for its firing, the first outermost.
-    """
     if not middleware:
         return call
     function, wants_firing = call.function, call.wants_firing
@@ -51,9 +48,6 @@ def within(call: Call, middleware: Sequence[Middleware]) -> Call:
 
 
 def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) -> Callable[..., Any]:
-    """
-    Wrap *function* so that a final error becomes a `FinalError`.
-    """
     if is_async:
 
         async def awaited(*arguments: object) -> object:

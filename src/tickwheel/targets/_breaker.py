@@ -1,16 +1,16 @@
 """
-Circuit breakers: a receiver that has failed is left alone for a while, and then asked by one firing.
+Circuit breakers: a receiver that has failed is left alone for a while, and then probed by one firing.
 
-    state        meaning                                    event                       next
-    closed       every call may begin                       n failures in a row         open
-    open         no call may                                the wait is over            half-open
-    half-open    one may, and the others wait for it        it succeeds                 closed
-                                                            it fails                    open
-    full         as open, of a receiver that works and      the wait is over            half-open
-                 has no room
+   state        meaning                                    event                       next
+   closed       every call may begin                       n failures in a row         open
+   open         no call may                                the wait is over            half-open
+   half-open    one may, and the others wait for it        it succeeds                 closed
+                                                           it fails                    open
+   full         like open, for a receiver that works and   the wait is over            half-open
+                has no room
 
 The waits grow with the outage, so that a receiver which was down for seconds is found within seconds, and one that has
-been down for an hour is not asked every second.
+been down for an hour is not probed every second.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _BREAKERS_MAX: Final = 10_000
 """Maximum number of failing destinations that are remembered; the oldest is dropped."""
 _WAIT_MIN_S: Final = 1.0
 _SHARE: Final = 1 / 100
-"""The share of the time that a receiver has been down after which it is asked again."""
+"""Share of its downtime after which a receiver is probed again."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum rate of retries a second to a failing receiver: each is a write to the store."""
+"""Maximum rate of retries per second to a failing receiver: each is a write to the store."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
@@ -95,9 +95,6 @@ class Breakers:
         """Receives the events."""
 
     def enter(self, name: str) -> Wait | None:
-        """
-        Return None if a call to *name* may begin (`leave` must follow), else the wait.
-        """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
             return None
@@ -129,12 +126,7 @@ class Breakers:
         """
         Record the result of a call to *name*: True for success, False for failure, None for neither.
 
-        Args:
-            name: The destination.
-            is_up: The result.
-            reason: The reason of a failure.
-            is_full: True if the destination only lacks room; then one failure opens the breaker.
-            after_s: Seconds until the next try, if the destination named them.
+        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is its requested wait.
         """
         breaker = self._breakers.get(name)
         if is_up:
@@ -168,9 +160,6 @@ class Breakers:
             self.emit(CircuitOpened(name, breaker.failures, wait))
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return state, failures, seconds left and reason of each destination that has failed since its last success.
-        """
         now = self.clock()
         return {
             name: {

@@ -21,11 +21,11 @@ _CELERY: Final = (
     "soft_time_limit",
     "ignore_result",
 )
-"""Those that `apply_async` takes from a task."""
+"""The options that `apply_async` takes from a task."""
 _CELERY_QUEUE: Final = "celery"
 """The queue of tasks whose application has no default queue."""
 _JSON: Final = "json"
-"""The serializer of applications that choose none."""
+"""The default serializer."""
 
 
 def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:

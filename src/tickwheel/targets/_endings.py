@@ -26,9 +26,6 @@ class Endings:
         self._settling: dict[str, tuple[str, Future[None]]] = {}
 
     def settle(self, fire_id: str, what: str) -> Future[None]:
-        """
-        Return the future of an end that is being written to the store; *what* is the worker's action.
-        """
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
         self._settling[fire_id] = what, done
@@ -47,9 +44,6 @@ class Endings:
         return self._ended.get(fire_id) if settling is None else settling[0]
 
     def repeated(self, fire_id: str, what: str) -> Future[None]:
-        """
-        Return the answer to *what* on an ended lease: the first answer, if the worker repeats the same action.
-        """
         settling = self._settling.get(fire_id)
         if settling is not None and settling[0] == what:
             return settling[1]

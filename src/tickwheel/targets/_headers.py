@@ -1,12 +1,12 @@
 """
-The headers that describe a firing, beside the payload: the same names for every target.
+The headers that describe a firing, with the same names for every target.
 
-    tickwheel-key         the job's key, percent-encoded
-    tickwheel-fire-id     key/generation/attempt, percent-encoded
-    tickwheel-attempt     which attempt this is, from 1
-    tickwheel-due-at      the job's instant, in ms since the epoch
-    tickwheel-nominal-at  the instant that the rule of a recurring job named for this run, the same for all attempts
-    traceparent           of the firing's span, or else of the span that set the job
+   tickwheel-key         the job's key, percent-encoded
+   tickwheel-fire-id     key/generation/attempt, percent-encoded
+   tickwheel-attempt     the number of the attempt, from 1
+   tickwheel-due-at      the due time, in ms since the epoch
+   tickwheel-nominal-at  the nominal instant of the run of a recurring job, the same for all attempts
+   traceparent           of the firing's span, or else of the span that set the job
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """
-The way to one receiver, which all brokers and queues share: a connection, a breaker, and the messages under way.
+The link to one receiver, shared by all brokers and queues: a connection, a breaker, and the messages under way.
 
-    the receiver                                       verdict
-    cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
-    has no room                                        the same, for the jobs of this handler
-    does not answer in time                            the same; its answer is still waited for
-    refuses the message                                a failed attempt, with its reason
-    can never take the message                         a dead letter
+   the receiver                                       verdict
+   cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
+   has no room                                        the same, for the jobs of this handler
+   does not answer in time                            the same; its answer is still waited for
+   refuses the message                                a failed attempt, with its reason
+   can never take the message                         a dead letter
 
-A message that was written and not answered is unknown. It stays under way while its connection lasts, and its job,
-when it comes back, asks for the answer that has come meanwhile; only when the connection is gone is it sent again.
+The outcome of a message that was written and not answered is unknown. It stays under way while its connection lasts,
+and the next attempt of its job fetches its answer; it is sent again only once the connection is gone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Link", "Linked"]
 
 _T = TypeVar("_T")
 _OPEN_S: Final = 30.0
-"""The longest wait until a receiver is asked again."""
+"""Maximum wait before a receiver is probed again."""
 _RECONNECT_S: Final = 1.0
-"""Minimum time between two connections. The breaker lets no job ask sooner, and makes the waits of an outage grow."""
+"""Minimum time between two connections. The breaker delays probes further, and its waits grow during an outage."""
 _CLOSE_S: Final = 1.0
 """Time limit of a close; with a stopped receiver it would never end."""
 _KEPT_MAX: Final = 100_000
@@ -144,9 +144,6 @@ class Link(Generic[_T]):
         return wait
 
     def _wait_s(self, firing: Firing) -> float:
-        """
-        Return the seconds before the next call for a message that was not taken.
-        """
         turn = self.breakers.turn(self._name) or self.breakers.turn(self._lane(firing))
         return back_off(waited_s(firing), _OPEN_S) if turn is None else turn.seconds
 
@@ -182,9 +179,6 @@ class Link(Generic[_T]):
         return True
 
     def _note_end(self, task: asyncio.Task[DeadLetter | None], lane: str, now: float) -> None:
-        """
-        Record the receiver's state from the end of a message, even if its job no longer waits for it.
-        """
         error = _error_of(task)
         leave = self.breakers.leave
         if isinstance(error, NotTakenError) and error.is_full:
@@ -230,9 +224,6 @@ class Link(Generic[_T]):
             raise copy(error) from None  # each that waits gets its own
 
     def _refused(self) -> Exception:
-        """
-        Return the error of a message while reconnects are suspended.
-        """
         if isinstance(self._refusal, DeliveryError):
             return copy(self._refusal)
         reason = "the connection broke" if self._refusal is None else str(self._refusal)
@@ -291,7 +282,7 @@ class Linked:
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Report the receiver when it is left alone, and when it is back.
+        Report when the breaker of the receiver opens, and when it closes.
         """
         self._link.breakers.emit = emit
 

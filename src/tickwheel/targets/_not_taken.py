@@ -1,8 +1,8 @@
 """
-Messages that a receiver did not take and is not to be blamed on: the job waits, and no attempt counts.
+Messages that a receiver did not take through no fault of their own: the job waits, and no attempt counts.
 
-A job waits so until it `expires`, or for a day; then each try is an attempt, and fails. When the waiting began is kept
-where the job's error is, so that another node, or this one after a restart, goes on counting.
+A job waits until it `expires`, or for a day; then each try is an attempt, and fails. The start of the wait is stored
+with the job's error, so that it survives a restart or a change of nodes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 class NotTakenError(Exception):
     """
-    A message was not taken, for a *reason* that is not the message.
+    A message was not taken, for a *reason* other than the message.
 
     Attributes:
-        is_up: True if the receiver works; None if that is unknown, as after a broken connection.
-        is_full: True if the receiver works but has no room for the messages of this handler.
-        after_s: Seconds until the next try, if the receiver named them.
+       is_up: True if the receiver works; None if that is unknown, as after a broken connection.
+       is_full: True if the receiver works but has no room for the messages of this handler.
+       after_s: Seconds until the next try, if the receiver named them.
     """
 
     def __init__(

@@ -1,17 +1,17 @@
 """
-From a URL to a target.
+Makes targets from URLs.
 
-    redis://:password@host:6379/0?length_max=1000000       streams; rediss:// with TLS, unix:///path/of/socket
-    amqp://user:password@host:5672/vhost                   RabbitMQ; amqps:// with TLS
-    nats://user:password@host:4222?jetstream=false         NATS; tls:// with TLS
-    kafka://one:9092,two:9092?security.protocol=SASL_SSL   Kafka; what is not timeout_s is a setting of librdkafka
-    celery+amqp://..., celery+redis://...                  Celery; queue= names its queue
-    rq+redis://...                                         RQ; queue= names its queue
-    dramatiq+redis://...                                   Dramatiq; queue= names its queue
-    webhook:?secret=whsec_...&allow=10.1.0.0/16            webhooks, signed, and what inside they may reach
+   redis://:password@host:6379/0?length_max=1000000       streams; rediss:// with TLS, unix:///path/of/socket
+   amqp://user:password@host:5672/vhost                   RabbitMQ; amqps:// with TLS
+   nats://user:password@host:4222?jetstream=false         NATS; tls:// with TLS
+   kafka://one:9092,two:9092?security.protocol=SASL_SSL   Kafka; other options are settings of librdkafka
+   celery+amqp://..., celery+redis://...                  Celery; queue= names its queue
+   rq+redis://...                                         RQ; queue= names its queue
+   dramatiq+redis://...                                   Dramatiq; queue= names its queue
+   webhook:?secret=whsec_...&allow=10.1.0.0/16            signed webhooks, and the internal networks that they may reach
 
-How each is read is in its own file, which is loaded when it is asked for; here is which one that is.
-`timeout_s=` goes with each. Options that are not ours are the library's where it reads them from the URL.
+Each module parses its own URLs, and is loaded on use. All take `timeout_s=`. Unknown options are passed to a library
+that reads them from the URL.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _MODULES: Final = {
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
-    Make the target that *url* names, to be passed in `targets=`; it connects on first use.
+    Make the target that *url* names, for `targets=`; it connects on first use.
 
     Args:
-        url: Its scheme says which target, see `docs/targets.md`.
-        has_to_run: True if to refuse at once what could not run here: a missing library, settings that it refuses.
+       url: Its scheme selects the target, see `docs/targets.md`.
+       has_to_run: True to check at once that it can run here: its library and settings.
 
     Raises:
-        InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
-        MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
+       InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
+       MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")
@@ -76,6 +76,6 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
 
 def shown_target(url: str) -> str:
     """
-    Return *url* without what may be secret in it: user, password and options.
+    Return *url* without its secrets: user, password and options.
     """
     return TargetUrl(url).shown

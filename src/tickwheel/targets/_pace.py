@@ -1,14 +1,13 @@
 """
-The pace of a receiver that takes a limited number of messages a second, learned from its refusals.
+The pace of a receiver that takes a limited number of messages per second, learned from its refusals.
 
-The first refusal shows about how many it takes: those that it took within the last second. From then on each message
-has a turn of its own, a little slower than that. That may be much less than it can take: it may have been offered no
-more, and have refused for a moment only. So the pace grows fast until a second refusal shows that there is a limit.
-From then on it grows slowly at first while all are taken, and is cut at the next refusal. Each refusal also makes all
-wait for as long as the receiver asks.
+The first refusal shows a rate: the number of messages accepted within the last second. From then on messages are spaced
+a little slower than that. The receiver may accept many more, if few were offered, or if the refusal was momentary. So
+the pace grows fast until a second refusal proves a limit; then it grows slowly, and is cut at each refusal. Each
+refusal also delays all messages for as long as the receiver asks.
 
-A receiver that took nothing between two refusals shows no pace. One message at a time then asks whether it takes any,
-and once it does, all that wait may go, as at first.
+A receiver that accepted no message between two refusals shows no pace. Then one message at a time probes it, and once
+one is accepted, all waiting messages may go, as at first.
 
 Pure: the caller passes the time.
 """
@@ -28,7 +27,7 @@ _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """Growth of a pace by the square of the seconds since the last refusal, as a share of the pace then."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""The factor by which it grows in each second while no limit is known, so that a refusal of a moment delays little."""
+"""Growth factor per second while no limit is known, so that a momentary refusal delays little."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
@@ -149,9 +148,6 @@ class Pace:
         return self._limit * (_CAUTION + _GROWTH * calm * calm)
 
     def figures(self, now: float) -> dict[str, float | str] | None:
-        """
-        Return the pace found by refusals, and the seconds for which all messages wait; None without a refusal.
-        """
         if self._limit is None:
             return None
         left = max(0.0, self._open_at - now)

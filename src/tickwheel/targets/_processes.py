@@ -1,18 +1,18 @@
 """
-Handlers in processes of their own: what crashes there, or hangs, takes only its attempt with it.
+Handlers in separate processes: a crash or a hang there ends only its attempt.
 
-Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. They are
-spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over
+Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. Processes are
+spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name
 there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
 
-    here                                         there
-                                                 ready: it has started, or its last call has ended
-    a call, pickled
-                                                 begun: it has found the function, and calls it
-                                                 beat, as often as the handler likes
-                                                 done or failed, and ready again
+   here                                         there
+                                                ready: it has started, or its last call has ended
+   a call, pickled
+                                                begun: it has found the function, and calls it
+                                                beat, as often as the handler likes
+                                                done or failed, and ready again
 
-Nothing is sent to a process that has not said that it is ready: what is larger than the pipe would wait for it.
+Nothing is sent to a process that is not ready: a call larger than the pipe's buffer would block.
 """
 
 from __future__ import annotations
@@ -102,9 +102,6 @@ class ProcessPool:
             return result
 
     def close(self) -> None:
-        """
-        Let idle processes end, and kill busy ones.
-        """
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -210,7 +207,7 @@ class _Process:
 
     def leave(self) -> None:
         """
-        Let it end, which it does once the pipe is closed; processes started by its calls may go on.
+        Let it end, which it does once the pipe is closed; processes started by its calls may continue.
         """
         self._pipe.close()
         self._process.join(_LEAVE_S)
@@ -219,9 +216,7 @@ class _Process:
 
     def kill(self) -> None:
         """
-        Kill it with the processes that it started; a program that made its own session is not killed.
-
-        Windows has no such sessions: the started processes go on there.
+        Kill it and its child processes, except on Windows and for programs with their own sessions.
         """
         leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
         with suppress(ValueError):  # it is closed already, by another thread
@@ -282,7 +277,7 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 
 def check_sendable(name: str, function: Callable[..., Any]) -> None:
     """
-    Refuse a handler that cannot be sent to another process; a function has to be there under its name for that.
+    Refuse a handler that cannot be sent to another process, where a function must exist under its name.
     """
     try:
         pickle.dumps(function)

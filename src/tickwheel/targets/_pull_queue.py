@@ -87,7 +87,7 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""The pulls that get a lease, and what reports it to observers."""
+"""The pulls that get a lease, with the functions that report it to observers."""
 
 
 class Queue:

@@ -1,7 +1,7 @@
 """
 Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
-A receiver can verify who sent a message, and when, and refuse one that is played back to it.
+A receiver can verify the sender and the time of a message, and refuse a replay.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ _BYTES_MIN, _BYTES_MAX = 24, 64
 
 
 def read_secret(secret: str) -> bytes:
-    """
-    Return the key that *secret* ("whsec_" and base64) encodes.
-    """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error:

@@ -1,10 +1,10 @@
 """
-The task that queues of tasks get: the payload of a job, read as the call that it describes, and how it is sent.
+The call of a task that a job's payload describes, and its options.
 
-    payload                                         call
-    {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
-    {"args": [1], "options": {"queue": "slow"}}     task(1), with options of the queue's own
-    null                                            task()
+   payload                                         call
+   {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
+   {"args": [1], "options": {"queue": "slow"}}     task(1), with the queue's own options
+   null                                            task()
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KINDS = (
     ("send_with_options", "dramatiq", "actor_name"),
     ("kiq", "taskiq", "task_name"),
 )
-"""A method that only the tasks of each library have. Any other callable is a function, as for RQ."""
+"""A method that only tasks of each library have. Any other callable is a function, as for RQ."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -44,7 +44,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 class Task(NamedTuple):
     """
-    A call, and what its queue is to know.
+    A call, and its options.
     """
 
     args: list[Any]
@@ -211,30 +211,30 @@ def apply_at(
     **options: Any,
 ) -> _T_co:
     """
-    Let a task of Celery, RQ, Dramatiq or taskiq be enqueued at its instant, and not before.
+    Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, and not before.
 
-    The wheel holds it until then: it can be moved and cancelled by its key, no worker keeps it in memory, and no
-    visibility timeout runs while it waits. The queue gets it once it is due.
+    The store holds it until then: it can be moved and cancelled by its key, no worker keeps it in memory, and no
+    visibility timeout runs while it waits.
 
-    The options that the task declares, such as its queue, are put into the job here, where its code is: the process
-    that fires need not have it. Celery's `expires` counts from the moment that the task is sent, so from the instant.
+    The options that the task declares, such as its queue, are stored in the job here, where its code is: the process
+    that fires need not have it. Celery's `expires` counts from the due time, at which the task is sent.
 
     Args:
-        scheduler: One that has the library's target, or a client of the store that such a one fires.
-        task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
-        args: Its arguments, as JSON has them.
-        kwargs: Its arguments by name.
-        eta: An aware datetime, or seconds since the epoch.
-        countdown: Seconds from now; one of the two.
-        key: The job's; setting it again replaces what is pending. None for one that nobody else has.
-        target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
-        **options: For the queue, such as `queue="slow"`.
+       scheduler: A scheduler with the library's target, or a client of its store.
+       task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
+       args: Its arguments, as JSON has them.
+       kwargs: Its arguments by name.
+       eta: An aware datetime, or seconds since the epoch.
+       countdown: Seconds from now; pass either this or *eta*.
+       key: The job's key; setting it again replaces the pending job. None for a unique one.
+       target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
+       **options: For the queue, such as `queue="slow"`.
 
     Returns:
-        What `set` returns: the answer, or, of an `AsyncScheduler`, what is to be awaited for it.
+       The answer of `set`, or for an `AsyncScheduler` an awaitable of it.
 
     Raises:
-        InvalidJobError: As `set` does, or where a name does not determine the target.
+       InvalidJobError: As `set` does, or if a name does not determine the target.
     """
     from uuid import uuid4  # noqa: PLC0415  it loads much
 

@@ -1,5 +1,5 @@
 """
-Threads of a target whose library blocks: a receiver that hangs takes these, and none of the scheduler's workers.
+Threads of a target whose library blocks: a hanging receiver occupies these, and none of the scheduler's workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JOIN_S: Final = 1.0
 
 class Threads:
     """
-    Up to 32 daemon threads, made when they are needed.
+    Up to 32 daemon threads, started on demand.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """
-Reads the URL of a target: which kind it is, the options that are ours, and the rest for the library.
+Parses the URL of a target into its kind, our options, and options for the library.
 
-A target that a URL can name says in a `UrlForm`, at the end of its file, how that is written and read.
+A target with a URL describes its syntax in a `UrlForm`, at the end of its file.
 """
 
 from __future__ import annotations
@@ -60,9 +60,6 @@ class TargetUrl:
             raise InvalidJobError("url", _MASK, remedy) from None
 
     def take(self, readers: Mapping[str, Callable[[str, str], Any]]) -> dict[str, Any]:
-        """
-        Remove the options in *readers*, and return their parsed values.
-        """
         found: dict[str, Any] = {}
         for name, value in self.options:
             if name in readers:
@@ -73,9 +70,6 @@ class TargetUrl:
         return found
 
     def take_all(self, name: str) -> list[str]:
-        """
-        Remove the option *name*, which may be repeated, and return its values.
-        """
         found = [unquote(value) for each, value in self.options if each == name]
         self.options = [(each, value) for each, value in self.options if each != name]
         return found
@@ -92,9 +86,6 @@ class TargetUrl:
                 raise InvalidJobError("option", shown, f"{remedy}; the characters :/?#[]@ of a password are %-escaped")
 
     def inner(self, schemes: Iterable[str], example: str) -> str:
-        """
-        Return the URL of a queue's broker, which follows the queue's name and a plus, with the remaining options.
-        """
         queue, _, scheme = self.scheme.partition("+")
         if scheme not in schemes or not self.base[len(self.scheme) :].startswith("://"):
             remedy = f"{queue} goes by {', '.join(f'{queue}+{each}://' for each in schemes)}"

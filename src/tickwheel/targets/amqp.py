@@ -1,19 +1,19 @@
 """
-The RabbitMQ target: a message with publisher confirms, to the queue or exchange that the job names as its handler.
+The RabbitMQ target: a message with publisher confirms, to the queue or exchange in the job's handler.
 
-    handler             goes to
-    orders              the queue "orders", through the default exchange
-    shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
+   handler             destination
+   orders              the queue "orders", through the default exchange
+   shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
 
-Messages are persistent and mandatory: one that no queue would get is a failed attempt, not a lost message.
-The property `message_id` is the same for all attempts; the broker does not look at it, the consumer does.
+Messages are persistent and mandatory: a message that no queue would get is a failed attempt. The property `message_id`
+is the same for all attempts; consumers use it, the broker does not.
 
 While the broker blocks publishers, as it lacks memory or disk, jobs wait. A message that was written and not confirmed
 is not written again on the same connection.
 
-A broker closes the channel of a message that it refuses, and all that wait on it for their confirms fail. So messages
-share a channel for what the broker has taken before; a first one to an exchange, and one larger than any before, goes
-on a channel of its own.
+A broker closes the channel of a message that it refuses, and all other unconfirmed messages on it fail. So messages
+share a channel only if the broker has accepted similar ones: the first one to an exchange, and one larger than any
+before, gets its own channel.
 """
 
 from __future__ import annotations
@@ -69,25 +69,16 @@ class _Open:
 
     @property
     def is_open(self) -> bool:
-        """
-        True until either side has closed the connection.
-        """
         transport = self.connection.transport
         return not (self.connection.is_closed or transport is None or transport.connection.is_closed)
 
     async def shared(self) -> Any:
-        """
-        Return the shared channel; reopen it if a refused message has closed it.
-        """
         async with self._opening:
             if self._channel.is_closed:
                 self._channel = await _channel(self.connection)
             return self._channel
 
     async def is_blocked(self) -> bool:
-        """
-        Return True if the broker blocks publishers because it lacks memory or disk.
-        """
         try:
             async with asyncio.timeout(0):
                 await self.connection.transport.connection.ready()
@@ -147,9 +138,6 @@ class AmqpTarget(Linked):
         return f"AmqpTarget({self._destination.shown!r})"
 
     def check(self, handler: str) -> None:
-        """
-        Refuse what names no queue and no exchange with a routing key.
-        """
         if not handler or not handler.isprintable():
             raise InvalidJobError("handler", handler, "name a queue such as 'orders', or 'exchange/routing.key'")
         for name in _split(handler):
@@ -157,17 +145,11 @@ class AmqpTarget(Linked):
                 raise InvalidJobError("handler", handler, f"AMQP's names have at most {_NAME_BYTES_MAX} bytes")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that publishes to *handler*.
-        """
         self.check(handler)
         self.require()
         return self._call(self._send)
 
     def require(self) -> None:
-        """
-        Import the library.
-        """
         library("aio_pika", "amqp")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
@@ -187,9 +169,6 @@ class AmqpTarget(Linked):
         raise NotTakenError("other messages have closed the channel")
 
     def _judge(self, pika: Any, held: _Open, handler: str, error: Exception) -> DeadLetter:
-        """
-        Return the end of a job whose message can never be accepted, or raise the verdict on another *error*.
-        """
         try:
             raise error
         except pika.exceptions.PublishError:
@@ -285,9 +264,6 @@ async def _put(pika: Any, channel: Any, firing: Firing) -> None:
 
 
 def _split(handler: str) -> tuple[str, str]:
-    """
-    Return the exchange ("" for the default) and the routing key in *handler*.
-    """
     exchange, slash, key = handler.partition("/")
     return (exchange, key) if slash else ("", exchange)
 

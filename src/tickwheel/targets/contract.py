@@ -1,9 +1,9 @@
 """
-The protocol of a target: where a fired job goes.
+The protocol of a target, to which fired jobs go.
 
-A target resolves the handler's name that a job carries into a `Call`, once; the dispatcher makes it for every firing.
-What a call returns is a value, not an exception: anything means done, and the three below mean something else.
-What it raises is a failed attempt.
+A target resolves a handler's name into a `Call`, once; the dispatcher makes the call for every firing. The result of a
+call is a value: `DeadLetter`, `Snooze` and `Retry` have meanings, and any other value means success. An exception is a
+failed attempt.
 """
 
 from __future__ import annotations
@@ -50,14 +50,11 @@ class Usual(Enum):
     USUAL = "usual"
 
     def __repr__(self) -> str:
-        """
-        Return the name by which it is imported.
-        """
         return self.name
 
 
 USUAL: Final = Usual.USUAL
-"""In place of a limit: the one that the scheduler has for all; None means no limit at all."""
+"""In place of a limit: the scheduler's default; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,11 @@ class DeadLetter:
 @dataclass(frozen=True, slots=True)
 class Snooze:
     """
-    Return it to be called again in *delay* seconds, one at least; the attempt does not count.
+    Return it to be called again in *delay* seconds, at least one; the attempt does not count.
 
     Attributes:
-        delay: In how many seconds.
-        reason: Why, to be shown as the job's error meanwhile; "" leaves that as it is.
+       delay: Seconds until the next call.
+       reason: Shown as the job's error in the meantime; "" leaves that as it is.
     """
 
     delay: Duration
@@ -84,13 +81,13 @@ class Snooze:
 
 
 GIVE_BACK: Final = Snooze(0)
-"""What the scheduler itself says of an attempt that goes back at once, such as by a worker that stops."""
+"""The scheduler's own result for an attempt that is released at once, for example by a worker that stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
     """
-    Return it for another attempt in *after* seconds (None: by the job's policy); after the last attempt the job dies.
+    Return it for another attempt in *after* seconds (None: by the job's policy); after the last one the job is dead.
     """
 
     after: Duration | None = None
@@ -118,10 +115,10 @@ class Firing:
     One attempt to run a job, as its handler sees it.
 
     Attributes:
-        job: The job; its `payload` is the encoded one.
-        attempt: Which attempt this is, from 1.
-        fired_at: When it was handed over, in ms since the epoch by the store's clock, with their fraction.
-        stopping: For targets: how they learn that the job was cancelled while it runs.
+       job: The job; its `payload` is the encoded one.
+       attempt: Number of the attempt, from 1.
+       fired_at: Time of the hand-over, in ms since the epoch by the store's clock, with a fraction.
+       stopping: For targets: notifies them of a cancel of the running job.
     """
 
     job: Job
@@ -134,7 +131,7 @@ class Firing:
     @property
     def fire_id(self) -> str:
         """
-        The name of this attempt; another attempt of the same life has another.
+        The name of this attempt, unique to it.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
 
@@ -143,66 +140,65 @@ class Firing:
         """
         The name of the message, the same for all attempts of one run: deduplicate by it.
 
-        Letters, digits and underscores, at most 50; it differs between keys, runs, lives, and stores that count
-        generations of their own. A run that was tried keeps it when it is moved, or migrated to another store.
+        At most 50 letters, digits and underscores; it differs between keys, runs, lives, and independent stores. A run
+        that was tried keeps it when it is moved, or migrated to another store.
         """
         return message_id_of(self.job)
 
     @property
     def nominal_at(self) -> int | None:
         """
-        The instant that the job's rule named for this run, before any jitter, in ms since the epoch.
+        The nominal instant of this run, before any jitter, in ms since the epoch; None for a one-time job.
 
-        It is the same for all attempts of a run, after snoozes, moves and takeovers, so compute the day of a report
-        from it. With misfire="once" it is the first of the instants that were missed. It is None for a job that fires
-        once.
+        It is the instant of the job's rule, the same for all attempts of a run, after snoozes, moves and takeovers, so
+        compute the day of a report from it. With misfire="once" it is the first of the missed instants.
         """
         return nominal_of(self.job.key, self.job.due_at, self.job.recurrence)
 
     @property
     def lateness_ms(self) -> float:
         """
-        The time from its instant until it was handed over, in ms.
+        The time from its due time to its hand-over, in ms.
         """
         return self.fired_at - self.job.due_at
 
     @property
     def trace(self) -> str | None:
         """
-        The W3C traceparent to hand on: the firing's own where it is traced, or else the job's.
+        The W3C traceparent to pass on: the firing's own if it is traced, or else the job's.
         """
         return self._trace or self.job.trace
 
     def heartbeat(self) -> bool:
         """
-        Let the handler's timeout begin again; for a long job that is making progress.
+        Restart the handler's timeout; for a long job that is making progress.
 
         An async handler calls it on its own event loop.
 
         Returns:
-            True if the attempt still counts. Once it timed out it does not, and there is no use in going on.
+           True if the attempt still counts. After its timeout it does not, and its work is useless.
 
         Raises:
-            JobStoppedError: If the job was cancelled while it runs; let it end the handler.
+           JobStoppedError: If the job was cancelled while it runs; do not catch it.
         """
         return self._go_on(None)
 
     def progress(self, fraction: float, note: str = "") -> bool:
         """
-        Note how far the attempt has come, for `Scheduler.progress`, the page and others to see; a heartbeat, too.
+        Record the progress of the attempt, for `Scheduler.progress` and the page; also a heartbeat.
 
         It costs no write to the store: the last note, such as a short result, is kept in the history, with the end.
 
         Args:
-            fraction: From 0.0 to 1.0.
-            note: Where it is, or what it has found so far; the first 200 characters are kept.
+           fraction: From 0.0 to 1.0.
+           note: The state of the work, or a result so far; truncated to 200 characters.
 
         Returns:
-            As `heartbeat`.
+           As `heartbeat`.
 
         Raises:
-            InvalidJobError: For another *fraction*, or a *note* that is not a string.
-            JobStoppedError: As `heartbeat`.
+           InvalidJobError: For another *fraction*, or a *note* that is not a string.
+           JobStoppedError: As `heartbeat`.
         """
         return self._go_on(Progress.of(fraction, note))
 
@@ -216,7 +212,7 @@ class Firing:
         """
         True if the job was cancelled while it runs, or its next run is due and `overlap="cancel"`.
 
-        A handler on a thread looks, and returns early.
+        A handler on a thread checks it, and returns early.
         """
         return self.stopping is not None and self.stopping.is_stopped
 
@@ -230,13 +226,13 @@ class Firing:
 
 class Abandoned(Exception):  # noqa: N818  it is not an error
     """
-    Raised by a call that a stop has cut off: how it ended is not known, and the next owner takes the job up.
+    Raised by a call that a stop has cut off: its outcome is unknown, and the next owner takes the job up.
     """
 
 
 class FinalError(Exception):
     """
-    Raised by a call from an error of its handler's after which there is no further attempt; its cause is that error.
+    Raised by a call for a handler's error that ends the job; that error is its cause.
     """
 
 
@@ -246,17 +242,19 @@ class Call:
     A function to call for the jobs of one handler, and how to call it.
 
     Attributes:
-        function: What to call.
-        is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
-        wants_payload: True if it takes the decoded payload.
-        wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
-        timeout_s: After which it counts as failed; `USUAL` for the scheduler's own timeout, None for never.
-        width: How many places among the threads, processes or tasks its attempts may take; `USUAL` for three quarters,
-            so that others go on while they hang, None for all.
-        is_held: True if the target starts and ends the attempts in its own time: the function gets pairs of a `Firing`
-            and its `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
-            Where the function raises, what has not ended fails with that.
-        in_process: True if it waits for a process, so that it may not take a place among the threads.
+       function: The function.
+       is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
+       wants_payload: True if it takes the decoded payload.
+       wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
+       timeout_s: Timeout of an attempt; `USUAL` for the scheduler's own timeout, None for no limit.
+       width: Maximum number of threads, processes or tasks that its attempts occupy; `USUAL` for three quarters, so
+           that
+           hanging attempts leave room for others, None for all.
+       is_held: True if the target ends the attempts later: the function gets pairs of a `Firing` and its `End`, and
+           returns at once; each attempt lasts until its end is called, without a thread or task. If the function
+           raises,
+           its unfinished attempts fail with that error.
+       in_process: True if it waits for a process, so that it may not occupy a thread.
     """
 
     function: Callable[..., Any]
@@ -278,16 +276,16 @@ class End(Protocol):
         """
         Start the attempt; until then the job can be moved, cancelled and set again.
 
-        It calls nobody and may be called under a lock.
+        It calls no other code and may be called under a lock.
 
         Returns:
-            Reports the start to observers, to be called without a lock; None if the attempt may not start, and is not
-            to be handed on.
+           A function that reports the start to observers, to be called without a lock; None if the attempt must not
+           start.
         """
 
     def note(self, progress: Progress) -> None:
         """
-        Note how far it has come; nobody is called.
+        Store its progress; no observer is called.
         """
 
     def __call__(
@@ -297,10 +295,10 @@ class End(Protocol):
         on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        End it with what a call would return or raise; *on_answer* gets the store's answer once that is written down.
+        End it with the result or the error of a call; *on_answer* gets the store's answer once that is written.
 
         Returns:
-            True if it had not ended before; otherwise nothing is reported.
+           False if it had ended before; then nothing is reported.
         """
 
 
@@ -310,10 +308,10 @@ class Limits:
     The limits of a handler, on this scheduler.
 
     Attributes:
-        concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
-            instant until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
-        rate: How many may begin in a second, evenly spaced, or None.
-        places: Returns how many may be under way just now, where that changes, or None.
+       concurrency: Maximum number of its attempts under way, or None; an attempt is under way from shortly before its
+           due time until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
+       rate: Maximum number of starts per second, evenly spaced, or None.
+       places: Returns the current maximum number of attempts under way, if it changes, or None.
     """
 
     concurrency: int | Usual | None = USUAL
@@ -323,33 +321,33 @@ class Limits:
 
 class Target(Protocol):
     """
-    A kind of place.
+    A kind of destination.
 
-    `check` and `resolve` may be called from any thread. A target that holds connections opens them on first use.
+    `check` and `resolve` may be called from any thread. A target with connections opens them on first use.
     """
 
     def check(self, handler: str) -> None:
         """
-        Refuse a handler's name that no job of this target can have.
+        Refuse a handler's name that is invalid for this target.
 
-        Called when a job is set, possibly in a process that fires nothing: an unknown but possible name is allowed.
+        Called when a job is set, possibly in a process that fires nothing: an unknown but valid name is allowed.
 
         Raises:
-            InvalidJobError: Naming the value and the remedy.
+           InvalidJobError: Naming the value and the remedy.
         """
 
     def resolve(self, handler: str) -> Call:
         """
-        Return how to run the jobs of *handler*; the answer holds until `close`.
+        Return the call for the jobs of *handler*; it is valid until `close`.
 
         Raises:
-            HandlerNotFoundError: If there is none of that name; the job is parked.
-            TickwheelError: If it cannot be run here, with the remedy; the job is parked.
+           HandlerNotFoundError: If there is no such handler; the job is parked.
+           TickwheelError: If it cannot be run here, with the remedy; the job is parked.
         """
 
     async def close(self) -> None:
         """
-        Let go of connections; awaited once on the event loop that awaited the calls. Never before the last call ended.
+        Release connections; awaited once, after the last call, on the event loop that awaited the calls.
 
         A scheduler that is started later may use the target again, on another event loop.
         """
@@ -360,8 +358,8 @@ class Naming(Protocol):
     """
     The methods of a target that can run some handlers and not others.
 
-    Jobs of the others are not tried here, and use no attempt: they wait for a node that has their handler. Of a target
-    without this, and of one that names a handler, every job is taken.
+    Jobs of the others use no attempt here: they wait for a node with their handler. A target without these methods
+    takes every job.
     """
 
     def has(self, name: str) -> bool:
@@ -371,7 +369,7 @@ class Naming(Protocol):
 
     def names(self) -> list[str]:
         """
-        Return the names of all; from any thread.
+        Return the names of all handlers; from any thread.
         """
 
 
@@ -401,7 +399,7 @@ class Requiring(Protocol):
         Import the library; called when a scheduler starts.
 
         Raises:
-            MissingExtraError: If it is missing, or something that it needs itself.
+           MissingExtraError: If it, or one of its own dependencies, is missing.
         """
 
 
@@ -413,10 +411,10 @@ class Checking(Protocol):
 
     def check_payload(self, payload: bytes) -> None:
         """
-        Refuse an encoded payload that no job of this target can have; called when a job is set, from any thread.
+        Refuse an encoded payload that is invalid for this target; called when a job is set, from any thread.
 
         Raises:
-            InvalidJobError: Naming the value and the remedy.
+           InvalidJobError: Naming the value and the remedy.
         """
 
 
@@ -425,13 +423,13 @@ class Choosy(Protocol):
     """
     The methods of a target that can run some payloads of a handler and not others.
 
-    A job with another payload is not tried here, and uses no attempt: it waits for a node whose handler takes it, such
-    as one of another version of the program.
+    A job with another payload uses no attempt here: it waits for a node whose handler takes it, for example of another
+    version of the program.
     """
 
     def is_choosy(self, handler: str) -> bool:
         """
-        Return True if there is a payload that *handler* cannot take; from any thread, and at once.
+        Return True if *handler* may refuse a payload; from any thread, without blocking.
         """
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
@@ -443,15 +441,15 @@ class Choosy(Protocol):
 @runtime_checkable
 class Reporting(Protocol):
     """
-    The members of a target that reports events and figures of its own.
+    The members of a target that reports its own events and figures.
     """
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Give events to *emit* from now on; from any thread, and without waiting.
+        Pass events to *emit* from now on; from any thread, without blocking.
         """
 
     def figures(self) -> dict[str, Any]:
         """
-        Return what is to appear in `stats()["targets"]` under the target's name; from any thread.
+        Return the target's entry in `stats()["targets"]`; from any thread.
         """

@@ -1,5 +1,5 @@
 """
-The Dramatiq target: a message is enqueued at its instant, with no delay of Dramatiq's own.
+The Dramatiq target: a message is enqueued at its due time, without a delay of Dramatiq's.
 
 The message's id is the same for all attempts.
 """
@@ -44,7 +44,7 @@ _OPTIONS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("on_success", "on_failure", "on_retry_exhausted"), text),
     "pipe_target": _MESSAGE,
 }
-"""Those of the middleware that comes with Dramatiq."""
+"""Options of the middleware that comes with Dramatiq."""
 
 
 class DramatiqTarget(BlockingTaskTarget):
@@ -82,8 +82,8 @@ class DramatiqTarget(BlockingTaskTarget):
         Return a target with a broker of its own, in the Redis at *url*.
 
         Raises:
-            InvalidJobError: For a timeout that no socket takes.
-            MissingExtraError: If Dramatiq is missing, or redis.
+           InvalidJobError: For a timeout that no socket takes.
+           MissingExtraError: If Dramatiq or redis is missing.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "redis").Redis

@@ -29,10 +29,10 @@ class Typed(Protocol):
 
     def prepare(self) -> None:
         """
-        Resolve the annotations of its parameters; twice is allowed.
+        Resolve the annotations of its parameters; may be called twice.
 
         Raises:
-            InvalidJobError: Naming the parameter of one that cannot be resolved, or that JSON cannot hold.
+           InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
         """
 
     def misfit(self, payload: Any) -> str | None:
@@ -45,17 +45,17 @@ class Typed(Protocol):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return True if there is no further attempt after *error*.
+        Return True if *error* ends the job.
         """
 
 
 class HandlerTarget:
     """
-    The registered handlers. They are registered before or after the start; a job whose handler is missing waits for it.
+    The registered handlers. They may be registered before or after the start; jobs wait for a missing handler.
 
     Args:
-        usual_timeout_s: The timeout of handlers that have none of their own; None for never.
-        on_registered: Called when there is another one.
+       usual_timeout_s: Default timeout of handlers; None for no limit.
+       on_registered: Called when a handler is added.
     """
 
     def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
@@ -84,12 +84,11 @@ class HandlerTarget:
         task: Typed | None = None,
     ) -> None:
         """
-        Make *function* the handler called *name*, which runs the payloads of *task* if that is given.
+        Register *function* as the handler *name*, for the payloads of *task* if that is given.
 
         Raises:
-            InvalidJobError: If the name is taken or no job can have it, a limit is not positive, or a process could not
-                find it.
-            TypeError: If *function* takes neither one nor two arguments, or yields.
+           InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process could not find it.
+           TypeError: If *function* takes neither one nor two arguments, or yields.
         """
         _check_name(check_handler(name))
         if "<lambda>" in name or "<locals>" in name:
@@ -135,15 +134,9 @@ class HandlerTarget:
             self._on_registered()
 
     def has(self, name: str) -> bool:
-        """
-        Return True if there is a handler of that *name*.
-        """
         return name in self._calls
 
     def names(self) -> list[str]:
-        """
-        Return the names of all.
-        """
         return list(self._calls)
 
     def policy(self, name: str) -> RetryPolicy | None:
@@ -153,9 +146,6 @@ class HandlerTarget:
         return self._policies.get(name)
 
     def limits(self, name: str) -> Limits | None:
-        """
-        Return what the handler may not exceed, if it is limited.
-        """
         return self._limits.get(name)
 
     def add_middleware(self, middleware: Middleware) -> None:
@@ -177,14 +167,11 @@ class HandlerTarget:
             task.prepare()
 
     def is_choosy(self, handler: str) -> bool:
-        """
-        Return True if *handler* is a task.
-        """
         return handler in self._tasks
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return why *payload* does not fit the task that is called *handler*, or None if it does or that is not a task.
+        Return why *payload* does not fit the task *handler*; None if it does, or if that is not a task.
         """
         task = self._tasks.get(handler)
         if task is None:
@@ -196,16 +183,13 @@ class HandlerTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse the empty name, and where tasks are known, one that is nearly that of a task.
+        Refuse the empty name, and if tasks are known, a name that is similar to a task's.
         """
         _check_name(handler)
         if handler not in self._calls and (meant := near(handler, list(self._tasks))) is not None:
             raise InvalidJobError("handler", handler, f"there is none of that name here: did you mean {meant!r}?")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the registered function, within the middleware.
-        """
         call = self._calls.get(handler)
         if call is None:
             raise HandlerNotFoundError(handler)
@@ -221,14 +205,11 @@ class HandlerTarget:
 
     def end_processes(self) -> None:
         """
-        Kill what still runs in a process, and let the idle ones end; for a stop.
+        Kill busy processes, and let the idle ones end; for a stop.
         """
         self._processes.close()
 
-    async def close(self) -> None:
-        """
-        There is nothing to release but the processes, which end in any case.
-        """
+    async def close(self) -> None: ...
 
 
 def _check_limits(timeout_s: float | Usual | None, limits: Limits) -> None:
@@ -248,10 +229,10 @@ def _check_name(name: str) -> None:
 
 def name_of(function: Callable[..., Any]) -> str:
     """
-    Return the name under which *function* is registered if no other is given.
+    Return the default name of the handler *function*.
 
     Raises:
-        InvalidJobError: If it has none that another process would know: a lambda, or a function inside of another.
+       InvalidJobError: If another process could not find it: a lambda, or a nested function.
     """
     name = str(getattr(function, "__name__", ""))
     qualified = str(getattr(function, "__qualname__", name))

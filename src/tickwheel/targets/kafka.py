@@ -2,8 +2,8 @@
 The Kafka target: a record in the topic that the job names as its handler.
 
 The record's key is the job's, so that the firings of one key stay in order in one partition. It is done when all
-in-sync replicas have it (`acks=all`); the producer is idempotent, so what it repeats automatically is not stored twice.
-A later attempt is a record of its own with the same `message-id` header.
+in-sync replicas have it (`acks=all`); the producer is idempotent, so its automatic retries are not stored twice. A
+later attempt is a separate record with the same `message-id` header.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class KafkaTarget(Linked):
     Produces to one cluster.
 
     Args:
-        servers: The first brokers to ask, such as "localhost:9092" or "one:9092,two:9092".
-        config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
-        timeout_s: Time limit for storing a record, its repeats included.
-        rate: Maximum number of messages a second, evenly spaced; None for no limit.
+       servers: The bootstrap brokers, such as "localhost:9092" or "one:9092,two:9092".
+       config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
+       timeout_s: Time limit for storing a record, including retries.
+       rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
-        InvalidJobError: For a setting that would take the guarantees away, or a timeout that it does not have.
+       InvalidJobError: For a setting that would break the guarantees, or an invalid timeout.
     """
 
     def __init__(
@@ -110,16 +110,10 @@ class KafkaTarget(Linked):
         return f"KafkaTarget({self._destination.url!r})"
 
     def check(self, handler: str) -> None:
-        """
-        Refuse anything but a topic's name.
-        """
         if not 0 < len(handler) <= _TOPIC_MAX or not set(handler) <= _TOPIC_CHARS or handler in (".", ".."):
             raise InvalidJobError("handler", handler, "name a topic: letters, digits, '.', '_' and '-', at most 249")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that produces to *handler*.
-        """
         self.check(handler)
         kafka = library("confluent_kafka", "kafka")
         if not self._is_checked:
@@ -131,9 +125,6 @@ class KafkaTarget(Linked):
         return self._call(self._send)
 
     def require(self) -> None:
-        """
-        Import the library.
-        """
         library("confluent_kafka", "kafka")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:

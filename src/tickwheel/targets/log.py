@@ -1,5 +1,5 @@
 """
-The log target: one line for each firing, on standard output unless it is made with another place for it.
+The log target: one line for each firing, by default on standard output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LogTarget:
 
     def __init__(self, write: Callable[[Firing], object] | None = None) -> None:
         """
-        Print, or call *write* with what fired; it is called on the scheduler's threads.
+        Print, or call *write* with each firing, on the scheduler's threads.
         """
         self._write = _print if write is None else write
 
@@ -35,15 +35,9 @@ class LogTarget:
         """
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that prints.
-        """
         return Call(self._write, wants_payload=False, wants_firing=True)
 
-    async def close(self) -> None:
-        """
-        Standard output belongs to the process.
-        """
+    async def close(self) -> None: ...
 
 
 def _print(firing: Firing) -> None:

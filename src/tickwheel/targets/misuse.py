@@ -15,7 +15,7 @@ _SENTINELS: Final = ((Retry, "Retry()"), (Snooze, "Snooze(30)"), (DeadLetter, "D
 
 def misuse_of(result: object) -> str | None:
     """
-    Return the error of a handler that returned what it should have made or raised, or None for another result.
+    Return the error message for a *result* that a handler should have made or raised; None for others.
     """
     kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
     if issubclass(kind, BaseException):

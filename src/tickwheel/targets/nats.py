@@ -1,9 +1,9 @@
 """
 The NATS target: a message on the subject that the job names as its handler.
 
-With JetStream, which is the default, it is done when a stream has stored it. Its header `Nats-Msg-Id` is the same for
-all attempts, so the stream drops a repeat within its duplicate window (two minutes, unless it says otherwise).
-Without, it is done when the server has read it; who does not listen then will not get it.
+With JetStream, the default, it is done when a stream has stored it. Its header `Nats-Msg-Id` is the same for all
+attempts, so the stream drops a repeat within its duplicate window (two minutes by default). Without JetStream, it is
+done when the server has read it; only current subscribers get it.
 """
 
 from __future__ import annotations
@@ -79,9 +79,6 @@ class NatsTarget(Linked):
         return f"NatsTarget({self._destination.shown!r}, jetstream={self._is_jetstream})"
 
     def check(self, handler: str) -> None:
-        """
-        Refuse anything but a subject to publish on.
-        """
         tokens = handler.split(".")
         if not all(token and token.isprintable() and not set(token) & set(" *>") for token in tokens):
             raise InvalidJobError(
@@ -89,17 +86,11 @@ class NatsTarget(Linked):
             )
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that publishes on *handler*.
-        """
         self.check(handler)
         self.require()
         return self._call(self._send)
 
     def require(self) -> None:
-        """
-        Import the library.
-        """
         library("nats", "nats")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:

@@ -1,19 +1,19 @@
 """
-The pull target: firings wait in a named queue, and workers in any language come for them.
+The pull target: firings wait in a named queue for workers in any language.
 
-    a firing is              until                                what follows
-    waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
-    ready                    taken, or nobody came in a second    leased; or back to the store, the attempt given back
-                             moved, cancelled or set again        forgotten
-    leased                   acknowledged                         done
-                             refused                              again, or dead
-                             its job is cancelled                 gone, and the worker is refused
-                             its shard is another node's          the worker is refused; that one fires it again
-                             its time is over                     a failed attempt: again by its policy, or dead
+   a firing is              until                                what follows
+   waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
+   ready                    taken, or no worker for a second     leased; or back to the store, the attempt given back
+                            moved, cancelled or set again        forgotten
+   leased                   acknowledged                         done
+                            refused                              again, or dead
+                            its job is cancelled                 gone, and the worker is refused
+                            its shard is another node's          the worker is refused; that one fires it again
+                            its time is over                     a failed attempt: again by its policy, or dead
 
-A queue is as wide as the workers that wait at it, so what nobody asks for stays pending: it can be moved and cancelled,
-and uses up no attempt. A lease lives in the memory of the process that gave it; the job is running in the store until
-it is settled. So a lease ends with that process, and its job is fired again with the next attempt.
+A queue is as wide as the number of its waiting workers, so other firings stay pending: they can be moved and cancelled,
+and use no attempt. A lease is in the memory of the process that gave it; the job is running in the store until it is
+settled. So a lease ends with that process, and its job is fired again with the next attempt.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ class PullTarget:
         Begin, on the scheduler's clock for leases and the real one for waits.
 
         Args:
-            lease_timer: Times leases.
-            wait_timer: Times the workers' waits.
-            now_ms: The store's time.
-            on_demand: Called with a queue at which a worker waits: firings of it may begin.
+           lease_timer: Times leases.
+           wait_timer: Times the workers' waits.
+           now_ms: The store's time.
+           on_demand: Called with a queue at which a worker waits: its firings may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
     def shut(self) -> None:
         """
-        End every wait, and forget all leases: their jobs are running in the store, and taken up by the next owner.
+        End every wait, and forget all leases: their jobs run in the store, and the next owner takes them up.
         """
         with self._lock:
             self._open = None
@@ -97,28 +97,19 @@ class PullTarget:
     # ---- the scheduler's side --------------------------------------------------------------------------------------
 
     def check(self, handler: str) -> None:
-        """
-        Refuse the empty name.
-        """
         if not handler:
             raise InvalidJobError("handler", handler, "name the queue that workers are to pull it from")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return what puts firings into the queue.
-        """
         return Call(partial(self._hold, handler), is_held=True)
 
     def limits(self, handler: str) -> Limits:
         """
-        Return a limit that is as wide as the workers that wait, beside what is leased.
+        Return a limit of the number of waiting workers and leases.
         """
         return Limits(None, places=partial(self._places, handler))
 
-    async def close(self) -> None:
-        """
-        There is nothing to release.
-        """
+    async def close(self) -> None: ...
 
     def _places(self, name: str) -> int:
         with self._lock:
@@ -129,9 +120,6 @@ class PullTarget:
             return queue.leased + min(room, sum(worker.limit for worker in queue.workers))
 
     def _hold(self, name: str, batch: Sequence[tuple[Firing, End]]) -> None:
-        """
-        Take a *batch* of firings, and serve the waiting workers.
-        """
         with self._lock:
             is_open = self._open
             if is_open is not None:
@@ -172,8 +160,8 @@ class PullTarget:
         Cancelling the future before it is done leaves every firing to others.
 
         Raises:
-            LeaseEndedError: If this scheduler is not started.
-            TooManyWaitingError: If too many wait already.
+           LeaseEndedError: If this scheduler is not started.
+           TooManyWaitingError: If too many workers wait already.
         """
         found: Future[list[JobLease]] = Future()
         worker = Worker(limit, seconds, found)
@@ -197,10 +185,10 @@ class PullTarget:
 
     def settle(self, fire_id: str, result: object, error: BaseException | None = None) -> Future[None]:
         """
-        End the lease of *fire_id* with a *result*, as handlers return it, or an *error*; done once it is written.
+        End the lease of *fire_id* with a *result* of a handler, or an *error*; done once it is written.
 
-        Called again, as after an answer that was lost, it ends as the first time, and no sooner. The future fails with
-        `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
+        A repeat, for example after a lost answer, ends like the first call, and no sooner. The future fails with
+        `LeaseEndedError` if the lease has ended, or the job was set again.
         """
         what = "acknowledged"
         if error is not None or result is not None:
@@ -237,10 +225,10 @@ class PullTarget:
 
     def extend(self, fire_id: str, seconds: float, progress: Progress | None = None) -> int:
         """
-        Let the lease of *fire_id* end *seconds* from now, and return when that is, in ms; note its *progress*.
+        Extend the lease of *fire_id* to *seconds* from now, store its *progress*, and return its end in ms.
 
         Raises:
-            LeaseEndedError: If it has ended.
+           LeaseEndedError: If it has ended.
         """
         with self._lock:
             held = self._leases.get(fire_id)
@@ -274,7 +262,7 @@ class PullTarget:
 
     def figures(self) -> dict[str, dict[str, int]]:
         """
-        Return, for each queue that is not empty, how many firings are ready, how many are leased, and who waits.
+        Return the numbers of ready firings, leased firings and waiting workers of each non-empty queue.
         """
         with self._lock:
             return {
@@ -338,9 +326,6 @@ class PullTarget:
         self._tidy(held.queue, queue)
 
     def _take_out(self, held: Held) -> bool:
-        """
-        Remove *held* from the ready firings; return False if it was not ready.
-        """
         queue = self._queues.get(held.queue)
         if queue is None or held not in queue.ready:
             return False

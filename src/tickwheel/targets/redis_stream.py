@@ -44,7 +44,7 @@ _CANNOT_WRITE: Final = (
     "TryAgainError",
     "BusyLoadingError",
 )
-"""The errors of a server that cannot write just now, by what they begin with, and by their classes."""
+"""Error prefixes and classes of a server that temporarily cannot write."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
 """Silence after which a connection that waits for answers is closed; a repeat is not added twice."""
@@ -52,17 +52,17 @@ _SILENCE_MAX_S: Final = 30.0
 
 class RedisStreamTarget(Linked):
     """
-    Adds to streams of one Redis, or of whatever speaks its protocol and its Lua.
+    Adds to streams of one Redis, or of a compatible server with Lua.
 
     Args:
-        url: Such as "redis://localhost:6379/0".
-        length_max: Approximate maximum length of a stream (`MAXLEN ~`); None for no limit.
-        once_s: Seconds for which a repeat is recognized and not added again; rounded up.
-        timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
-        rate: Maximum number of messages a second, evenly spaced; None for no limit.
+       url: Such as "redis://localhost:6379/0".
+       length_max: Approximate maximum length of a stream (`MAXLEN ~`); None for no limit.
+       once_s: Seconds for which a repeat is recognized and not added again; rounded up.
+       timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
+       rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
-        InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
+       InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
     """
 
     def __init__(
@@ -89,24 +89,15 @@ class RedisStreamTarget(Linked):
         return f"RedisStreamTarget({self._destination.shown!r})"
 
     def check(self, handler: str) -> None:
-        """
-        Refuse anything but the name of a stream.
-        """
         if not handler or not handler.isprintable():
             raise InvalidJobError("handler", handler, "name the stream that the message goes to, such as 'orders'")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that adds to the stream *handler*.
-        """
         self.check(handler)
         self.require()
         return self._call(self._send)
 
     def require(self) -> None:
-        """
-        Import the library.
-        """
         library("redis.asyncio", "redis")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:

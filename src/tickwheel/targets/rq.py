@@ -1,7 +1,7 @@
 """
-The RQ target: a function is put into its queue at its instant, and the queue needs no scheduler of its own.
+The RQ target: a function is put into its queue at its due time, without RQ's scheduler.
 
-The RQ job's id is the same for all attempts, and a repeat of one that RQ still knows is not put there twice.
+The RQ job's id is the same for all attempts, and a repeat of a job that RQ still knows is not added twice.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The taskiq target: a task is kicked at its instant, and no scheduler of taskiq's own is needed.
+The taskiq target: a task is kicked at its due time, without taskiq's scheduler.
 
 The task's id is the same for all attempts.
 """

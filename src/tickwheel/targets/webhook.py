@@ -1,22 +1,20 @@
 """
 The webhook target: an HTTP POST to the URL that the job names as its handler.
 
-    answer                       verdict on the job
-    2xx                          done
-    410 Gone                     parked: the receiver wants no more
-    413 Content Too Large        parked: it will not get smaller
-    429, 503                     it waits, at no cost of attempts: the receiver is full
-    502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
-    anything else                a failed attempt; redirects are not followed
+   answer                       verdict on the job
+   2xx                          done
+   410 Gone                     parked: the receiver wants no more
+   413 Content Too Large        parked: it will not get smaller
+   429, 503                     it waits, at no cost of attempts: the receiver is full
+   502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
+   anything else                a failed attempt; redirects are not followed
 
-A receiver (scheme, host and port) that does not answer, or answers 5xx, several times in a row is left alone for a
-while: its jobs are put off, which costs them no attempt, and then one of them asks whether it is back.
+A receiver (scheme, host and port) that fails to answer, or answers 5xx, several times in a row is left alone for a
+while: its jobs are delayed, at no cost of attempts, and then one of them probes it.
 
-An address that is full has a pace from then on, see `_pace`: each job gets a turn of its own. Where several addresses
-of one receiver are full, the receiver has one pace for all.
-
-Each receiver has places of its own, so that one that hangs keeps no other waiting. The time of an attempt begins when
-it has got one, and so does what the breaker sees of it.
+A full address has a pace from then on, see `_pace`: each job gets its own turn. If several addresses of one receiver
+are full, the receiver has one pace for all. Each receiver has its own places, so that a hanging one delays no other.
+The time of an attempt begins when it gets a place, and so does the breaker's view of it.
 """
 
 from __future__ import annotations
@@ -53,24 +51,24 @@ if TYPE_CHECKING:
 __all__ = ["WebhookError", "WebhookTarget"]
 
 TIMEOUT_S = 15.0
-"""From the look-up of the name to the end of the answer's head."""
+"""Time limit from the look-up of the name to the end of the answer's head."""
 _AT_ONCE = 100
 """Maximum number of concurrent requests to one receiver; `SchedulerOptions.coroutines` bounds their total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-"""The answers of the DNS about a name that does not exist; what else it answers may pass."""
+"""The DNS answers for a name that does not exist; other errors may be temporary."""
 _PACES_MAX = 10_000
 """Maximum number of addresses with a pace."""
 _FULL_ADDRESSES = 3
 """Number of full addresses of a receiver after which the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
-"""A receiver may ask for a wait of a day; a longer one is cut to that."""
+"""Maximum wait that a receiver may ask for; a longer one is cut to a day."""
 _BROKEN = 500
 """From this status on the receiver has failed, not the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
-"""The query of an address, which may hold a secret, and which other jobs for its receiver are not to show."""
+"""The query of an address, which may hold a secret, and must not be shown by other jobs for its receiver."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
@@ -87,7 +85,7 @@ class WebhookError(Exception):
 
     def __init__(self, message: str, *, is_up: bool | None = False) -> None:
         """
-        Keep the *message*, and whether the receiver works in spite of it; None if that is not known.
+        Keep the *message*, and whether the receiver still works; None if unknown.
         """
         super().__init__(message)
         self.is_up = is_up
@@ -140,7 +138,7 @@ class WebhookTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse anything but an HTTP URL, or carries a password.
+        Refuse a name that is not an HTTP URL, or has a password.
         """
         try:
             parts = urlsplit(handler)
@@ -154,9 +152,6 @@ class WebhookTarget:
             raise InvalidJobError("handler", shown, "leave the password out of the URL: webhooks are signed")
 
     def resolve(self, handler: str) -> Call:
-        """
-        Return the call that posts to *handler*.
-        """
         self.check(handler)
         library("aiohttp", "webhook")
         return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
@@ -168,17 +163,11 @@ class WebhookTarget:
         return None if self._rate is None else Limits(rate=self._rate)
 
     async def close(self) -> None:
-        """
-        Close the connections.
-        """
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
-        """
-        Report receivers that are left alone, and those that are back.
-        """
         self._breakers.emit = emit
 
     def figures(self) -> dict[str, Any]:
@@ -308,9 +297,6 @@ class WebhookTarget:
         raise NotTakenError(message, is_up=False) from None
 
     def _opened(self) -> aiohttp.ClientSession:
-        """
-        Return the session; created on the event loop that uses it.
-        """
         if self._session is None:
             client = library("aiohttp", "webhook")
             self._session = client.ClientSession(

@@ -81,8 +81,7 @@ class InlineScheduler(_Inline, Scheduler):
 
     Attempts, retries, recurrence, expiry, stops and counts are those of a `Scheduler`. An async handler runs on an
     event loop of its own. An error of a handler is a failed attempt; an AssertionError also propagates from the call
-    that
-    moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
+    that moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
     fires after exactly 60 s.
 
     Args:
@@ -156,8 +155,7 @@ class _JustBefore:
     The clock that callers of the scheduler see: a nanosecond earlier.
 
     Due times are whole milliseconds, rounded up. So a delay from the start of a millisecond would end a millisecond
-    late,
-    and `advance(60)` would not fire a job that was set with `delay=60`.
+    late, and `advance(60)` would not fire a job that was set with `delay=60`.
     """
 
     def __init__(self, clock: ManualClock) -> None:

@@ -2,8 +2,7 @@
 Critical instants, at which other wheels have failed.
 
 Every level of a wheel ends at a power of its size, so tests run a wheel past each power of 64 and of 256 (tokio's
-timers
-hung after 12.4 days, when the top level came round to the slot of `now`).
+timers hung after 12.4 days, when the top level came round to the slot of `now`).
 """
 
 from __future__ import annotations

@@ -42,14 +42,11 @@ class ManualClock(Unique):
     Time for tests: it moves only when you move it.
 
     It starts at a random offset, so that no test depends on zero; `repr()` shows it, to repeat a run. A `TimerWheel`
-    made
-    with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread. Inside a callback,
-    these
-    methods only move the time: a test can simulate a slow callback.
+    made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread. Inside a
+    callback, these methods only move the time: a test can simulate a slow callback.
 
     All methods may be called from any thread; a second thread that moves the time waits for the first. So a callback in
-    a
-    pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
+    a pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
 
     Args:
        start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.

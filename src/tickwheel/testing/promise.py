@@ -149,8 +149,7 @@ class _Life:
     A pending timer, as the reader of a log sees it.
 
     Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. Then
-    it
-    is unknown whether this deadline has fired.
+    it is unknown whether this deadline has fired.
     """
 
     deadline: float

@@ -26,8 +26,7 @@ def is_coroutine_function(callback: object) -> bool:
     Return True if *callback* is written with `async def`, or is a method or a partial of such a function.
 
     Other objects can be marked as coroutine functions only with `inspect`, which is slow to import. They are checked
-    only
-    if it is already loaded.
+    only if it is already loaded.
     """
     if "inspect" in sys.modules:
         from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`

@@ -137,8 +137,7 @@ class BoundCallback(StandIn):
     The callback of a timer that a context cancels.
 
     It leaves the context when the engine drops it, at the end of the timer, however that came about. Only the engine
-    holds
-    it, so it needs no code for an ended or refused timer.
+    holds it, so it needs no code for an ended or refused timer.
     """
 
     _forget: Callable[[], object] = bool

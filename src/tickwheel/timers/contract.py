@@ -4,8 +4,7 @@ The protocol of an engine: a wheel, a clock, and timers with callbacks.
 An engine does no I/O: it starts no thread and never blocks.
 
 There are two implementations: `tickwheel._core.Engine` (the native wheel, the default) and `timers/engine.py` (any
-wheel).
-A driver owns one engine, waits for the time that `arm()` returns, and calls `fire_due()`.
+wheel). A driver owns one engine, waits for the time that `arm()` returns, and calls `fire_due()`.
 """
 
 from __future__ import annotations
@@ -71,9 +70,8 @@ class Timer(Protocol):
         Move this timer to a new deadline.
 
         While the timer fires (from inside its own callback, or from elsewhere) this schedules it to fire once more; the
-        end of
-        the running call does not affect that. This does not work once the engine is closed. Slack does not carry over.
-        Among equal deadlines a moved timer counts as set now.
+        end of the running call does not affect that. This does not work once the engine is closed. Slack does not carry
+        over. Among equal deadlines a moved timer counts as set now.
 
         Args:
             when: Seconds of the wheel's clock. A past time fires at the next drain.
@@ -129,9 +127,8 @@ class Engine(Protocol):
     """Called without a lock, by the thread that sets or moves a timer, if its deadline is before the armed one.
 
     It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
-    once.
-    An exception that it raises propagates from the call that set or moved; the timer is set, and the next set or move
-    calls
+    once. An exception that it raises propagates from the call that set or moved; the timer is set, and the next set or
+    move calls
     it again."""
     on_error: ErrorHandler | None
     """Receives every `Exception` that a callback raises, with the timer, which has fired by then.
@@ -267,12 +264,10 @@ class Engine(Protocol):
         Call the callbacks of all timers that are due by the clock, read once at the start, and return their number.
 
         A *limit* also bounds the search for due timers, so a result below *limit*, even 0, does not mean that no timer
-        is left.
-        In that case `arm()` returns a time in the past. Without a limit, no timer that was due is left.
-        Timers that a callback sets are not called in this turn, whatever their deadline.
-        After *limit* calls the other timers stay due, in order.
-        If a callback raises an exception that is not an `Exception`, it propagates from here, and the other timers stay
-        due.
+        is left. In that case `arm()` returns a time in the past. Without a limit, no timer that was due is left. Timers
+        that a callback sets are not called in this turn, whatever their deadline. After *limit* calls the other timers
+        stay due, in order. If a callback raises an exception that is not an `Exception`, it propagates from here, and
+        the other timers stay due.
 
         Raises:
             ReentrantError: If this thread is inside a callback of the same engine.
@@ -313,9 +308,8 @@ class Engine(Protocol):
         Return the counters of engine and wheel, without stopping either.
 
         At least `pending`, `sets` (repeated lives included), `cancels` (drained ones included), `fires`, `moves`, so
-        that
-        `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less than
-        2**i ns late and not less than 2**(i - 1).
+        that `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less
+        than 2**i ns late and not less than 2**(i - 1).
         """
 
     def check(self) -> None:

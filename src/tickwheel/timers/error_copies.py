@@ -29,8 +29,7 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
     Return an error equal to *error* with a *traceback* of its own.
 
     The copy has the same type, arguments and attributes, which are compared afterwards; neither `__init__` nor
-    `__new__`
-    of the type is called. If the copy differs, *error* itself is returned, with *traceback*.
+    `__new__` of the type is called. If the copy differs, *error* itself is returned, with *traceback*.
 
     Args:
         error: Is not changed if it can be copied.

@@ -249,8 +249,7 @@ class Periodic(StandIn):
         Fire every *interval* seconds, first in one interval from now; return False if the series is over.
 
         The interval also counts from now if it is set during a firing. A paused series stays paused. A series that
-        followed
-        the wall clock no longer does. On an error nothing changes.
+        followed the wall clock no longer does. On an error nothing changes.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.

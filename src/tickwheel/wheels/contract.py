@@ -1,8 +1,7 @@
 """
 The promise, and the protocol of every wheel design.
 
-The promise
-===========
+The promise ===========
 
 1. Never early. Nothing expires while the time given reads less than the deadline; exactly at the deadline it is due.
 2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.
@@ -62,10 +61,9 @@ class Wheel(Protocol):
     """
     The protocol of a design: entries are inserted with a deadline and expire when time has passed it.
 
-    An id is a positive integer below 2**63, made by `insert`, never used twice by one wheel, and stale once its
-    entry has expired, been cancelled or been drained. For a stale or unknown id the methods return False (or None);
-    they
-    do not raise.
+    An id is a positive integer below 2**63, made by `insert`, never used twice by one wheel, and stale once its entry
+    has expired, been cancelled or been drained. For a stale or unknown id the methods return False (or None); they do
+    not raise.
     """
 
     abilities: Abilities
@@ -75,9 +73,8 @@ class Wheel(Protocol):
         File *payload* under *deadline* and return its id.
 
         A deadline that has passed is allowed: the entry expires at the next `advance`, or, in a design with ticks, at
-        the
-        first `advance` that reaches the end of its tick, which may be in the future (`Abilities.due_at`).
-        `NEVER` is allowed: the entry never expires, and can be cancelled, moved and drained like any other.
+        the first `advance` that reaches the end of its tick, which may be in the future (`Abilities.due_at`). `NEVER`
+        is allowed: the entry never expires, and can be cancelled, moved and drained like any other.
 
         Raises:
             InvalidDeadlineError: If *deadline* is an integer outside of 0..NEVER. Nothing was filed.

@@ -30,9 +30,9 @@ __all__ = ["command"]
 @json_option
 def command(traces: tuple[Path, ...], wheels: tuple[str, ...], as_json: bool) -> None:
     """
-    Play TRACES through designs and print what came of every timer.
+    Play TRACES through designs and print the outcome of every timer.
 
-    Every correct design gives the same counts; that they agree is checked.
+    Every correct design gives the same counts; this is checked.
     """
     designs = chosen(wheels)
     rows = []

@@ -24,7 +24,7 @@ __all__ = ["command"]
 @json_option
 def command(trace: Path, as_json: bool) -> None:
     """
-    Recommend a geometry of each design for TRACE, and say why.
+    Recommend a geometry of each design for TRACE, with the reasons.
     """
     facts = facts_of(read_trace(trace))
     advice = {name: advise(facts, name) for name in CARDS}

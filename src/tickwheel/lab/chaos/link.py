@@ -44,9 +44,6 @@ class Link:
         await self.cut()
 
     async def cut(self) -> int:
-        """
-        Break every connection, including data under way, and return the number of connections.
-        """
         connections = list(self._connections)
         for task in connections:
             task.cancel()

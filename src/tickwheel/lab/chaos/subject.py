@@ -79,9 +79,6 @@ class Subject:
         self._reading = asyncio.create_task(process.stdout.read())  # or the pipe would fill
 
     def pause(self) -> None:
-        """
-        Stop it with SIGSTOP, as if the machine was swapping.
-        """
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

@@ -120,8 +120,7 @@ class Connections:
         Open the first connection.
 
         *call_s* limits a call, on the server as well: a writer that is paused in the middle of a transaction must not
-        block the
-        takeover of its shards. *is_pooled* means that the server is behind a pooler in transaction mode.
+        block the takeover of its shards. *is_pooled* means that the server is behind a pooler in transaction mode.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -200,12 +199,9 @@ class Connections:
         Open a transaction; commit it at the end, or roll it back if the block raises.
 
         A pipelined statement is sent with the next one whose rows are fetched, or with the commit. So a transaction
-        costs one
-        round trip for each fetch and one more; locks taken after the last fetch are held for no round trip; and the
-        error of a
-        statement may be raised as late as the next fetch. *is_pipelined* is False for COPY, for several statements in
-        one text,
-        and where changed rows are counted.
+        costs one round trip for each fetch and one more; locks taken after the last fetch are held for no round trip;
+        and the error of a statement may be raised as late as the next fetch. *is_pipelined* is False for COPY, for
+        several statements in one text, and where changed rows are counted.
         """
         is_committing = False
         with self._lent(call_s) as connection:

@@ -6,8 +6,7 @@ with a separate connection sends it, once for all writes in the meantime.
 
 There is one channel, and the payload names the shards: owners of other shards ignore it. A channel for each shard would
 not help the server, which up to PostgreSQL 18 wakes all listening sessions of the database, and would have to follow
-the
-leases. An older node ignores payloads, so all of them wake it; its own notifications have none, and wake all nodes.
+the leases. An older node ignores payloads, so all of them wake it; its own notifications have none, and wake all nodes.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     Apply the missing *migrations* in the caller's transaction, and return the number of shards.
 
     *shards* is their minimum number; None for the default in a new store. Existing jobs stay in their shards, and new
-    ones
-    are distributed over all shards.
+    ones are distributed over all shards.
     """
     connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")

@@ -34,8 +34,7 @@ class Partition(NamedTuple):
         Return the hash tag of this partition's keys; the first one's is *prefix* itself.
 
         A cluster's masters have ranges of slots. The slots are cut into as many ranges as there are partitions, and
-        each
-        partition has a tag in its range. O(`total`) on average.
+        each partition has a tag in its range. O(`total`) on average.
         """
         first = _slot(prefix) * self.total // _SLOTS
         wanted = (first + self.number) % self.total

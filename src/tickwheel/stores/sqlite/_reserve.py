@@ -69,8 +69,7 @@ class Reserve:
         Make the file as large as the coming commit needs, which adds at most *more* bytes (see `growth_of`).
 
         *moved* returns the size of the database in bytes after a checkpoint; it is called only if the commits since its
-        last
-        call may need more room.
+        last call may need more room.
         """
         with self._lock:
             self._room -= more
