@@ -125,7 +125,8 @@ def zone_release() -> tuple[str, str] | None:
 
     Python searches the system's folders first, and then the package `tzdata`.
     """
-    from importlib.util import find_spec  # noqa: PLC0415  few programs ask
+    from importlib import import_module  # noqa: PLC0415  few programs ask
+    from importlib.util import find_spec  # noqa: PLC0415  as above
 
     for folder in map(Path, zoneinfo.TZPATH):
         if (folder / "Europe" / "Berlin").is_file():
@@ -133,9 +134,7 @@ def zone_release() -> tuple[str, str] | None:
             head = named.read_text(errors="replace").partition("\n")[0] if named.is_file() else ""
             return head.removeprefix("# version "), str(folder)
     if find_spec("tzdata") is not None:
-        from tzdata import IANA_VERSION  # noqa: PLC0415  as above
-
-        return str(IANA_VERSION), "the package tzdata"
+        return str(import_module("tzdata").IANA_VERSION), "the package tzdata"
     return None
 
 
