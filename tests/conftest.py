@@ -80,7 +80,7 @@ def pytest_collection_finish() -> None:
     Leave the many thousand tests out of each later garbage collection: hundreds of them ask for one.
     """
     with suppress(ImportError):
-        import hypothesis  # noqa: F401, PLC0415  pytest does so later, and it looks for referrers of what is frozen
+        import hypothesis  # noqa: F401, PLC0415  pytest imports it later, and it searches the referrers of frozen objects
     gc.freeze()
 
 
