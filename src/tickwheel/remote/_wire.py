@@ -185,7 +185,7 @@ def change_body(fields: ChangeFields, now: int) -> bytes:
 def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswer:
     names = ("matched", "changed", "refused", "cursor", "start", "stopping")
     changes = (BulkChange(each["key"], each["generation"], ms(each["was_due_at"])) for each in document["changes"])
-    answer = BulkAnswer(*(document[name] for name in names), changes=tuple(changes))
+    answer = BulkAnswer(**{name: document[name] for name in names}, changes=tuple(changes))
     if so_far is None:
         return answer
     return BulkAnswer(
