@@ -3,7 +3,6 @@ The real traces, what others say comes of them, and a browser, where they are; a
 """
 
 import argparse
-import gc
 import importlib.util
 import os
 import re
@@ -13,7 +12,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +70,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from tickwheel.testing import plugin  # noqa: PLC0415  it sees that system now
 
         config.pluginmanager.register(plugin, "tickwheel-as")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """
-    Leave the many thousand tests out of each later garbage collection: hundreds of them ask for one.
-    """
-    with suppress(ImportError):
-        import hypothesis  # noqa: F401, PLC0415  pytest imports it later, and it searches the referrers of frozen objects
-    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
