@@ -83,10 +83,8 @@ def cached(
 
     Raises:
         TypeError: If *cache* is neither a cache of tickwheel nor None, both *key* and *typed* are given, or the
-            function
-            is a generator, whose result can be used only once. At a call, if a function that is not a coroutine
-            function
-            returns a coroutine.
+            function is a generator, whose result can be used only once. At a call, if a function that is not a
+            coroutine function returns a coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:

@@ -32,8 +32,7 @@ class Options:
         ValueError: If maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is not above
             0.
         TypeError: If one of them is not a number, a callback is not callable or is a coroutine function, or several
-            sources
-            of time are given.
+            sources of time are given.
     """
 
     maxsize: float

@@ -54,6 +54,9 @@ class MeasuredExecutor(Unique):
         engine.runner = self.submit
 
     def submit(self, timer: DueTimer) -> None:
+        """
+        Take a due timer from the engine, as its `runner`. By default, run it in the engine's thread.
+        """
         self.run(timer)
 
     def run(self, timer: DueTimer) -> Any:

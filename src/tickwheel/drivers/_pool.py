@@ -92,8 +92,7 @@ class PoolExecutor(MeasuredExecutor):
         queue_max: Maximum number of callbacks that wait for a worker.
         when_full: Policy for a callback when the queue is full. "block": it blocks the driver until there is room.
             "reject": it is not called, and `on_error` receives an ExecutorFullError; a series continues, and a
-            context's
-            deadline is not lost. "run": it is called in the driver's thread.
+            context's deadline is not lost. "run": it is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: Prefix of the threads' names.

@@ -44,8 +44,7 @@ class ShardedWheel(Unique, Generic[K, V]):
         shards: Initial number of wheels.
         on_expire: Called with key and value when a key expires, in the thread of its shard.
         hot_share: Keys with more than this share of the sets and moves get a wheel of their own while they are hot;
-            more
-            than 1/64. None disables that.
+            more than 1/64. None disables that.
         hot_max: Maximum number of keys with a wheel of their own.
         make_wheel: Returns a wheel for each shard; None for the native one.
         clock: As for `TimerWheel`.

@@ -210,8 +210,7 @@ class TimerVerbs:
             tz: The IANA zone of the wall clock, by its name or as a ZoneInfo.
             misfire: Policy for firings that were missed because the callback ran, or the clock was set forward:
                 "once", one late firing replaces all; "all", each is made up for at once; "skip", firings that are more
-                than
-                a minute late are left out.
+                than a minute late are left out.
             times: Number of firings; None for no end.
             jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
                 `call_every`.

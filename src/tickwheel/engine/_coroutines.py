@@ -38,7 +38,7 @@ class Coroutines:
     Runs the entries of a queue as tasks, on the caller's loop or on one in a daemon thread.
 
     Args:
-       loop: None for a loop in a daemon thread, which is started with the first entry.
+        loop: None for a loop in a daemon thread, which is started with the first entry.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Gatherer:
     Posts acknowledgements in batches, one batch after the other. All methods may be called from any thread.
 
     Args:
-       post: Called with each batch; call `go_on` after its answer.
+        post: Called with each batch; call `go_on` after its answer.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:

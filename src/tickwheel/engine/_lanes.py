@@ -41,15 +41,15 @@ class Lane:
     One handler, queue or receiver.
 
     Attributes:
-       limits: The limits of the handler.
-       width: Maximum number of attempts under way, or inf.
-       name: See `lane_of`.
-       busy: Number of attempts that are counted and not settled.
-       waiting: Entries that wait for a place.
-       booked: Entries that have a later slot of the rate.
-       has_more: True if entries were unstaged for lack of room.
-       next_at: The first free slot of the rate, in ms.
-       is_urgent: True if one acknowledgement should not wait for a batch.
+        limits: The limits of the handler.
+        width: Maximum number of attempts under way, or inf.
+        name: See `lane_of`.
+        busy: Number of attempts that are counted and not settled.
+        waiting: Entries that wait for a place.
+        booked: Entries that have a later slot of the rate.
+        has_more: True if entries were unstaged for lack of room.
+        next_at: The first free slot of the rate, in ms.
+        is_urgent: True if one acknowledgement should not wait for a batch.
     """
 
     __slots__ = ("booked", "busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
@@ -79,12 +79,12 @@ class Lanes:
     Admits jobs within their handlers' limits. From any thread.
 
     Args:
-       limits_of: Returns the limits of a job's handler, or None.
-       window_ms: Time between the begin of an entry and its instant.
-       names: The lanes that registrations name.
-       begin: Begins entries that are admitted later.
-       turn_away: Unstages entries.
-       on_more: Called when a lane has room again for unstaged entries.
+        limits_of: Returns the limits of a job's handler, or None.
+        window_ms: Time between the begin of an entry and its instant.
+        names: The lanes that registrations name.
+        begin: Begins entries that are admitted later.
+        turn_away: Unstages entries.
+        on_more: Called when a lane has room again for unstaged entries.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Leases:
     Holds the leases of this owner.
 
     Args:
-       way: Called when leases are gained or lost, and after each renewal.
+        way: Called when leases are gained or lost, and after each renewal.
     """
 
     def __init__(self, resources: Resources, way: Way) -> None:

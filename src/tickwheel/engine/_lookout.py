@@ -50,8 +50,8 @@ class Lookout:
         Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
 
         Args:
-           epochs: Epochs by shard number.
-           crowded: Lanes to leave out, since they are read separately.
+            epochs: Epochs by shard number.
+            crowded: Lanes to leave out, since they are read separately.
         """
         self._staging.runnable.look()
         if not epochs or self._staged.free <= 0:

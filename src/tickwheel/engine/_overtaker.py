@@ -27,7 +27,7 @@ class Overtaker:
     Watches the runs of one dispatcher. From any thread.
 
     Args:
-       stop: Asks an attempt to stop.
+        stop: Asks an attempt to stop.
     """
 
     def __init__(self, resources: Resources, stop: Callable[[StagedJob], object]) -> None:

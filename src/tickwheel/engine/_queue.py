@@ -40,10 +40,10 @@ class _Line:
     The jobs of one lane.
 
     Attributes:
-       width: Maximum number of places.
-       busy: Number of places that it has taken.
-       leaked: Number of attempts that have outlived their timeouts; not in `busy`.
-       waiting: Entries without a place.
+        width: Maximum number of places.
+        busy: Number of places that it has taken.
+        leaked: Number of attempts that have outlived their timeouts; not in `busy`.
+        waiting: Entries without a place.
     """
 
     __slots__ = ("busy", "leaked", "name", "waiting", "width")
@@ -61,9 +61,9 @@ class Queue:
     Gives places to entries, in order within each handler. From any thread.
 
     Args:
-       size: Number of places.
-       leaked_max: Maximum number of places that replace leaked ones.
-       names: The lanes that registrations name; none by default.
+        size: Number of places.
+        leaked_max: Maximum number of places that replace leaked ones.
+        names: The lanes that registrations name; none by default.
     """
 
     def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:

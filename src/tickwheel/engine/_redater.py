@@ -38,7 +38,7 @@ class Redater:
     Rewrites relative due times after a clock step.
 
     Args:
-       on_lives: Called with redated jobs, on the writer's thread.
+        on_lives: Called with redated jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:

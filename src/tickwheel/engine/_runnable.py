@@ -43,9 +43,9 @@ class Runnable:
     The registry without paused scopes. All methods may be called from any thread.
 
     Args:
-       staged: The table, from which newly paused jobs are taken back.
-       settler: Gives back counted attempts that have not started.
-       way: Reads dropped jobs again, and takes up resumed ones.
+        staged: The table, from which newly paused jobs are taken back.
+        settler: Gives back counted attempts that have not started.
+        way: Reads dropped jobs again, and takes up resumed ones.
     """
 
     def __init__(

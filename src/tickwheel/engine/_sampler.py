@@ -28,7 +28,7 @@ class Sampler:
     Samples on demand. `ask` may be called from any thread; it does nothing if the store uses this machine's clock.
 
     Args:
-       on_sample: Called after each sample, in the sampler's thread.
+        on_sample: Called after each sample, in the sampler's thread.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:

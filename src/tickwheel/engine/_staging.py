@@ -41,8 +41,8 @@ class Staging:
     Files jobs that this node can run, and sets the others aside.
 
     Args:
-       on_more: Called when there are jobs to take up.
-       on_room: Called when it has caught up.
+        on_more: Called when there are jobs to take up.
+        on_room: Called when it has caught up.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Staging:
         Take up jobs that this node can run from those that other nodes set aside, for shards of one partition.
 
         Args:
-           epochs: Epochs by shard number.
-           place: Stages jobs that were taken up into a shard, as far as there is room.
+            epochs: Epochs by shard number.
+            place: Stages jobs that were taken up into a shard, as far as there is room.
         """
         self.runnable.look_once()
         if not self.runnable.look_again():

@@ -32,7 +32,7 @@ class Timeouts:
     Watches the attempts of one runner. From any thread.
 
     Args:
-       end: Gets the entry and its error, unless it had ended before.
+        end: Gets the entry and its error, unless it had ended before.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class TaskTimeout:
     `asyncio.timeout` does the same and sets its own timers; a task without one costs a tenth less.
 
     Attributes:
-       is_over: True if this cancelled the task.
+        is_over: True if this cancelled the task.
     """
 
     __slots__ = ("_task", "is_over")

@@ -26,7 +26,7 @@ class Watcher:
     Waits in a thread of its own until other processes may have written.
 
     Args:
-       way: Notified of possible writes, and every other second to search for overdue jobs.
+        way: Notified of possible writes, and every other second to search for overdue jobs.
     """
 
     def __init__(self, resources: Resources, way: Way) -> None:

@@ -39,9 +39,9 @@ class Withdrawals:
     Withdraws attempts that have not started.
 
     Args:
-       settler: Gives back attempts that no write replaced.
-       stop: Stops an attempt that has started.
-       way: Continues with jobs that waited for them, and takes up pending ones.
+        settler: Gives back attempts that no write replaced.
+        stop: Stops an attempt that has started.
+        way: Continues with jobs that waited for them, and takes up pending ones.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class Zones:
     Checks the recurring jobs of shards that were taken.
 
     Args:
-       right: Rewrites the instants of jobs under an epoch, where their rules give others.
+        right: Rewrites the instants of jobs under an epoch, where their rules give others.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

@@ -35,10 +35,10 @@ class _Runs:
     The generations of one era, as sorted ranges.
 
     Attributes:
-       first: First generation of each range.
-       last: Last generation of each range.
-       until: The last instant in each range.
-       limit: Number of ranges above which passed ones are dropped.
+        first: First generation of each range.
+        last: Last generation of each range.
+        until: The last instant in each range.
+        limit: Number of ranges above which passed ones are dropped.
     """
 
     __slots__ = ("first", "last", "limit", "until")

@@ -54,11 +54,10 @@ class Inline(Owner):
     passes while they run.
 
     Args:
-       clock: Moves the time; the store reads its time of day.
-       resources: Those of an owner, with closed wheels, because nothing here may wait.
-       loop: Runs async handlers, while it runs in another thread than the one that moves the clock; otherwise each has
-           an
-           event loop of its own.
+        clock: Moves the time; the store reads its time of day.
+        resources: Those of an owner, with closed wheels, because nothing here may wait.
+        loop: Runs async handlers, while it runs in another thread than the one that moves the clock; otherwise each has
+            an event loop of its own.
     """
 
     def __init__(

@@ -29,14 +29,14 @@ class Runtime:
     that a seed determines the whole run.
 
     Attributes:
-       clock: The clock of due times; a test may move it.
-       monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
-       call_lock: Makes a lock that callers hold while they wait for something else.
-       gate: Makes a gate, at which callers wait until it opens.
-       random: Returns a random float in [0, 1), for jitter and samples.
-       token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
-           seeded.
-       timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
+        clock: The clock of due times; a test may move it.
+        monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
+        call_lock: Makes a lock that callers hold while they wait for something else.
+        gate: Makes a gate, at which callers wait until it opens.
+        random: Returns a random float in [0, 1), for jitter and samples.
+        token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
+            seeded.
+        timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)

@@ -19,9 +19,9 @@ class WriterStats:
     Metrics of the writer so far, with durations in seconds.
 
     Attributes:
-       writes: Number of writes in the commits.
-       retries: Number of retries of a batch after a transient error.
-       failures: Number of writes that were answered with an error.
+        writes: Number of writes in the commits.
+        retries: Number of retries of a batch after a transient error.
+        failures: Number of writes that were answered with an error.
     """
 
     commits: int = 0

@@ -319,9 +319,9 @@ def seconds(name: str, value: Duration) -> float:
     Convert *value* to seconds as a float; a number beyond all floats is infinite.
 
     Raises:
-       InvalidDelayError: If it is NaN.
-       InvalidJobError: If it is text that is not a length of time.
-       TypeError: If it is none of the types of a duration.
+        InvalidDelayError: If it is NaN.
+        InvalidJobError: If it is text that is not a length of time.
+        TypeError: If it is none of the types of a duration.
     """
     if type(value) is float and not math.isnan(value):
         return value

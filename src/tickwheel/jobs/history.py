@@ -22,9 +22,9 @@ class Actor:
     The author of a write, for the history.
 
     Attributes:
-       name: A process, or a token of a service.
-       is_always: True if all its acts are recorded, not only those on recurring jobs.
-       bulk: The name of the bulk act that the write is part of, or None.
+        name: A process, or a token of a service.
+        is_always: True if all its acts are recorded, not only those on recurring jobs.
+        bulk: The name of the bulk act that the write is part of, or None.
     """
 
     name: str
@@ -43,11 +43,10 @@ class HistoryRecord(NamedTuple):
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
         outcome: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed", "expired",
-            "cut_off"
-            (its process ended before it did, or lost the right to it), or "stopped" (on request, while it ran).
-            For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed",
-            "paused", "resumed" or "stopping". For a bulk act "bulk", for a node "deployed" (it has another version
-            than the node that started before it), "took_over" or "node_died".
+            "cut_off" (its process ended before it did, or lost the right to it), or "stopped" (on request, while it
+            ran). For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
+            "resumed" or "stopping". For a bulk act "bulk", for a node "deployed" (it has another version than the node
+            that started before it), "took_over" or "node_died".
         by: The node that ran it, by the name of that life; "" if a stop cut it off. For an act the
             requesting process, or the token.
         target: The target kind.

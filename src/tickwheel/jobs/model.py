@@ -269,14 +269,14 @@ class Cancel:
     it was.
 
     Attributes:
-       key: The job's.
-       if_generation: Only if it has this generation.
-       over: Status of its counted attempt.
-       actor: As for a `Set`.
-       stops: True if a started attempt is to stop; the answer is then STOPPING. A one-time job expires, by `STOPPED`,
-           and so is not retried however the attempt ends; a recurring job is removed. `request_withdrawal` notifies the
-           owner.
-       under: The declaration that it is part of, if any; NOT_FOUND for a job of another manifest.
+        key: The job's.
+        if_generation: Only if it has this generation.
+        over: Status of its counted attempt.
+        actor: As for a `Set`.
+        stops: True if a started attempt is to stop; the answer is then STOPPING. A one-time job expires, by `STOPPED`,
+            and so is not retried however the attempt ends; a recurring job is removed. `request_withdrawal` notifies
+            the owner.
+        under: The declaration that it is part of, if any; NOT_FOUND for a job of another manifest.
     """
 
     key: str
@@ -313,8 +313,8 @@ class Adopt:
     generation is new: larger than the given one, as all later ones are, so that no fire id is used twice.
 
     Attributes:
-       job: The job to store.
-       if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
+        job: The job to store.
+        if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
     """
 
     job: Job
@@ -416,10 +416,10 @@ class Redate:
     after an unknown outcome that shows whether an earlier Redate took effect.
 
     Attributes:
-       job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
-       epoch: The lease's.
-       due_at: The instant.
-       recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
+        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
+        epoch: The lease's.
+        due_at: The instant.
+        recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
     """
 
     job: Job
@@ -438,10 +438,10 @@ class Declare:
     follow do not count.
 
     Attributes:
-       key: Any key of its partition.
-       manifest: The new record; with the expected version, the stored one stays as it is.
-       if_version: The expected version.
-       keys: The keys that are set.
+        key: Any key of its partition.
+        manifest: The new record; with the expected version, the stored one stays as it is.
+        if_version: The expected version.
+        keys: The keys that are set.
     """
 
     key: str

@@ -25,10 +25,10 @@ class Once:
     The mark of one write of a request.
 
     Attributes:
-       token: The request's name, from its key and its caller: 32 hexadecimal digits.
-       part: The name of the write among those of the request; "" for the reply to the whole request.
-       asked: A digest of the request, 32 digits: another request under the same token is refused.
-       lasts_ms: The time for which the answer is kept.
+        token: The request's name, from its key and its caller: 32 hexadecimal digits.
+        part: The name of the write among those of the request; "" for the reply to the whole request.
+        asked: A digest of the request, 32 digits: another request under the same token is refused.
+        lasts_ms: The time for which the answer is kept.
     """
 
     token: str
@@ -46,9 +46,9 @@ class Keep:
     has claimed it; KEY_REUSED if the token was used for another request.
 
     Attributes:
-       key: The token; it determines the partition.
-       once: Its mark, with part "".
-       data: The reply; b"" claims the request for as long as *once* lasts, before it is done; None releases the claim.
+        key: The token; it determines the partition.
+        once: Its mark, with part "".
+        data: The reply; b"" claims the request for as long as *once* lasts, before it is done; None releases the claim.
     """
 
     key: str

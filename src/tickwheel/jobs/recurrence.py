@@ -163,29 +163,27 @@ class Recurrence:
     A rule, its policies, and the state of its series.
 
     Attributes:
-       rule: The series of nominal instants.
-       misfire: Policy for missed runs.
-       jitter_ms: Maximum delay of a run; a key's share of it is drawn from its hash, and so the same each time.
-       grace_ms: With SKIP, the maximum lateness of a run that is not missed.
-       until: The last nominal instant that is allowed, or None.
-       max_runs: Number of runs of the series, or None for no limit.
-       runs: Number of runs that have ended.
-       run_at: The instant of a run that is retried, was snoozed, or was due during another run, if the series continues
-           from it.
-       next_at: The scheduled instant of a job that runs now instead, so that no other one comes before; of a retried
-           run
-           its own instant, if nothing else shows that it is one.
-       nominal_at: The nominal instant of the run, before any jitter, if `due_at` does not show it.
-       expires_ms: Time to live of a run, while an expiring run is retried or was snoozed: its job is then due later,
-           and
-           the next run has this length again.
-       exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
-       overlap: Policy for instants that pass during a run; None for ALL if *misfire* is ALL, else SKIP.
-       then: The definition that was set during a run, and applies after it; see `jobs.series`.
-       ended: The end of the last run, if its node could not read the rule.
-       pause_after: Number of failed runs in a row after which the job is paused, or None for never.
-       failures: Number of failed runs in a row, if they are counted.
-       succeeded_at: Time of the last successful run, or None.
+        rule: The series of nominal instants.
+        misfire: Policy for missed runs.
+        jitter_ms: Maximum delay of a run; a key's share of it is drawn from its hash, and so the same each time.
+        grace_ms: With SKIP, the maximum lateness of a run that is not missed.
+        until: The last nominal instant that is allowed, or None.
+        max_runs: Number of runs of the series, or None for no limit.
+        runs: Number of runs that have ended.
+        run_at: The instant of a run that is retried, was snoozed, or was due during another run; the series continues
+            from it.
+        next_at: The scheduled instant of a job that runs now instead, so that no other one comes before; of a retried
+            run its own instant, if nothing else shows that it is one.
+        nominal_at: The nominal instant of the run, before any jitter, if `due_at` does not show it.
+        expires_ms: Time to live of a run, while an expiring run is retried or was snoozed: its job is then due later,
+            and the next run has this length again.
+        exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
+        overlap: Policy for instants that pass during a run; None for ALL if *misfire* is ALL, else SKIP.
+        then: The definition that was set during a run, and applies after it; see `jobs.series`.
+        ended: The end of the last run, if its node could not read the rule.
+        pause_after: Number of failed runs in a row after which the job is paused, or None for never.
+        failures: Number of failed runs in a row, if they are counted.
+        succeeded_at: Time of the last successful run, or None.
     """
 
     rule: Rule

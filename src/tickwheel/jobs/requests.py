@@ -110,47 +110,45 @@ class SetRequest:
     One job to set. Give `delay` or `at`, or `every` or `cron` with at most one of the two as its start.
 
     Attributes:
-       key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
-       call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
-       delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; a
-           negative
-           delay counts as now; at most 100 years.
-       at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
-       payload: Any JSON value, at most 1 MiB encoded.
-       target: The target kind: "handler", "webhook", "log", or one of your own.
-       handler: The handler's name, or the URL, of that kind.
-       retry: The retry policy; None for the handler's policy, or else the scheduler's.
-       expires: Seconds after its due time from which it no longer fires.
-       mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
-           recurring job continues, by the new rule if that differs; "restart" begins a new series in its place.
-       max_wait: With "replace": seconds after the first set past which the instant is not moved.
-       if_generation: Only if the live job has this generation; 0: only if there is none.
-       every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
-           "3d", "2 weeks" and "1 month".
-       time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
-       cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
-       day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
-       tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for that of this machine.
-       dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
-           for "end", and for "skip" with a line that begins with `*` or has six fields.
-       dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
-           "first", and for "both" with such a line.
-       misfire: Policy for missed runs: "once", "all" or "skip".
-       misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
-       overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
-           for all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
-           "skip".
-       jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
-       until: The last instant at which a run may be due, not counting the jitter.
-       max_runs: Number of runs of the series after which the job is gone; retries and omitted runs do not count.
-       pause_after: Number of failed runs in a row after which the job is paused; None for never.
-       exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
-           such as "* * * * SAT,SUN"; at most 366.
-       trace: A W3C traceparent, to link the firing to.
-       keep_payload: Keep the payload of the pending or running job of that key, if there is one; otherwise a set
-           without
-           a payload sets None.
-       manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
+        key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
+        call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
+        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; a
+            negative delay counts as now; at most 100 years.
+        at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
+        payload: Any JSON value, at most 1 MiB encoded.
+        target: The target kind: "handler", "webhook", "log", or one of your own.
+        handler: The handler's name, or the URL, of that kind.
+        retry: The retry policy; None for the handler's policy, or else the scheduler's.
+        expires: Seconds after its due time from which it no longer fires.
+        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
+            recurring job continues, by the new rule if that differs; "restart" begins a new series in its place.
+        max_wait: With "replace": seconds after the first set past which the instant is not moved.
+        if_generation: Only if the live job has this generation; 0: only if there is none.
+        every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
+            "3d", "2 weeks" and "1 month".
+        time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
+        cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
+        day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
+        tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for that of this machine.
+        dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
+            for "end", and for "skip" with a line that begins with `*` or has six fields.
+        dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
+            "first", and for "both" with such a line.
+        misfire: Policy for missed runs: "once", "all" or "skip".
+        misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
+        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
+            for all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
+            "skip".
+        jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+        until: The last instant at which a run may be due, not counting the jitter.
+        max_runs: Number of runs of the series after which the job is gone; retries and omitted runs do not count.
+        pause_after: Number of failed runs in a row after which the job is paused; None for never.
+        exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
+            such as "* * * * SAT,SUN"; at most 366.
+        trace: A W3C traceparent, to link the firing to.
+        keep_payload: Keep the payload of the pending or running job of that key, if there is one; otherwise a set
+            without a payload sets None.
+        manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
     """
 
     key: str
@@ -329,9 +327,9 @@ def set_write(
         actor: The author for the history, or None.
 
     Raises:
-       InvalidJobError: Naming the value and the remedy.
-       InvalidDelayError: For NaN.
-       TypeError: For a time that is not a number.
+        InvalidJobError: Naming the value and the remedy.
+        InvalidDelayError: For NaN.
+        TypeError: For a time that is not a number.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""

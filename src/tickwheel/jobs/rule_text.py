@@ -21,9 +21,9 @@ def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: b
     Return the meaning of a *recurrence* in words; of its state, only the number of runs left.
 
     Args:
-       recurrence: The canonical text.
-       moment: Converts an instant, in ms since the epoch, to text.
-       explains_cron: True to show the meaning of a cron line in English before it, if it is known.
+        recurrence: The canonical text.
+        moment: Converts an instant, in ms since the epoch, to text.
+        explains_cron: True to show the meaning of a cron line in English before it, if it is known.
     """
     rule = json.loads(recurrence)
     parts = _times(rule, explains_cron=explains_cron)

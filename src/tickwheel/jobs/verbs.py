@@ -130,7 +130,7 @@ def writes_of(
     *owner* names this process, for a pause without an author.
 
     Raises:
-       InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
     """
     match verb:
         case SetJobs():

@@ -23,10 +23,10 @@ class Strip:
     One part of the future.
 
     Attributes:
-       name: Its name.
-       step_s: Length of a cell, in seconds.
-       cells: Number of cells.
-       fresh_s: Seconds for which its count is reused.
+        name: Its name.
+        step_s: Length of a cell, in seconds.
+        cells: Number of cells.
+        fresh_s: Seconds for which its count is reused.
     """
 
     name: str

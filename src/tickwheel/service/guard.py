@@ -2,10 +2,10 @@
 The guard checks requests before anything else: the Host header, the origin, the token.
 
 * Without tokens the service trusts every client that reaches loopback. A web page reaches it too, through the user's
- browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
- with a foreign Origin is refused).
+  browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
+  with a foreign Origin is refused).
 * With tokens every call of the API needs one that has not expired; the page's files and the health checks, which have
- no data, do not. `reach` limits tokens with a prefix, where the keys are known.
+  no data, do not. `reach` limits tokens with a prefix, where the keys are known.
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ class Request:
     One request: its head, and the source of its body.
 
     Attributes:
-       scope: As the server gives it.
-       receive: Returns the parts of the body.
-       method: In capitals.
-       path: Percent-decoded; invalid UTF-8 becomes replacement characters.
-       raw_path: The path as it was sent.
-       query_string: The query as it was sent, without its question mark.
-       headers: By lower-case name, the last of each.
+        scope: As the server gives it.
+        receive: Returns the parts of the body.
+        method: In capitals.
+        path: Percent-decoded; invalid UTF-8 becomes replacement characters.
+        raw_path: The path as it was sent.
+        query_string: The query as it was sent, without its question mark.
+        headers: By lower-case name, the last of each.
     """
 
     __slots__ = ("headers", "method", "path", "query_string", "raw_path", "receive", "scope")

@@ -53,13 +53,13 @@ def tickwheel_app(
     Workers that pull jobs need `tickwheel serve`.
 
     Args:
-       scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
-       authorize: Called with each request; a function or a coroutine function. It returns "write", "read", or None,
-           which is answered with 403, and may raise the application's own exceptions, such as HTTPException.
-       options: The limits of the service; addresses, certificates and tokens do not apply.
+        scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
+        authorize: Called with each request; a function or a coroutine function. It returns "write", "read", or None,
+            which is answered with 403, and may raise the application's own exceptions, such as HTTPException.
+        options: The limits of the service; addresses, certificates and tokens do not apply.
 
     Raises:
-       TypeError: If *scheduler* is not an AsyncScheduler and has none.
+        TypeError: If *scheduler* is not an AsyncScheduler and has none.
     """
     if not isinstance(scheduler, AsyncScheduler) and not hasattr(type(scheduler), "scheduler"):
         message = f"scheduler is {scheduler!r}: pass an AsyncScheduler, or the Jobs of tickwheel.integrations.fastapi"

@@ -26,26 +26,26 @@ class ServiceOptions:
     Seconds may also be a timedelta or text such as "30m".
 
     Attributes:
-       host: The address to listen on; an address that other machines reach needs tokens.
-       port: The port; 0 takes any free one.
-       tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
-       tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
-       tokens: The tokens for reading and writing; without any, every client that reaches the address may do both.
-       allow_hosts: Names that a Host header may have besides loopback's, if there are no tokens.
-       body_bytes_max: Maximum size of the body of a single job: a payload of 1 MiB, and its other fields.
-       batch_bytes_max: Maximum size of the body of a batch.
-       page_max: Maximum number of jobs on one page of a list.
-       rate_per_s: Maximum number of requests per second of one client; None for no limit.
-       pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
-       every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
-       request_timeout_s: Seconds within which a connection must send its first request, and any request must be
-           complete.
-       connections_max: Maximum number of open connections.
-       watchers_max: Maximum number of live pages.
-       stop_timeout_s: Seconds that a stop waits for running handlers.
-       advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
-           on, or, for a wildcard, for the address of this machine that leads to the store.
-       trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
+        host: The address to listen on; an address that other machines reach needs tokens.
+        port: The port; 0 takes any free one.
+        tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
+        tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
+        tokens: The tokens for reading and writing; without any, every client that reaches the address may do both.
+        allow_hosts: Names that a Host header may have besides loopback's, if there are no tokens.
+        body_bytes_max: Maximum size of the body of a single job: a payload of 1 MiB, and its other fields.
+        batch_bytes_max: Maximum size of the body of a batch.
+        page_max: Maximum number of jobs on one page of a list.
+        rate_per_s: Maximum number of requests per second of one client; None for no limit.
+        pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
+        every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
+        request_timeout_s: Seconds within which a connection must send its first request, and any request must be
+            complete.
+        connections_max: Maximum number of open connections.
+        watchers_max: Maximum number of live pages.
+        stop_timeout_s: Seconds that a stop waits for running handlers.
+        advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
+            on, or, for a wildcard, for the address of this machine that leads to the store.
+        trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
     """
 
     host: str = "127.0.0.1"
@@ -79,9 +79,9 @@ class ServiceOptions:
         Refuse an address that other machines reach without a token, and an invalid certificate or address.
 
         Raises:
-           PublicBindError: If other machines would reach the service without a token.
-           CertificateError: Naming the file.
-           TraceUrlError: If the address of traces is invalid.
+            PublicBindError: If other machines would reach the service without a token.
+            CertificateError: Naming the file.
+            TraceUrlError: If the address of traces is invalid.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)

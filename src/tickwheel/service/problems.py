@@ -25,10 +25,10 @@ class ProblemType:
     One line of the table.
 
     Attributes:
-       name: Last part of the problem's `type`.
-       status: The HTTP status.
-       title: The problem, always in the same words.
-       remedy: The default remedy.
+        name: Last part of the problem's `type`.
+        status: The HTTP status.
+        title: The problem, always in the same words.
+        remedy: The default remedy.
     """
 
     name: str

@@ -69,17 +69,17 @@ class Operation:
     One row of the table.
 
     Attributes:
-       method: The HTTP method.
-       path: The address, as OpenAPI writes it.
-       run: The function; the first line of its docstring is the summary.
-       answer: The type of the document of a success, or the media types of other content.
-       problems: The kinds of problems that it may answer.
-       body: The type of its body.
-       query: The fields of its query: by name, their JSON schema.
-       can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
-       is_open: True if it needs no token.
-       takes_msgpack: True if its body may be MessagePack.
-       kept_by: The place that keeps its answer for a request with an idempotency key.
+        method: The HTTP method.
+        path: The address, as OpenAPI writes it.
+        run: The function; the first line of its docstring is the summary.
+        answer: The type of the document of a success, or the media types of other content.
+        problems: The kinds of problems that it may answer.
+        body: The type of its body.
+        query: The fields of its query: by name, their JSON schema.
+        can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
+        is_open: True if it needs no token.
+        takes_msgpack: True if its body may be MessagePack.
+        kept_by: The place that keeps its answer for a request with an idempotency key.
     """
 
     method: str

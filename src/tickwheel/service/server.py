@@ -61,14 +61,14 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
     Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and stop it.
 
     Args:
-       scheduler: With its handlers registered; closed on return.
-       options: The address and the limits.
-       on_ready: Called with the service's address when it answers.
+        scheduler: With its handlers registered; closed on return.
+        options: The address and the limits.
+        on_ready: Called with the service's address when it answers.
 
     Raises:
-       PublicBindError: If other machines would reach the service without a token.
-       AddressError: If the address cannot be listened on.
-       StoreError: If the store cannot be opened; `StoreInUseError` if another process owns it.
+        PublicBindError: If other machines would reach the service without a token.
+        AddressError: If the address cannot be listened on.
+        StoreError: If the store cannot be opened; `StoreInUseError` if another process owns it.
     """
     options.check()
     with (

@@ -42,11 +42,11 @@ class Token:
     The rights and the hash of a token, not its secret.
 
     Attributes:
-       access: Its rights.
-       digest: Its hash.
-       comment: Its comment, which names its user.
-       prefix: The prefix of its keys; "" for all keys, and everything else in the service.
-       until: Its expiry, in seconds since the epoch; None for never.
+        access: Its rights.
+        digest: Its hash.
+        comment: Its comment, which names its user.
+        prefix: The prefix of its keys; "" for all keys, and everything else in the service.
+        until: Its expiry, in seconds since the epoch; None for never.
     """
 
     access: Access
@@ -97,7 +97,7 @@ class Tokens:
     All tokens.
 
     Attributes:
-       known: The hashes and rights of the tokens, never their secrets.
+        known: The hashes and rights of the tokens, never their secrets.
     """
 
     known: tuple[Token, ...] = ()
@@ -139,7 +139,7 @@ class Tokens:
         Read a file of tokens; empty lines and lines that begin with # are ignored.
 
         Raises:
-           TokenFileError: If it cannot be read, has no token, an invalid line, or a duplicate token.
+            TokenFileError: If it cannot be read, has no token, an invalid line, or a duplicate token.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()

@@ -15,9 +15,9 @@ class Finding(NamedTuple):
     The result of one check.
 
     Attributes:
-       check: Its name.
-       is_well: True if nothing needs to be done.
-       text: The fact, and the remedy if it is not well.
+        check: Its name.
+        is_well: True if nothing needs to be done.
+        text: The fact, and the remedy if it is not well.
     """
 
     check: str
@@ -50,5 +50,5 @@ class Examinable(Protocol):
         Examine the server on a separate connection, also while the store is not open. Nothing is written.
 
         Raises:
-           StoreError: If the server cannot be reached, or does not answer in time.
+            StoreError: If the server cannot be reached, or does not answer in time.
         """

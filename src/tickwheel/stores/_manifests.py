@@ -42,7 +42,7 @@ class Manifests:
     The manifests of a batch.
 
     Attributes:
-       changed: The new record of each declared manifest.
+        changed: The new record of each declared manifest.
     """
 
     __slots__ = ("_latest", "_stored", "changed")

@@ -64,7 +64,7 @@ class Onces:
     The kept answers that a batch needs.
 
     Attributes:
-       changed: The answers to keep by place, None for released claims.
+        changed: The answers to keep by place, None for released claims.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

@@ -42,22 +42,21 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
     * `memory://`
     * `sqlite:///relative.db`, `sqlite:////absolute.db`: the path is taken literally, without %-escapes.
-     `?synchronous=normal` makes SQLite faster and less safe.
+      `?synchronous=normal` makes SQLite faster and less safe.
     * `postgres://user:password@host:port/database`, with `shards=` (their minimum number), `lease_s=`,
-     `pooler=transaction` behind a pooler in transaction mode, `listen=poll` or the server's own URL, and libpq's
-     options.
+      `pooler=transaction` behind a pooler in transaction mode, `listen=poll` or the server's own URL, and libpq's
+      options.
     * `redis://user:password@host:port/database`, `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`,
-     `shards=`, `lease_s=`, and `replicas=` (the number of replicas that must have a write before it is answered).
+      `shards=`, `lease_s=`, and `replicas=` (the number of replicas that must have a write before it is answered).
     * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
-      share
-     the jobs; `redis+sentinel://host:port/database?master=name` for some sentinels; `rediss+...` with TLS.
+      share the jobs; `redis+sentinel://host:port/database?master=name` for some sentinels; `rediss+...` with TLS.
 
     Args:
-       url: Its scheme selects the store.
-       clock: Wall clock of a store that has no clock of its own.
+        url: Its scheme selects the store.
+        clock: Wall clock of a store that has no clock of its own.
 
     Raises:
-       StoreError: If there is no such store.
+        StoreError: If there is no such store.
     """
     scheme, separator, rest = url.partition("://")
     make = _MAKERS.get(scheme.lower()) if separator else None

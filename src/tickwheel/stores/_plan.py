@@ -55,9 +55,9 @@ class Differences:
     The changes of a batch to the jobs of its careful keys.
 
     Attributes:
-       new: Jobs of keys that had none.
-       changed: Jobs before and after the change.
-       gone: Jobs of keys that now have none.
+        new: Jobs of keys that had none.
+        changed: Jobs before and after the change.
+        gone: Jobs of keys that now have none.
     """
 
     new: list[Job] = field(default_factory=list)

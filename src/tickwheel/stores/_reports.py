@@ -27,11 +27,11 @@ class Shard:
     A part of the store, and its owner.
 
     Attributes:
-       number: The shard's number; 0 in a store of one owner. Tails (see `Lease`) have the highest numbers.
-       owner: The owner that holds its lease, or None. If a system lock replaces the lease, a killed process is reported
-           until the next one takes over.
-       epoch: Epoch of that lease, or of the last one; 0 if there was none.
-       until: Store time at which it ends unless it is renewed; None if it is free, or a lock holds it.
+        number: The shard's number; 0 in a store of one owner. Tails (see `Lease`) have the highest numbers.
+        owner: The owner that holds its lease, or None. Where a system lock is the lease, a killed process is reported
+            until the next one takes over.
+        epoch: Epoch of that lease, or of the last one; 0 if there was none.
+        until: Store time at which it ends unless it is renewed; None if it is free, or a lock holds it.
     """
 
     number: int
@@ -46,10 +46,10 @@ class Node:
     A process that fires, or did a moment ago.
 
     Attributes:
-       owner: The name under which it holds leases.
-       until: Store time at which it counts as dead unless it renews; None if a system lock guards the store.
-       heard_at: Store time of its last report; None if there was none.
-       figures: Its last report: counts of firings and of current work; None if there was none.
+        owner: The name under which it holds leases.
+        until: Store time at which it counts as dead unless it renews; None if a system lock guards the store.
+        heard_at: Store time of its last report; None if there was none.
+        figures: Its last report: counts of firings and of current work; None if there was none.
     """
 
     owner: str
@@ -64,10 +64,10 @@ class Aside:
     The jobs of one handler that were set aside, and wait for a node that has it.
 
     Attributes:
-       target: Their target.
-       handler: Their handler.
-       count: Number of these jobs; a store may stop counting at 10,000.
-       since: Due time of the first one.
+        target: Their target.
+        handler: Their handler.
+        count: Number of these jobs; a store may stop counting at 10,000.
+        since: Due time of the first one.
     """
 
     target: str
@@ -82,10 +82,10 @@ class Cursor:
     The position up to which the owner of a shard has read it.
 
     Attributes:
-       shard: Its number.
-       epoch: Epoch of the owner's lease, as its proof.
-       after: Every pending job up to this (due_at, generation) was read.
-       mark: The mark of the last look, or None before the first.
+        shard: Its number.
+        epoch: Epoch of the owner's lease, as its proof.
+        after: Every pending job up to this (due_at, generation) was read.
+        mark: The mark of the last look, or None before the first.
     """
 
     shard: int
@@ -126,8 +126,8 @@ class Scan:
     The jobs of some lanes in a part of a shard.
 
     Attributes:
-       due: Pending jobs of these lanes, by (due_at, generation).
-       reached: The position up to which the scan has read; None if it has read everything.
+        due: Pending jobs of these lanes, by (due_at, generation).
+        reached: The position up to which the scan has read; None if it has read everything.
     """
 
     due: list[Job]

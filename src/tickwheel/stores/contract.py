@@ -40,19 +40,19 @@ class Abilities:
     The abilities that a store declares; suites and the scheduler read them instead of guessing.
 
     Attributes:
-       loss_window: Description of the acknowledged writes that a power failure may lose; "" for none.
-       has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
-       is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
-       has_many_writers: True if two threads may call `apply` at once, which is then faster.
-       has_many_owners: True if several schedulers may own shards of one store.
-       joins_transactions: True if a write can join the caller's own transaction.
-       renew_s: Interval of renewing leases without an end, which can still be lost, for example by deleting a file;
-           None if they cannot.
-       first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-       partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
-           partition.
-       keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Another store gets neither;
-           a service on it warns at its start that idempotency keys hold in one process only.
+        loss_window: Description of the acknowledged writes that a power failure may lose; "" for none.
+        has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
+        is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
+        has_many_writers: True if two threads may call `apply` at once, which is then faster.
+        has_many_owners: True if several schedulers may own shards of one store.
+        joins_transactions: True if a write can join the caller's own transaction.
+        renew_s: Interval of renewing leases without an end, which can still be lost, for example by deleting a file;
+            None if they cannot.
+        first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
+        partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
+            partition.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Others get neither;
+            a service on it warns at its start that idempotency keys hold in one process only.
     """
 
     loss_window: str = ""
@@ -79,16 +79,16 @@ class Lease:
     The right to fire and settle the jobs of a shard.
 
     Attributes:
-       shard: Its number; 0 in a store of one owner. If an owner hands a shard over to a node with less than its share,
-           its running jobs stay with it in a shard of their own: the tail, with a number above all others and their
-           epoch. A tail counts for no share; it disappears once it is empty, and if its owner is gone, the first node
-           that asks takes it over.
-       epoch: Grows with every change of owner; a settle with an older one is refused.
-       until: Store time after which another node may take it; None if a system lock holds it for the process's life.
-       rescued: Number of jobs that the former owner had begun and not settled; they are pending again, with their
-           attempts.
-       granted_at: Store time of the grant. `until - granted_at` is the lease's length, which counts on the monotonic
-           clock from before the call; compared with the caller's wall clock it is a sample of the offset.
+        shard: Its number; 0 in a store of one owner. If an owner hands a shard over to a node with less than its share,
+            its running jobs stay with it in a shard of their own: the tail, with a number above all others and their
+            epoch. A tail counts for no share; it disappears once it is empty, and if its owner is gone, the first node
+            that asks takes it over.
+        epoch: Grows with every change of owner; a settle with an older one is refused.
+        until: Store time after which another node may take it; None if a system lock holds it for the process's life.
+        rescued: Number of jobs that the former owner had begun and not settled; they are pending again, with their
+            attempts.
+        granted_at: Store time of the grant. `until - granted_at` is the lease's length, which counts on the monotonic
+            clock from before the call; compared with the caller's wall clock it is a sample of the offset.
     """
 
     shard: int
@@ -111,7 +111,7 @@ class Joins(Protocol):
     error leaves the transaction as it was. The shards' owners are notified once it has ended.
 
     Raises:
-       TransactionError: If the connection has no transaction that can be joined.
+        TransactionError: If the connection has no transaction that can be joined.
     """
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
@@ -134,7 +134,7 @@ class Partitioned(Protocol):
     number is its partition.
 
     Attributes:
-       partitions: The stores of one partition each, in order. Only `apply` is called on them.
+        partitions: The stores of one partition each, in order. Only `apply` is called on them.
     """
 
     partitions: Sequence[Store]
@@ -254,7 +254,7 @@ class Store(Protocol):
         cost depends on the result and on the number of writes since the mark, not on the number of pending jobs.
 
         Raises:
-           StoreError: If it fails; the changes may then be forgotten.
+            StoreError: If it fails; the changes may then be forgotten.
         """
 
     def scan(
@@ -443,7 +443,7 @@ class Store(Protocol):
         that number is asked to stop; it is valid for a minute.
 
         Returns:
-           The generations of jobs without a living owner: none of their attempts starts any more.
+            The generations of jobs without a living owner: none of their attempts starts any more.
         """
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:

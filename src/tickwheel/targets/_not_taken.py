@@ -26,9 +26,9 @@ class NotTakenError(Exception):
     A message was not taken, for a *reason* other than the message.
 
     Attributes:
-       is_up: True if the receiver works; None if that is unknown, as after a broken connection.
-       is_full: True if the receiver works but has no room for the messages of this handler.
-       after_s: Seconds until the next try, if the receiver named them.
+        is_up: True if the receiver works; None if that is unknown, as after a broken connection.
+        is_full: True if the receiver works but has no room for the messages of this handler.
+        after_s: Seconds until the next try, if the receiver named them.
     """
 
     def __init__(

@@ -49,12 +49,12 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
     Make the target that *url* names, for `targets=`; it connects on first use.
 
     Args:
-       url: Its scheme selects the target, see `docs/targets.md`.
-       has_to_run: True to check at once that it can run here: its library and settings.
+        url: Its scheme selects the target, see `docs/targets.md`.
+        has_to_run: True to check at once that it can run here: its library and settings.
 
     Raises:
-       InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
-       MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
+        InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
+        MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")

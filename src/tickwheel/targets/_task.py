@@ -220,21 +220,21 @@ def apply_at(
     that fires need not have it. Celery's `expires` counts from the due time, at which the task is sent.
 
     Args:
-       scheduler: A scheduler with the library's target, or a client of its store.
-       task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
-       args: Its arguments, as JSON has them.
-       kwargs: Its arguments by name.
-       eta: An aware datetime, or seconds since the epoch.
-       countdown: Seconds from now; pass either this or *eta*.
-       key: The job's key; setting it again replaces the pending job. None for a unique one.
-       target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
-       **options: For the queue, such as `queue="slow"`.
+        scheduler: A scheduler with the library's target, or a client of its store.
+        task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
+        args: Its arguments, as JSON has them.
+        kwargs: Its arguments by name.
+        eta: An aware datetime, or seconds since the epoch.
+        countdown: Seconds from now; pass either this or *eta*.
+        key: The job's key; setting it again replaces the pending job. None for a unique one.
+        target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
+        **options: For the queue, such as `queue="slow"`.
 
     Returns:
-       The answer of `set`, or for an `AsyncScheduler` an awaitable of it.
+        The answer of `set`, or for an `AsyncScheduler` an awaitable of it.
 
     Raises:
-       InvalidJobError: As `set` does, or if a name does not determine the target.
+        InvalidJobError: As `set` does, or if a name does not determine the target.
     """
     from uuid import uuid4  # noqa: PLC0415  it loads much
 

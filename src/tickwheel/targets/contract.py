@@ -72,8 +72,8 @@ class Snooze:
     Return it to be called again in *delay* seconds, at least one; the attempt does not count.
 
     Attributes:
-       delay: Seconds until the next call.
-       reason: Shown as the job's error in the meantime; "" leaves that as it is.
+        delay: Seconds until the next call.
+        reason: Shown as the job's error in the meantime; "" leaves that as it is.
     """
 
     delay: Duration
@@ -115,10 +115,10 @@ class Firing:
     One attempt to run a job, as its handler sees it.
 
     Attributes:
-       job: The job; its `payload` is the encoded one.
-       attempt: Number of the attempt, from 1.
-       fired_at: Time of the hand-over, in ms since the epoch by the store's clock, with a fraction.
-       stopping: For targets: notifies them of a cancel of the running job.
+        job: The job; its `payload` is the encoded one.
+        attempt: Number of the attempt, from 1.
+        fired_at: Time of the hand-over, in ms since the epoch by the store's clock, with a fraction.
+        stopping: For targets: notifies them of a cancel of the running job.
     """
 
     job: Job
@@ -176,10 +176,10 @@ class Firing:
         An async handler calls it on its own event loop.
 
         Returns:
-           True if the attempt still counts. After its timeout it does not, and its work is useless.
+            True if the attempt still counts. After its timeout it does not, and its work is useless.
 
         Raises:
-           JobStoppedError: If the job was cancelled while it runs; do not catch it.
+            JobStoppedError: If the job was cancelled while it runs; do not catch it.
         """
         return self._go_on(None)
 
@@ -190,15 +190,15 @@ class Firing:
         It costs no write to the store: the last note, such as a short result, is kept in the history, with the end.
 
         Args:
-           fraction: From 0.0 to 1.0.
-           note: The state of the work, or a result so far; truncated to 200 characters.
+            fraction: From 0.0 to 1.0.
+            note: The state of the work, or a result so far; truncated to 200 characters.
 
         Returns:
-           As `heartbeat`.
+            As `heartbeat`.
 
         Raises:
-           InvalidJobError: For another *fraction*, or a *note* that is not a string.
-           JobStoppedError: As `heartbeat`.
+            InvalidJobError: For another *fraction*, or a *note* that is not a string.
+            JobStoppedError: As `heartbeat`.
         """
         return self._go_on(Progress.of(fraction, note))
 
@@ -242,19 +242,17 @@ class Call:
     A function to call for the jobs of one handler, and how to call it.
 
     Attributes:
-       function: The function.
-       is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
-       wants_payload: True if it takes the decoded payload.
-       wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
-       timeout_s: Timeout of an attempt; `USUAL` for the scheduler's own timeout, None for no limit.
-       width: Maximum number of threads, processes or tasks that its attempts occupy; `USUAL` for three quarters, so
-           that
-           hanging attempts leave room for others, None for all.
-       is_held: True if the target ends the attempts later: the function gets pairs of a `Firing` and its `End`, and
-           returns at once; each attempt lasts until its end is called, without a thread or task. If the function
-           raises,
-           its unfinished attempts fail with that error.
-       in_process: True if it waits for a process, so that it may not occupy a thread.
+        function: The function.
+        is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
+        wants_payload: True if it takes the decoded payload.
+        wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
+        timeout_s: Timeout of an attempt; `USUAL` for the scheduler's own timeout, None for no limit.
+        width: Maximum number of threads, processes or tasks that its attempts occupy; `USUAL` for three quarters, so
+            that hanging attempts leave room for others, None for all.
+        is_held: True if the target ends the attempts later: the function gets pairs of a `Firing` and its `End`, and
+            returns at once; each attempt lasts until its end is called, without a thread or task. If the function
+            raises, its unfinished attempts fail with that error.
+        in_process: True if it waits for a process, so that it may not occupy a thread.
     """
 
     function: Callable[..., Any]
@@ -279,8 +277,8 @@ class End(Protocol):
         It calls no other code and may be called under a lock.
 
         Returns:
-           A function that reports the start to observers, to be called without a lock; None if the attempt must not
-           start.
+            A function that reports the start to observers, to be called without a lock; None if the attempt must not
+            start.
         """
 
     def note(self, progress: Progress) -> None:
@@ -298,7 +296,7 @@ class End(Protocol):
         End it with the result or the error of a call; *on_answer* gets the store's answer once that is written.
 
         Returns:
-           False if it had ended before; then nothing is reported.
+            False if it had ended before; then nothing is reported.
         """
 
 
@@ -308,10 +306,10 @@ class Limits:
     The limits of a handler, on this scheduler.
 
     Attributes:
-       concurrency: Maximum number of its attempts under way, or None; an attempt is under way from shortly before its
-           due time until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
-       rate: Maximum number of starts per second, evenly spaced, or None.
-       places: Returns the current maximum number of attempts under way, if it changes, or None.
+        concurrency: Maximum number of its attempts under way, or None; an attempt is under way from shortly before its
+            due time until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
+        rate: Maximum number of starts per second, evenly spaced, or None.
+        places: Returns the current maximum number of attempts under way, if it changes, or None.
     """
 
     concurrency: int | Usual | None = USUAL
@@ -333,7 +331,7 @@ class Target(Protocol):
         Called when a job is set, possibly in a process that fires nothing: an unknown but valid name is allowed.
 
         Raises:
-           InvalidJobError: Naming the value and the remedy.
+            InvalidJobError: Naming the value and the remedy.
         """
 
     def resolve(self, handler: str) -> Call:
@@ -341,8 +339,8 @@ class Target(Protocol):
         Return the call for the jobs of *handler*; it is valid until `close`.
 
         Raises:
-           HandlerNotFoundError: If there is no such handler; the job is parked.
-           TickwheelError: If it cannot be run here, with the remedy; the job is parked.
+            HandlerNotFoundError: If there is no such handler; the job is parked.
+            TickwheelError: If it cannot be run here, with the remedy; the job is parked.
         """
 
     async def close(self) -> None:
@@ -399,7 +397,7 @@ class Requiring(Protocol):
         Import the library; called when a scheduler starts.
 
         Raises:
-           MissingExtraError: If it, or one of its own dependencies, is missing.
+            MissingExtraError: If it, or one of its own dependencies, is missing.
         """
 
 
@@ -414,7 +412,7 @@ class Checking(Protocol):
         Refuse an encoded payload that is invalid for this target; called when a job is set, from any thread.
 
         Raises:
-           InvalidJobError: Naming the value and the remedy.
+            InvalidJobError: Naming the value and the remedy.
         """
 
 

@@ -82,8 +82,8 @@ class DramatiqTarget(BlockingTaskTarget):
         Return a target with a broker of its own, in the Redis at *url*.
 
         Raises:
-           InvalidJobError: For a timeout that no socket takes.
-           MissingExtraError: If Dramatiq or redis is missing.
+            InvalidJobError: For a timeout that no socket takes.
+            MissingExtraError: If Dramatiq or redis is missing.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "redis").Redis

@@ -32,7 +32,7 @@ class Typed(Protocol):
         Resolve the annotations of its parameters; may be called twice.
 
         Raises:
-           InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
+            InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
         """
 
     def misfit(self, payload: Any) -> str | None:
@@ -54,8 +54,8 @@ class HandlerTarget:
     The registered handlers. They may be registered before or after the start; jobs wait for a missing handler.
 
     Args:
-       usual_timeout_s: Default timeout of handlers; None for no limit.
-       on_registered: Called when a handler is added.
+        usual_timeout_s: Default timeout of handlers; None for no limit.
+        on_registered: Called when a handler is added.
     """
 
     def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
@@ -87,8 +87,8 @@ class HandlerTarget:
         Register *function* as the handler *name*, for the payloads of *task* if that is given.
 
         Raises:
-           InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process could not find it.
-           TypeError: If *function* takes neither one nor two arguments, or yields.
+            InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process could not find it.
+            TypeError: If *function* takes neither one nor two arguments, or yields.
         """
         _check_name(check_handler(name))
         if "<lambda>" in name or "<locals>" in name:
@@ -232,7 +232,7 @@ def name_of(function: Callable[..., Any]) -> str:
     Return the default name of the handler *function*.
 
     Raises:
-       InvalidJobError: If another process could not find it: a lambda, or a nested function.
+        InvalidJobError: If another process could not find it: a lambda, or a nested function.
     """
     name = str(getattr(function, "__name__", ""))
     qualified = str(getattr(function, "__qualname__", name))

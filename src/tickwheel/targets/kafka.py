@@ -65,13 +65,13 @@ class KafkaTarget(Linked):
     Produces to one cluster.
 
     Args:
-       servers: The bootstrap brokers, such as "localhost:9092" or "one:9092,two:9092".
-       config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
-       timeout_s: Time limit for storing a record, including retries.
-       rate: Maximum number of messages a second, evenly spaced; None for no limit.
+        servers: The bootstrap brokers, such as "localhost:9092" or "one:9092,two:9092".
+        config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
+        timeout_s: Time limit for storing a record, including retries.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
-       InvalidJobError: For a setting that would break the guarantees, or an invalid timeout.
+        InvalidJobError: For a setting that would break the guarantees, or an invalid timeout.
     """
 
     def __init__(

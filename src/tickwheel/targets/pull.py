@@ -72,10 +72,10 @@ class PullTarget:
         Begin, on the scheduler's clock for leases and the real one for waits.
 
         Args:
-           lease_timer: Times leases.
-           wait_timer: Times the workers' waits.
-           now_ms: The store's time.
-           on_demand: Called with a queue at which a worker waits: its firings may begin.
+            lease_timer: Times leases.
+            wait_timer: Times the workers' waits.
+            now_ms: The store's time.
+            on_demand: Called with a queue at which a worker waits: its firings may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
@@ -160,8 +160,8 @@ class PullTarget:
         Cancelling the future before it is done leaves every firing to others.
 
         Raises:
-           LeaseEndedError: If this scheduler is not started.
-           TooManyWaitingError: If too many workers wait already.
+            LeaseEndedError: If this scheduler is not started.
+            TooManyWaitingError: If too many workers wait already.
         """
         found: Future[list[JobLease]] = Future()
         worker = Worker(limit, seconds, found)
@@ -228,7 +228,7 @@ class PullTarget:
         Extend the lease of *fire_id* to *seconds* from now, store its *progress*, and return its end in ms.
 
         Raises:
-           LeaseEndedError: If it has ended.
+            LeaseEndedError: If it has ended.
         """
         with self._lock:
             held = self._leases.get(fire_id)

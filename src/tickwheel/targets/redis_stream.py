@@ -55,14 +55,14 @@ class RedisStreamTarget(Linked):
     Adds to streams of one Redis, or of a compatible server with Lua.
 
     Args:
-       url: Such as "redis://localhost:6379/0".
-       length_max: Approximate maximum length of a stream (`MAXLEN ~`); None for no limit.
-       once_s: Seconds for which a repeat is recognized and not added again; rounded up.
-       timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
-       rate: Maximum number of messages a second, evenly spaced; None for no limit.
+        url: Such as "redis://localhost:6379/0".
+        length_max: Approximate maximum length of a stream (`MAXLEN ~`); None for no limit.
+        once_s: Seconds for which a repeat is recognized and not added again; rounded up.
+        timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
-       InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
+        InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
     """
 
     def __init__(

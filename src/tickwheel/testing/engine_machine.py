@@ -37,8 +37,8 @@ class EngineReport:
     A run without a divergence.
 
     Attributes:
-       operations: Number of top-level operations, without those of callbacks.
-       events: Number of answers, firings and errors.
+        operations: Number of top-level operations, without those of callbacks.
+        events: Number of answers, firings and errors.
     """
 
     seed: int

@@ -49,12 +49,12 @@ class ManualClock(Unique):
     a pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
 
     Args:
-       start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
-       wall: First reading of the wall clock, in seconds since the epoch.
+        start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
+        wall: First reading of the wall clock, in seconds since the epoch.
 
     Raises:
-       ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
-       TypeError: If *start_ns* is not an integer, or *wall* is not a number.
+        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
+        TypeError: If *start_ns* is not an integer, or *wall* is not a number.
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:

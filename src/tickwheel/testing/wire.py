@@ -23,8 +23,8 @@ class Wire:
     stall, like a stopped server; and reset each connection, like a proxy whose server is gone.
 
     Attributes:
-       port: The port for clients.
-       resets: Number of connections that `reset_all` has reset.
+        port: The port for clients.
+        resets: Number of connections that `reset_all` has reset.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:

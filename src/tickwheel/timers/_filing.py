@@ -6,8 +6,7 @@ garbage collection may run a finalizer, or a signal its handler, and either may 
 
 * the state of a timer (`live`, its `deadline`) is checked and changed without a call in between;
 * the wheel follows that state, one step at a time. A re-entrant call leaves the timer in `_late`, and the thread that
-  is
-  in the step files it afterwards.
+  is in the step files it afterwards.
 """
 
 from __future__ import annotations

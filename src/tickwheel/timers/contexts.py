@@ -276,8 +276,7 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
         parent: The parent context.
         delay: Seconds; 0 or less ends it immediately, `inf` sets no deadline.
         timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the time that the
-            parent
-            has left counts from now by that wheel's clock.
+            parent has left counts from now by that wheel's clock.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.

@@ -168,13 +168,13 @@ class Batch:
         Record the shards owned here: jobs of other shards leave a note for their owners.
 
         Args:
-           shard_of: The shard of a key.
-           owner: The owner that writes begins and ends, or None.
-           owned: Shards whose owner learns of these writes without a note.
-           held: The shards that *owner* is known to hold, by the epochs of their leases.
-           sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
-           is_copied: True to use COPY, on a connection that is not in a pipeline.
-           is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers need.
+            shard_of: The shard of a key.
+            owner: The owner that writes begins and ends, or None.
+            owned: Shards whose owner learns of these writes without a note.
+            held: The shards that *owner* is known to hold, by the epochs of their leases.
+            sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
+            is_copied: True to use COPY, on a connection that is not in a pipeline.
+            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all need.
         """
         self._shard_of = shard_of
         self._owner = owner

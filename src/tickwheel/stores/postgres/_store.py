@@ -77,13 +77,13 @@ class PostgresStore:
         Store the location of the database.
 
         Args:
-           conninfo: The driver's connection string: a URL, or keywords and values.
-           url: The same with the password masked.
-           shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
-           lease_s: Time that a process keeps its shards without a renewal.
-           is_pooled: True if a pooler in transaction mode is in front of the server.
-           listen: Connection string for notifications; empty for *conninfo*. None for no notifications: the owner then
-               polls twice a second.
+            conninfo: The driver's connection string: a URL, or keywords and values.
+            url: The same with the password masked.
+            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
+            lease_s: Time that a process keeps its shards without a renewal.
+            is_pooled: True if a pooler in transaction mode is in front of the server.
+            listen: Connection string for notifications; empty for *conninfo*. None for no notifications: the owner then
+                polls twice a second.
         """
         self.url = url
         self.abilities = Abilities(

@@ -111,9 +111,9 @@ class Row:
     A job as it was read.
 
     Attributes:
-       head: Its bytes before the payload, which differ in any two versions of a job.
-       running: Its entry in the hash of running jobs, or empty.
-       shard: Its shard, or None for the shard that its key had when the store was made.
+        head: Its bytes before the payload, which differ in any two versions of a job.
+        running: Its entry in the hash of running jobs, or empty.
+        shard: Its shard, or None for the shard that its key had when the store was made.
     """
 
     job: Job

@@ -62,12 +62,12 @@ class Connections:
         Parse *location*, and connect once.
 
         Args:
-           location: A URL for the driver, or one with several hosts.
-           url: Shown in errors.
-           base: Common prefix of all keys of the store.
-           replicas: Number of replicas that must have a write before it is answered.
-           partition: The store's partition with these keys.
-           call_s: Time limit of an answer, in seconds.
+            location: A URL for the driver, or one with several hosts.
+            url: Shown in errors.
+            base: Common prefix of all keys of the store.
+            replicas: Number of replicas that must have a write before it is answered.
+            partition: The store's partition with these keys.
+            call_s: Time limit of an answer, in seconds.
         """
         try:
             import redis  # noqa: PLC0415 on use: the extra is optional

@@ -22,8 +22,8 @@ class Partition(NamedTuple):
     Both sequences of partition 2 of 3 are 2, 5, 8, ...: no two partitions give the same number.
 
     Attributes:
-       number: From 0 on.
-       total: Number of partitions.
+        number: From 0 on.
+        total: Number of partitions.
     """
 
     number: int = 0

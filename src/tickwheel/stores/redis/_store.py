@@ -69,13 +69,13 @@ class RedisStore:
         Store the location of the server.
 
         Args:
-           location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
-           url: The same with the password masked.
-           shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
-           lease_s: Time that a process keeps its shards without a renewal.
-           prefix: Prefix of all keys, in braces.
-           replicas: Number of replicas that must have a write before it is answered.
-           partition: One of several; the store of all partitions listens to notifications, and warns.
+            location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
+            url: The same with the password masked.
+            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
+            lease_s: Time that a process keeps its shards without a renewal.
+            prefix: Prefix of all keys, in braces.
+            replicas: Number of replicas that must have a write before it is answered.
+            partition: One of several; the store of all partitions listens to notifications, and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")

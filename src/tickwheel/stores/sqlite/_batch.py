@@ -70,12 +70,12 @@ class Batch:
         Read the meta row.
 
         Args:
-           connection: With a transaction open for writing.
-           now: The store's clock, in ms.
-           filters: The Bloom filters of the file.
-           owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
-               refused, and the owner gets a note of each job that became pending.
-           may_grow: True if there is room for the row of a far job that is only marked as deleted.
+            connection: With a transaction open for writing.
+            now: The store's clock, in ms.
+            filters: The Bloom filters of the file.
+            owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
+                refused, and the owner gets a note of each job that became pending.
+            may_grow: True if there is room for the row of a far job that is only marked as deleted.
         """
         self._connection = connection
         self._now = now

@@ -64,12 +64,11 @@ class SqliteStore:
         Store the location of the file.
 
         Args:
-           path: The file, made on `open` if it is missing; its directory must exist, on a local disk.
-           synchronous: "full", or "normal", which does not wait for the disk: a power failure loses the acknowledged
-               writes
-               since the last checkpoint, a crash of the process nothing.
-           busy_s: Maximum wait while another process writes, in seconds.
-           clock: Replaces the system's wall clock.
+            path: The file, made on `open` if it is missing; its directory must exist, on a local disk.
+            synchronous: "full", or "normal", which does not wait for the disk: a power failure loses the acknowledged
+                writes since the last checkpoint, a crash of the process nothing.
+            busy_s: Maximum wait while another process writes, in seconds.
+            clock: Replaces the system's wall clock.
         """
         if synchronous not in ("full", "normal"):
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
