@@ -12,7 +12,6 @@ import pickle
 import re
 import signal
 import sys
-import threading
 import time
 import types
 from pathlib import Path
@@ -379,8 +378,8 @@ def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_p
     process = scheduler._core.registry.handlers._processes._idle[0]
     assert process._pipe.poll(60)  # it is ready
     os.kill(pid, signal.SIGSTOP)
-    real, waits = threading.Timer, iter([0.1])  # the others have their minute
-    monkeypatch.setattr(_processes.threading, "Timer", lambda seconds, end: real(next(waits, seconds), end))
+    real, waits = _processes.Timer, iter([0.1])  # the others have their minute
+    monkeypatch.setattr(_processes, "Timer", lambda seconds, end: real(next(waits, seconds), end))
     scheduler.set("two", delay=0, handler="take", payload=LARGE)
     assert told.of(JobSucceeded, "two")[0].attempt == 1
     assert not is_alive(pid)
