@@ -161,7 +161,8 @@ class CallLock:
             self._lock.acquire()
             return
         while not self._lock.acquire(blocking=False):
-            time.sleep(_TURN_S)  # gevent's: the holder may be another greenlet of this thread
+            # The holder may be another greenlet of this thread, and a lock of the system wakes no greenlet.
+            import_module("gevent").sleep(_TURN_S)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

@@ -151,7 +151,7 @@ def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event
             try:
                 answers = client.set_many(requests)
             except StoreError:
-                time.sleep(AGAIN_S)  # as a caller does
+                time.sleep(AGAIN_S)  # nothing signals that a primary is back
             else:
                 break
         at, now = time.time(), time.monotonic()

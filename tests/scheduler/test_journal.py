@@ -19,7 +19,7 @@ from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
 from tickwheel.stores import Abilities, MemoryStore, Node
 
 HANGS = """
-import sys, time
+import sys, threading
 from tickwheel.scheduler import Scheduler
 
 scheduler = Scheduler(sys.argv[1])
@@ -27,10 +27,10 @@ scheduler = Scheduler(sys.argv[1])
 @scheduler.handler
 def hang(_payload):
     print(scheduler.nodes()[0].owner, flush=True)
-    time.sleep(600)  # until it is killed
+    threading.Event().wait()  # until it is killed
 
 scheduler.start().set("k", delay=0, handler="hang")
-time.sleep(600)
+threading.Event().wait()
 """
 
 

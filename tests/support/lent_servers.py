@@ -136,10 +136,10 @@ def line_and_url(request):
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """
-    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
+    Return a function that makes a certificate for loopback and its key by openssl, and returns their paths.
     """
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        pytest.skip("openssl is not installed: run make servers")
 
     def make(*more: str, key: str = "key.pem") -> tuple[str, str]:
         folder = tmp_path_factory.mktemp("tls")

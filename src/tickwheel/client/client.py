@@ -369,8 +369,9 @@ class Client:
         limit, prefix = checks.check_count("limit", limit, PAGE_MAX), checks.check_text("prefix", prefix, 512)
         letters = self.store.latest_dead(LETTERS_MAX if prefix else limit)
         found = [job for job in letters if job.key.startswith(prefix)][:limit]
-        whole = (self.store.get(job.key) for job in found)  # with their payloads
-        return [job for job in whole if job is not None and job.state is State.DEAD]
+        whole = {job.key: job for job in self.store.get_many([job.key for job in found])}  # with their payloads
+        now = (whole.get(job.key) for job in found)
+        return [job for job in now if job is not None and job.state is State.DEAD]
 
     def acts(self, since: Instant, until: Instant | None, limit: int) -> list[HistoryRecord]:
         self.refresh()

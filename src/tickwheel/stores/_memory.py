@@ -112,6 +112,11 @@ class MemoryStore:
             self._check_open()
             return self._jobs.get(key)
 
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        with self._lock:
+            self._check_open()
+            return [self._jobs[key] for key in keys if key in self._jobs]
+
     def page(self, query: JobQuery) -> Page:
         with self._lock:
             self._check_open()

@@ -193,13 +193,17 @@ class Store(Protocol):
         marked write in the same transaction, until its time is over; a repeat under the same mark changes nothing and
         gets it
         as `Recalled`. If it raises, no write took effect, or, after a transient error during the commit, that is
-        unknown:
-        `StoreError.is_unknown`.
+        unknown: `StoreError.is_unknown`.
         """
 
     def get(self, key: str) -> Job | None:
         """
         Return the live job of *key*, or else its dead one, or None.
+        """
+
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        """
+        Return the jobs of *keys* that exist, in any order, by one call to each server.
         """
 
     def page(self, query: JobQuery) -> Page:

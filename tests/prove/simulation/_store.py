@@ -234,6 +234,12 @@ class SimulatedStore:
         found: Job | None = self._read("get", key)
         return found
 
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        """
+        Read several.
+        """
+        return list(self._read("get_many", keys))
+
     def last_generation(self) -> int:
         """
         Read the last one.

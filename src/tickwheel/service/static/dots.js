@@ -153,7 +153,7 @@ export class Dots {
 		}
 	}
 
-	// What fired from `from` until `until`, in words, and when the first of them that died was due.
+	// Describe the firings from `from` until `until`, and when the first dead one was due.
 	within(from, until) {
 		const sums = {counts: new Array(NONE).fill(0), latest: 0, due: from},
 			{counts} = sums

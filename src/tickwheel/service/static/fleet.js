@@ -138,7 +138,7 @@ function noteTakeovers({shards, nodes}) {
 	}
 }
 
-// What the store keeps of all callers and nodes.
+// The log of acts of all callers and nodes.
 byId("log").addEventListener("toggle", () => byId("log").open && attempt(showLog))
 
 async function showLog() {

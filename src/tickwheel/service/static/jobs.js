@@ -81,7 +81,7 @@ export class Jobs {
 		return state === "pending" && !within(prefix) && !Object.keys(this.parts()).length
 	}
 
-	// What is asked for, in the fields of the API.
+	// Return the query in the fields of the API.
 	filter() {
 		const {prefix, state, part: due} = this.query
 		const fields = {prefix, ...this.parts(), ...(state === "paused" ? {paused: true} : {state})}
@@ -152,7 +152,7 @@ export class Jobs {
 		this.fill({jobs: found.slice(0, this.limit), cursor})
 	}
 
-	// What nothing takes does not fill the list.
+	// Jobs that nothing takes do not fill the list.
 	showHeld(held) {
 		byId("held").hidden = held.length <= HELD_MAX
 		const reasons = [...new Map(held.map(job => [stuckOf(job)?.text, stuckOf(job)])).values()].filter(Boolean)

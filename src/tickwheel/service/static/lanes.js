@@ -40,7 +40,7 @@ export async function showLanes() {
 	)
 }
 
-// What is not known yet is not shown as zero.
+// An unknown value is a dash, not zero.
 const known = (value, say) => (value == null ? "–" : say(value))
 
 function update(row, lane, span_s) {
@@ -75,7 +75,7 @@ function state({pause, is_drained, running, text, receiver}) {
 	return printable(parts.filter(Boolean).join("; ") || "well")
 }
 
-// What pauses a lane or resumes it; it stays as it is, and keeps the focus, while that is the same.
+// Show the button that pauses or resumes a lane; it keeps the focus while its verb is the same.
 function act(cell, {scope, pause}) {
 	const verb = !scope || (pause && pause.scope !== scope) ? "" : pause ? "Resume" : "Pause"
 	if (cell.dataset.verb === verb) return

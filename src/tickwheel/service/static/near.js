@@ -42,15 +42,15 @@ export class Near {
 		if (performance.now() >= this.ask_at) {
 			const asked = performance.now()
 			this.ask_at = Infinity
-			// What the store cannot say now stays as it was said last; the near rings need no store.
+			// Without an answer the last figures stay; the near rings need no store.
 			await Promise.all(wheel.levels.filter(isFar).map(level => this.askStore(level).catch(() => null)))
 			this.ask_at = asked + Math.max(FAR_MS, SHARE * (performance.now() - asked))
 		}
 		this.show(wheel)
 	}
 
-	// What falls due in each slot until the turn is over; what is under the hand is in the rings inside, and what comes after
-	// the turn in those outside.
+	// Count the due jobs of each slot until the turn is over. The rings inside show the slot under the hand, those outside
+	// later turns.
 	async askStore({level, slot_ns, hand, since}) {
 		const query = new URLSearchParams({since: since / 1000, step: slot_ns / 1e9, steps: SLOTS - hand})
 		const {counts} = await call("GET", `/v1/due?${query}`)

@@ -32,7 +32,7 @@ export class Older {
 		if (kind === this.died) this.due[row] = Math.min(this.due[row], at - late)
 	}
 
-	// One that was counted has become another kind.
+	// Uncount a firing that has become another kind.
 	remove(at, kind) {
 		const second = Math.floor(at / S),
 			row = second % SECONDS,

@@ -116,7 +116,7 @@ export class Past {
 		}
 	}
 
-	// What happened to nodes in a span, in words, or at a place.
+	// Describe the events of nodes in a span.
 	said(from, until) {
 		const found = this.marks.filter(({at}) => from <= at && at < until).reverse()
 		return found.map(({at, text}) => `${clockTime(at)} ${text}`).join("; ")

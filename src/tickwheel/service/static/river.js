@@ -90,7 +90,7 @@ export class River {
 		this.look()
 	}
 
-	// What so many other nodes report of their firings.
+	// Show the last firings of so many other nodes.
 	takeOthers({number, firings}) {
 		const others = number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : ""
 		this.whose.textContent = `Left, fired by this process${others}:`
@@ -109,7 +109,7 @@ export class River {
 		return true
 	}
 
-	// What the store keeps of all nodes.
+	// Read the past of all nodes from the store.
 	readPast() {
 		return this.dots.past.read(now_ms(), this.axis.past).then(
 			() => this.look(),
@@ -187,7 +187,7 @@ export class River {
 		g.fillRect(right - 1.5, 0, 1.5, axis.height)
 	}
 
-	// What is under the pointer, or in the span: for a screen reader the span, which is what the keys choose.
+	// Describe the place under the pointer, or the span. A screen reader hears the span, which the keys choose.
 	say() {
 		this.isStale = false
 		const {axis, canvas, pointer} = this

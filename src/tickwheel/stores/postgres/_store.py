@@ -24,6 +24,7 @@ from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
+from tickwheel.stores.postgres._arrays import Texts
 from tickwheel.stores.postgres._batch import (
     ASIDE,
     Batch,
@@ -213,6 +214,10 @@ class PostgresStore:
     def get(self, key: str) -> Job | None:
         with self._open_connections().reading() as connection:
             return next(map(job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
+
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        with self._long_read() as connection:
+            return list(map(job_of, connection.execute(SQL["jobs_read"], (Texts.of(keys),)).fetchall()))
 
     def page(self, query: JobQuery) -> Page:
         with self._long_read() as connection:

@@ -121,6 +121,11 @@ class PartitionedRedisStore:
     def get(self, key: str) -> Job | None:
         return self._of(key).get(key)
 
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        places = self._by_partition(keys).items()
+        parts = ((self.partitions[number], [keys[index] for index in indexes]) for number, indexes in places)
+        return list(chain.from_iterable(self._each(RedisStore.get_many, parts)))
+
     def page(self, query: JobQuery) -> Page:
         pages = [partition.page(query) for partition in self.partitions]
         # What comes after the first of their ends may have something before it that is not read yet.

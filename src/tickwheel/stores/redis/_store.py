@@ -164,6 +164,9 @@ class RedisStore:
         rows = self._read([key])[0]
         return rows[0].job if rows else None
 
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        return [row.job for row in self._read(keys)[0]]
+
     def page(self, query: JobQuery) -> Page:
         return page(self._open_connections(), query)
 

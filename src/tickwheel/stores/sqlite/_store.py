@@ -163,6 +163,10 @@ class SqliteStore:
             row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
         return job_of(row) if row else None
 
+    def get_many(self, keys: Sequence[str]) -> list[Job]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return [job_of(row) for key in keys for row in connection.execute(SQL["job_of_key"], (key,))]
+
     def page(self, query: JobQuery) -> Page:
         with translated(self.url), self._open_connections().reading() as connection:
             return page(connection, query)

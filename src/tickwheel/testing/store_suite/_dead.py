@@ -24,6 +24,17 @@ class DeadTests(StoreTests):
             assert rig.store.latest_dead(10) == latest
             assert rig.store.latest_dead(2) == latest[:2]
 
+    def test_many_are_read_whole(self) -> None:
+        """
+        Jobs are read by key in every state, with their payloads; a key without a job has none.
+        """
+        with self.rig() as rig:
+            jobs = [rig.pending("pending", payload=b"1"), rig.pending("far", 10 * 86_400_000), rig.running("running")]
+            jobs.append(_dead(rig, "dead", 1_000))
+            found = {job.key: job for job in rig.store.get_many(["dead", "none", *(job.key for job in jobs[:3])])}
+            assert found == {job.key: rig.get(job.key) for job in jobs}
+            assert rig.store.get_many([]) == []
+
     def test_only_what_is_dead(self) -> None:
         with self.rig() as rig:
             for number, key in enumerate(("kept", "replayed", "removed", "set again", "dead again")):
