@@ -1,8 +1,8 @@
 """
 Adds the record for the history to a settle, so that both are written in one commit.
 
-   how much is kept     "none"   "failures"                  "usual"                        "all"
-   of one that          -        failed, died, expired, or   and every run of a job that    and every success and
+    how much is kept     "none"   "failures"                  "usual"                        "all"
+    of one that          -        failed, died, expired, or   and every run of a job that    and every success and
                                                              recurs, or noted something     snooze
 """
 

@@ -1,7 +1,7 @@
 """
 The calls between the roles of the engine, in the order in which a job meets them.
 
-   written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
+    written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ A store holds instants of its clock. After a clock step an instant that means "i
 an owner remembers for each such job the era (the number of the clock step, see `StoreClock`) in which it was written:
 the sum of the steps since then is the error of the instant. It knows:
 
-   set or moved here with delay=, retried or snoozed      the era of that
-   every=                                                 the era of the run before, or of its first read
-   all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
+    set or moved here with delay=, retried or snoozed      the era of that
+    every=                                                 the era of the run before, or of its first read
+    all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
 
 Most jobs are set with a delay, in order of their generations, so they are remembered as ranges of generations: a
 million jobs are one pair of numbers, or a million pairs at worst.

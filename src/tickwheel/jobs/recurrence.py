@@ -3,9 +3,9 @@ Recurrence: the rule that a recurring job stores, and the computation of its nex
 
 The canonical text is JSON with sorted keys, so that any client can read it:
 
-   {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
-   {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
-   {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
+    {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
+    {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
+    {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
 `next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. The state and `grace_ms`,

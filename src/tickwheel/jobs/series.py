@@ -1,10 +1,10 @@
 """
 The rules by which a set changes an existing series, and by which other writes change a recurrence.
 
-   the series of the key    the same rule and payload       another rule or payload
-   pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
-   running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
-   dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
+    the series of the key    the same rule and payload       another rule or payload
+    pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
+    running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
+    dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
 
 A text that is not a canonical one is opaque, and is replaced like that of a one-time job.
 

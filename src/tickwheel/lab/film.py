@@ -3,10 +3,10 @@ A film of a wheel at work: each timer keeps its identity, and every step shows t
 
 A step is a document with short names, because a page holds thousands:
 
-   t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
-   k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
-   x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new, or another
-   y    the reason, by its number in `why`        c    [comparisons, places written, cache lines] so far
+    t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
+    k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
+    x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new, or another
+    y    the reason, by its number in `why`        c    [comparisons, places written, cache lines] so far
 
 A ring of -1 is a timer that fired, -2 one that was cancelled. The wheel is a real one, which reports the place of each
 entry (`where`). Comparisons are counted as they are made; a sort, which hides its own, counts the minimum of one per

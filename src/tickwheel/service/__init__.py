@@ -1,21 +1,24 @@
 """
 The HTTP service and its page.
 
-   app         combines the parts into one ASGI application
-   mounted     the same inside another ASGI application
-   server      binds, serves, and stops within its time
-   routes      every operation of the API, as a table
-   problems    every error answer, as a table
-   jobs        set, move, cancel, get, list
-   batch       many of these with one request
-   schedules   recurring jobs and their runs
-   pull        lease, acknowledge, refuse, extend, for workers
-   guard       access control; refusals has values that this service does not set
-   firings     the last firings, and their lateness
-   live        the page's stream of firings and figures
-   figures     stats, forecast, metrics, health
-   bodies      requests, and documents answers; rules for recurring jobs
-   strict_json, msgpack, intake    parsing and encoding
+    app         combines the parts into one ASGI application
+    mounted     the same inside another ASGI application
+    server      binds, serves, and stops within its time
+    routes      every operation of the API, as a table
+    problems    every error answer, as a table
+    jobs        set, move, cancel, get, list
+    batch       many of these with one request
+    schedules   recurring jobs and their runs
+    pull        lease, acknowledge, refuse, extend, for workers
+    guard       access control
+    refusals    values that this service does not set
+    firings     the last firings, and their lateness; minutes has the figures by minute
+    lanes       handlers, queues and receivers of all nodes
+    acts        the log of acts and events
+    live        the page's stream of firings and figures
+    figures     stats, forecast, metrics, health
+    bodies      the bodies of requests; documents those of answers; rules those of recurring jobs
+    strict_json, msgpack, intake    parsing and encoding
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ SQL in files: named queries and numbered migrations.
 Each file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
 Statements do not name the columns of a job one by one. They have macros, which are expanded once, when a file is read:
 
-   @columns                    key, generation, due_at, ... (`columns.ALL`)
-   @columns(j)                 j.key, j.generation, j.due_at, ...
-   @columns(j, due_at = k.at)  another expression in place of a column
-   @columns(-key, -due_at)     without these columns
-   @values                     a placeholder for each column
-   @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
-   @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
+    @columns                    key, generation, due_at, ... (`columns.ALL`)
+    @columns(j)                 j.key, j.generation, j.due_at, ...
+    @columns(j, due_at = k.at)  another expression in place of a column
+    @columns(-key, -due_at)     without these columns
+    @values                     a placeholder for each column
+    @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
+    @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
 
 A statement that names only some of the columns states the reason in a line `-- columns: REASON`.
 """

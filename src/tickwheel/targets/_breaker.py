@@ -1,12 +1,12 @@
 """
 Circuit breakers: a receiver that has failed is left alone for a while, and then probed by one firing.
 
-   state        meaning                                    event                       next
-   closed       every call may begin                       n failures in a row         open
-   open         no call may                                the wait is over            half-open
-   half-open    one may, and the others wait for it        it succeeds                 closed
-                                                           it fails                    open
-   full         like open, for a receiver that works and   the wait is over            half-open
+    state        meaning                                    event                       next
+    closed       every call may begin                       n failures in a row         open
+    open         no call may                                the wait is over            half-open
+    half-open    one may, and the others wait for it        it succeeds                 closed
+                                                            it fails                    open
+    full         like open, for a receiver that works and   the wait is over            half-open
                 has no room
 
 The waits grow with the outage, so that a receiver which was down for seconds is found within seconds, and one that has

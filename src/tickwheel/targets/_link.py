@@ -1,12 +1,12 @@
 """
 The link to one receiver, shared by all brokers and queues: a connection, a breaker, and the messages under way.
 
-   the receiver                                       verdict
-   cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
-   has no room                                        the same, for the jobs of this handler
-   does not answer in time                            the same; its answer is still waited for
-   refuses the message                                a failed attempt, with its reason
-   can never take the message                         a dead letter
+    the receiver                                       verdict
+    cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
+    has no room                                        the same, for the jobs of this handler
+    does not answer in time                            the same; its answer is still waited for
+    refuses the message                                a failed attempt, with its reason
+    can never take the message                         a dead letter
 
 The outcome of a message that was written and not answered is unknown. It stays under way while its connection lasts,
 and the next attempt of its job fetches its answer; it is sent again only once the connection is gone.

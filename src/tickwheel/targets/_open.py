@@ -1,14 +1,14 @@
 """
 Makes targets from URLs.
 
-   redis://:password@host:6379/0?length_max=1000000       streams; rediss:// with TLS, unix:///path/of/socket
-   amqp://user:password@host:5672/vhost                   RabbitMQ; amqps:// with TLS
-   nats://user:password@host:4222?jetstream=false         NATS; tls:// with TLS
-   kafka://one:9092,two:9092?security.protocol=SASL_SSL   Kafka; other options are settings of librdkafka
-   celery+amqp://..., celery+redis://...                  Celery; queue= names its queue
-   rq+redis://...                                         RQ; queue= names its queue
-   dramatiq+redis://...                                   Dramatiq; queue= names its queue
-   webhook:?secret=whsec_...&allow=10.1.0.0/16            signed webhooks, and the internal networks that they may reach
+    redis://:password@host:6379/0?length_max=1000000       streams; rediss:// with TLS, unix:///path/of/socket
+    amqp://user:password@host:5672/vhost                   RabbitMQ; amqps:// with TLS
+    nats://user:password@host:4222?jetstream=false         NATS; tls:// with TLS
+    kafka://one:9092,two:9092?security.protocol=SASL_SSL   Kafka; other options are settings of librdkafka
+    celery+amqp://..., celery+redis://...                  Celery; queue= names its queue
+    rq+redis://...                                         RQ; queue= names its queue
+    dramatiq+redis://...                                   Dramatiq; queue= names its queue
+    webhook:?secret=whsec_...&allow=10.1.0.0/16            signed webhooks, and the internal networks they may reach
 
 Each module parses its own URLs, and is loaded on use. All take `timeout_s=`. Unknown options are passed to a library
 that reads them from the URL.

@@ -5,9 +5,9 @@ Each process runs one call at a time, for one of the dispatcher's threads, and i
 spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name
 there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
 
-   here                                         there
+    here                                         there
                                                 ready: it has started, or its last call has ended
-   a call, pickled
+    a call, pickled
                                                 begun: it has found the function, and calls it
                                                 beat, as often as the handler likes
                                                 done or failed, and ready again

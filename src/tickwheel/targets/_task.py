@@ -1,10 +1,10 @@
 """
 The call of a task that a job's payload describes, and its options.
 
-   payload                                         call
-   {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
-   {"args": [1], "options": {"queue": "slow"}}     task(1), with the queue's own options
-   null                                            task()
+    payload                                         call
+    {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
+    {"args": [1], "options": {"queue": "slow"}}     task(1), with the queue's own options
+    null                                            task()
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The RabbitMQ target: a message with publisher confirms, to the queue or exchange in the job's handler.
 
-   handler             destination
-   orders              the queue "orders", through the default exchange
-   shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
+    handler             destination
+    orders              the queue "orders", through the default exchange
+    shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
 
 Messages are persistent and mandatory: a message that no queue would get is a failed attempt. The property `message_id`
 is the same for all attempts; consumers use it, the broker does not.

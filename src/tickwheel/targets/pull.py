@@ -1,11 +1,11 @@
 """
 The pull target: firings wait in a named queue for workers in any language.
 
-   a firing is              until                                what follows
-   waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
-   ready                    taken, or no worker for a second     leased; or back to the store, the attempt given back
+    a firing is              until                                what follows
+    waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
+    ready                    taken, or no worker for a second     leased; or back to the store, the attempt given back
                             moved, cancelled or set again        forgotten
-   leased                   acknowledged                         done
+    leased                   acknowledged                         done
                             refused                              again, or dead
                             its job is cancelled                 gone, and the worker is refused
                             its shard is another node's          the worker is refused; that one fires it again

@@ -1,13 +1,13 @@
 """
 The webhook target: an HTTP POST to the URL that the job names as its handler.
 
-   answer                       verdict on the job
-   2xx                          done
-   410 Gone                     parked: the receiver wants no more
-   413 Content Too Large        parked: it will not get smaller
-   429, 503                     it waits, at no cost of attempts: the receiver is full
-   502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
-   anything else                a failed attempt; redirects are not followed
+    answer                       verdict on the job
+    2xx                          done
+    410 Gone                     parked: the receiver wants no more
+    413 Content Too Large        parked: it will not get smaller
+    429, 503                     it waits, at no cost of attempts: the receiver is full
+    502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
+    anything else                a failed attempt; redirects are not followed
 
 A receiver (scheme, host and port) that fails to answer, or answers 5xx, several times in a row is left alone for a
 while: its jobs are delayed, at no cost of attempts, and then one of them probes it.

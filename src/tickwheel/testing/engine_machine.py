@@ -1,7 +1,7 @@
 """
 Random programs for an engine, with callbacks that re-enter and raise, compared with a model after each step.
 
-   report = run_engine_machine(make_engine, seed=7, operations=100_000)
+    report = run_engine_machine(make_engine, seed=7, operations=100_000)
 
 A program is a list of operations; an operation that sets a timer contains the actions of the timer's callback,
 recursively. The same program runs on the engine and on the model, and their events must be equal. The first difference

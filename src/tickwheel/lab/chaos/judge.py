@@ -1,11 +1,11 @@
 """
 Finds violations of the promise in a history.
 
-   lost          a job was acknowledged, was not cancelled, and never arrived
-   doubled       an accepted fire id arrived again; or an accepted job did, without a fault in between
-   early         a job arrived before the acknowledged instant, or before the one that it carries
-   unexpected    a job arrived that was never set, or was moved or cancelled before; or it carries another instant
-   silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
+    lost          a job was acknowledged, was not cancelled, and never arrived
+    doubled       an accepted fire id arrived again; or an accepted job did, without a fault in between
+    early         a job arrived before the acknowledged instant, or before the one that it carries
+    unexpected    a job arrived that was never set, or was moved or cancelled before; or it carries another instant
+    silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
                  explains it
 
 A job is fired at least once, so one that arrives again after a fault is allowed: the fault may have lost the target's

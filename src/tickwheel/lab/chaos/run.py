@@ -1,9 +1,9 @@
 """
 The run: jobs are set, moved and cancelled over HTTP, and arrive as webhooks, while faults occur.
 
-   caller  ->  service  ->  link  ->  target          arrivals are recorded, and judged at the end
+    caller  ->  service  ->  link  ->  target          arrivals are recorded, and judged at the end
                     |
-                   link  ->  store                     if the store is reached over TCP
+                    link  ->  store                     if the store is reached over TCP
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """
 A job as bytes: the value of its key in the hash of all jobs.
 
-   place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; and a
+    place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; and a
                   checksum of the lane, by which a scan skips lanes
-   state       1  0, 2, 3 for set aside, or 6 for pending and paused; running jobs are in another hash
-   flags       2  which optional parts are present: target, shard, and each of the other columns
-   since       8  first_set_at
-   lengths     6  of target and handler, which follow
-   shard       2  its shard, if that is not the shard that its key had when the store was made
-   columns        all others that differ from those of a plain job, in their order, each behind its length
-   payload        the rest
+    state       1  0, 2, 3 for set aside, or 6 for pending and paused; running jobs are in another hash
+    flags       2  which optional parts are present: target, shard, and each of the other columns
+    since       8  first_set_at
+    lengths     6  of target and handler, which follow
+    shard       2  its shard, if that is not the shard that its key had when the store was made
+    columns        all others that differ from those of a plain job, in their order, each behind its length
+    payload        the rest
 
 The scripts read the place, the state, the flags, the target, the handler and some of the columns, and write the shard:
 `CONSTANTS` has the positions and flags for them. A member of a set of due jobs is a place and a key.
