@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from dataclasses import replace
 from unittest.mock import ANY
 
 import pytest
 
-from tickwheel.engine import _stager
+from tickwheel.engine import _lanes, _stager
 from tickwheel.jobs.lane import lane_of
 from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
@@ -281,6 +282,31 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     held.set()
     left = set(range(5 * FEW)) - set(record.items)
     assert left <= set(again.wait(len(left)))
+
+
+def test_many_queues_without_a_worker(make, until):
+    """
+    Twice as many queues that no worker asks for cost twice as many calls, for the first job of each and the second.
+    """
+
+    def calls_for(count):
+        called = Counter()
+        threading.setprofile(lambda frame, event, _: called.update([event]) if is_of_lanes(frame, event) else None)
+        try:
+            scheduler = make("memory://").start()
+        finally:
+            threading.setprofile(None)
+        for number in range(2):
+            requests = [SetRequest(f"{n}/{number}", delay=0, target="pull", handler=f"q{n}") for n in range(count)]
+            scheduler.set_many(requests)
+        until(lambda: sum(lane["waiting"] for lane in scheduler.stats()["lanes"]) == 2 * count)
+        scheduler.stop()
+        return called.total()
+
+    def is_of_lanes(frame, event):
+        return event == "call" and frame.f_code.co_filename == _lanes.__file__
+
+    assert calls_for(400) < 3 * calls_for(200)
 
 
 def test_the_lane_of_a_job():

@@ -114,6 +114,8 @@ class Lanes:
         self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
         self._lanes: dict[str, Lane] = {}
+        self._crowded: set[Lane] = set()
+        """Lanes with waiting or unstaged entries."""
         self._changed: dict[Lane, None] = {}
         self._short: dict[Lane, None] = {}
         """Lanes whose entries wait only for a free place."""
@@ -143,9 +145,11 @@ class Lanes:
                     continue
                 elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
                     lane.has_more = True
+                    self._crowded.add(lane)
                     away.append(entry)
                 else:
                     lane.waiting.put(entry)
+                    self._crowded.add(lane)
                     lane.is_urgent = lane.width <= _NARROW or lane.limits.places is not None
                 if held is not None:
                     held[lane] = self._reason(lane)
@@ -195,6 +199,8 @@ class Lanes:
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
                 if lane.has_more and len(lane.waiting) <= self._share // 2:
                     lane.has_more, is_wanted = False, True
+                if not (lane.waiting or lane.has_more):
+                    self._crowded.discard(lane)
                 if lane.waiting and len(admitted) == count:
                     self._changed[lane] = None
         if is_wanted:
@@ -242,8 +248,7 @@ class Lanes:
 
     @property
     def _share(self) -> int:
-        crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
-        return max(1, self._waiting_max // max(1, crowded))
+        return max(1, self._waiting_max // max(1, len(self._crowded)))
 
     def _has_share(self, lane: Lane) -> bool:
         """
