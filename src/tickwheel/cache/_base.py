@@ -296,6 +296,9 @@ class BaseCache(NativeCache[K, V]):
         return CacheStats(hits, misses, left[0], evictions, LoadStats(**self._loads.tally))
 
     def _info(self) -> CacheInfo:
+        """
+        Return hits and misses, since `cached`'s `cache_clear` if that was called, with maxsize and currsize.
+        """
         hits, misses, _ = self._counts()
         return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
 

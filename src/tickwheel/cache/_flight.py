@@ -182,6 +182,9 @@ class Flight:
             wake()
 
     def leave(self, waiter: object) -> None:
+        """
+        Stop waiting; the last waiter cancels the task.
+        """
         self.waiters.pop(waiter, None)
         if self.waiters or self.is_background or self.is_ended:
             return

@@ -93,6 +93,9 @@ class Flights:
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
         Return the values of *keys*; those without a running load are loaded by `load_all`, called in this thread.
+
+        Raises:
+            FailedLoadError: With the error of a load, of this or another caller.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}

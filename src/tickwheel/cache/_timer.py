@@ -126,6 +126,10 @@ class TimerClock:
     def life_ns(self, duration: Any, name: str) -> int:
         """
         Return how long an entry lives, in nanoseconds; `inf` is NEVER.
+
+        Raises:
+            ValueError: If it is NaN or negative, or not endless and over 146 years.
+            TypeError: If it is neither a number nor a timedelta.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -161,7 +165,7 @@ def _is_number(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """
-    Return *value*, a number of NumPy as Python's: differences of those in few bits wrap around.
+    Return *value*, or a NumPy number as Python's: differences of NumPy's short integers wrap around.
     """
     return value.item() if _kind(value) in tuple("biuf") else value
 

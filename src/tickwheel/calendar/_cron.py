@@ -6,9 +6,9 @@ The dialects differ in two ways:
 
     question                               five fields                        six fields
     day and weekday both restricted        either matches; a day field that   either matches; only `*` and `?`
-                                            begins with `*` must match too     count as unrestricted
+                                           begins with `*` must match too     count as unrestricted
     an hour lost or doubled by DST         see `_zones`: once a day, or       literal
-                                            literal if minute or hour is `*…`
+                                           literal if minute or hour is `*…`
 
 Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, ranges that run past the end of
 their field (`FRI-MON`, `22-4`), and Quartz's days: of the month

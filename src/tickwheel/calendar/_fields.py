@@ -61,6 +61,11 @@ def check(fields: str, *, needs_both: bool = False) -> None:
     Refuse six *fields* that cannot be read or that match no day of any year.
 
     With *needs_both*, here and below, a day has to match both day fields, whatever they begin with.
+
+    Raises:
+        BadFieldError: Naming the field.
+        NeverFiresError: If no instant matches, such as for 31 February.
+        MissingExtraError: Without cronsim.
     """
     for each, _ in _alternatives(fields):
         try:

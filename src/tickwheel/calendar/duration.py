@@ -25,6 +25,9 @@ def from_text(text: str) -> float:
     Parse *text* as seconds: numbers with units (ms, s, m or min, h, d, w), or an ISO 8601 duration.
 
     A leading minus sign is allowed, as for a number of seconds.
+
+    Raises:
+        ValueError: With the remedy, if it is neither, or counts in years or months, which have no fixed length.
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
     if len(rest) <= _LONGEST:

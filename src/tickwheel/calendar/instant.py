@@ -42,6 +42,11 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     Args:
         when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
         name: Name of the argument in error messages.
+
+    Raises:
+        InvalidValueError: If it is a naive datetime, text that is not an instant, or past the year 2262.
+        InvalidDelayError: If it is NaN.
+        TypeError: If it has another type.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

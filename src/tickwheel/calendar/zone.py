@@ -65,6 +65,13 @@ def check_zone(tz: str) -> str:
 
 
 def local_zone() -> str:
+    """
+    Return the IANA name of the zone of this machine.
+
+    Raises:
+        RecurrenceError: If it is unknown, as with TZ=CET-1CEST.
+        MissingExtraError: Without tzlocal.
+    """
     try:
         import tzlocal  # noqa: PLC0415  on use: the extra is optional
     except ImportError:

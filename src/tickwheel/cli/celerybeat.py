@@ -87,6 +87,9 @@ def schedules_of_celery() -> Any:
 
 
 def _zone(zone: object, *, is_utc: bool) -> str | None:
+    """
+    Return the name of the *zone* of crontabs, or None if it is that of beat's machine.
+    """
     return str(zone) if zone else "UTC" if is_utc else None
 
 
@@ -108,6 +111,9 @@ def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], tar
 
 
 def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
+    """
+    Return the fields of an entry's rule; a run that beat owes since the *last* one is due at once.
+    """
     if isinstance(schedule, int | float):
         schedule = timedelta(seconds=schedule)
     if isinstance(schedule, Foreign):

@@ -19,6 +19,9 @@ DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def day_names(first: int, last: int, step: int) -> str:
+    """
+    Return every *step*-th day from *first* to *last*, counted from Monday as 0.
+    """
     return ",".join(DAYS[first : last + 1 : step])
 
 

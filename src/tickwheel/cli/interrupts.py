@@ -25,6 +25,9 @@ def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] |
         work: The coroutine.
         end: Called at the first signal, to let *work* complete; the next signal cancels it. None: the first
             cancels it.
+
+    Raises:
+        KeyboardInterrupt: If a signal has cancelled it.
     """
     try:
         return asyncio.run(_heeding(work, end))

@@ -100,6 +100,9 @@ def log_event(event: Event) -> None:
 
 
 def log_firing(firing: Firing) -> None:
+    """
+    Log one firing of the target `log`, at any level: its user requested it.
+    """
     job = firing.job
     facts = {
         "key": job.key,

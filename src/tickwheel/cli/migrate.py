@@ -51,8 +51,8 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     Move all jobs from the store FROM to the store TO, pending and dead ones, as they are.
 
     Stop the schedulers of FROM first: the migration is refused while one still fires. TO may be served in the meantime.
-    If it is interrupted, run it again: it continues. Programs may go on setting jobs in FROM: once they use TO, run it
-    again for the jobs of the meantime.
+    If it ends early, run it again: it continues where it stopped. Programs may go on setting jobs in FROM: once they
+    use TO, run it again for the jobs of the meantime.
     """
     _check(source, target)
     with _opened(source) as from_store:

@@ -15,6 +15,9 @@ __all__ = ["imported"]
 
 
 def imported(name: str, what: str) -> ModuleType:
+    """
+    Import the module *name*, also from the working folder, as `python -m` does; *what* is the option that named it.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

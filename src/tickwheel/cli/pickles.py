@@ -26,6 +26,9 @@ class Foreign:
     fields: dict[str, Any]
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
+        """
+        Keep the arguments; pickle may not call `__init__`.
+        """
         made = super().__new__(cls)
         made.arguments, made.fields = arguments, dict(named)
         return made
@@ -54,6 +57,9 @@ class Foreign:
 
 
 def _zone_maker(owner: object, name: str) -> object:
+    """
+    Return the constructor of a zone: the only use of `getattr` in pickles of zones.
+    """
     if owner is ZoneInfo and name == "_unpickle":
         return lambda key, _cached: ZoneInfo(key)
     return _kind_of(f"{name} of {owner!r}")

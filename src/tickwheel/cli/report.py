@@ -34,7 +34,7 @@ def command(*, last: float, store: str, as_json: bool) -> None:
     """
     Show firings and their lateness: over time, by node and by lane.
 
-    Waits for a worker, attempts and commits are means, in ms. Minutes are kept for 4 hours, quarters for 48.
+    Waits for a worker, attempts and commits are means, in ms. Minutes are kept for 4 hours, quarters of an hour for 48.
     """
     since_ms = int((time.time() - last) * 1000)
     with opened(store) as scheduler:

@@ -58,6 +58,9 @@ def command(
 
 
 def _check_not_past(at: datetime | float | None, *, now: bool) -> None:
+    """
+    Refuse a past due time, unless the job is to run *now*; a second is allowed for typing.
+    """
     if at is None or now:
         return
     late_s = time.time() - (at.timestamp() if isinstance(at, datetime) else at)

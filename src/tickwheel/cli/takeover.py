@@ -165,6 +165,9 @@ def take_over(
     Set the schedules that can be imported, and print the reasons for the others.
 
     With a *manifest* the recurring ones are declared as it; one-time jobs are set.
+
+    Raises:
+        Refused: If a schedule cannot be imported, unless *skip_bad*; nothing is set then.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]

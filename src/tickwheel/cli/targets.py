@@ -39,6 +39,12 @@ _KINDS: Final = {
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
+    """
+    Return the definition of each target: the *options*, and the environment for names without an option.
+
+    Raises:
+        Refused: If a name is invalid or repeated; no value is shown, as it may contain a password.
+    """
     named: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")

@@ -167,6 +167,12 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 
 
 def epoch_seconds(text: str) -> float | None:
+    """
+    Parse *text* as seconds since the epoch; None if it is not a number.
+
+    Raises:
+        ValueError: With the remedy, if it may be a date instead: as seconds it would be another day.
+    """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"
         raise ValueError(message)

@@ -47,6 +47,13 @@ _PARTS: Final = {
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+    """
+    Change *fields* of the job of *key*, and return the answer; blocks.
+
+    Raises:
+        InvalidJobError: For a value that is invalid for the job.
+        StoreError: Transient, if other callers keep changing it.
+    """
     change_fields(fields)
 
     def write(job: Job) -> Answer:

@@ -354,6 +354,9 @@ class Client:
         return self.store.upcoming(query.due_from or 0, until, limit)
 
     def first_due(self, since: int = 0) -> Job | None:
+        """
+        Return the pending job with the earliest due time from *since* on, in ms since the epoch.
+        """
         self.opened()
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
         return jobs[0] if jobs else None
@@ -421,7 +424,7 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """
-    Keep of each death the first notice, and of each bulk act the last entry, which has the sums of its run.
+    Keep the first notice of each death, and the last entry of each bulk act, which has the sums of its run.
     """
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}

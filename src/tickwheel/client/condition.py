@@ -23,6 +23,9 @@ def on_what_is_read(
 ) -> Answer:
     """
     Read the live job of *key* with *get*, and *write* if it is unchanged; repeat until it was; blocks.
+
+    Raises:
+        StoreError: Transient, if other callers keep changing it.
     """
     wanted = checks.check_generation(if_generation)
     for _ in range(_TRIES):

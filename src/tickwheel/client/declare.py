@@ -85,6 +85,10 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
         client: Reads and writes.
         asked: The declaration, with validated arguments.
         sets: Returns the writes of its schedules, by the current time.
+
+    Raises:
+        InvalidJobError: If a key belongs to another manifest; nothing was done then.
+        StoreError: Transient, if other callers keep declaring the manifest.
     """
     done: dict[str, DeclaredJob] = {}
     outcomes: list[Outcome] = []

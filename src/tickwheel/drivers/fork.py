@@ -25,6 +25,9 @@ _forked: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 
 def call_after_fork(forked: Forked) -> None:
+    """
+    Call `after_fork` of *forked* in the child of every fork, as long as the object exists.
+    """
     _forked.add(forked)
 
 

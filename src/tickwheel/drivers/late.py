@@ -66,6 +66,9 @@ class LateDriver(ManualDriver):
         return None if self._engine is None else self._engine.arm()
 
     def fire_due(self, limit: int | None = None) -> int:
+        """
+        Fire at most *limit* due timers; waits while another thread fires.
+        """
         with self._firing:
             return 0 if self._engine is None else self._engine.fire_due(limit)
 

@@ -3,7 +3,7 @@ Adds the record for the history to a settle, so that both are written in one com
 
     how much is kept     "none"   "failures"                  "usual"                        "all"
     of one that          -        failed, died, expired, or   and every run of a job that    and every success and
-                                                             recurs, or noted something     snooze
+                                                              recurs, or noted something     snooze
 """
 
 from __future__ import annotations

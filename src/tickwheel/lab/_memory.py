@@ -16,6 +16,9 @@ _PAGES: Final = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
+    """
+    Return the bytes of physical memory; on macOS the maximum in the life of the process.
+    """
     if _PAGES.exists():
         _give_back()
         return int(_PAGES.read_text().split()[1]) * mmap.PAGESIZE

@@ -61,6 +61,9 @@ def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
 
 
 def quiet_ns(wheel: Wheel, now: int) -> float:
+    """
+    Return the CPU time of one tick in which nothing is due; 0 for a design without ticks.
+    """
     tick_ns = wheel.abilities.tick_ns
 
     def tick() -> None:

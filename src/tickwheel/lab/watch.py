@@ -51,6 +51,9 @@ def render_watch(
         operations: The trace, which is played until the frames are full.
         frames: Maximum number of steps per design.
         progress: Called with the name of each design before it is recorded.
+
+    Raises:
+        SpanExceededError: If the first design cannot hold a delay; other such designs are left out.
     """
     films = []
     for design in designs:

@@ -49,6 +49,9 @@ class HandlerLoop:
         self._is_closed = False
 
     def result_of(self, work: Coroutine[Any, Any, object]) -> object:
+        """
+        Run *work* on the loop and return its result; blocks.
+        """
         try:
             loop = self._lent or self._started()
         except BaseException:

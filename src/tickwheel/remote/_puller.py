@@ -164,6 +164,9 @@ class Puller:
         return _INSIDE.get() is self
 
     def stop(self, deadline: float | None) -> list[Firing]:
+        """
+        Stop pulling, and wait for running firings until *deadline*; return those that still run.
+        """
         self._stopped.set()
         self._hurry.set()
         with self._lock:

@@ -33,6 +33,9 @@ class RemotePulls:
         self._transport = transport
 
     def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
+        """
+        Lease due firings; cancelling the future leaves them to other workers.
+        """
         queue, limit, wait, seconds = check_lease(queue, limit, wait, seconds)
         body = _wire.to_json({"queue": queue, "limit": limit, "wait": wait, "seconds": seconds})
         return self._transport.submit(self._lease(body, wait))

@@ -159,6 +159,9 @@ class Transport:
             headers: Further headers.
             params: The query.
             patience_s: Additional time for the service, if the request asks it to wait.
+
+        Raises:
+            StoreError: If there is no answer, or an unreadable one.
         """
         sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
         sent |= {"content-type": "application/json"} if body is not None else {}

@@ -300,7 +300,7 @@ class Common:
 
         Args:
             hook: Gets each event.
-            routine: True if it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
+            routine: True if it also wants the events of normal work: sets, moves, firings, successes, snoozes. Every
                 firing pays for that, while failures, deaths and changes of owner are rare.
         """
         return self._core.subscribe(hook, routine=routine)

@@ -173,7 +173,7 @@ class Core:
 
     def _warn_of_left(self) -> None:
         """
-        Log once per handler that the owner lacks it and this standby process has it.
+        Log once per handler that its jobs wait: the owner lacks the handler, and this standby process has it.
         """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
@@ -192,6 +192,9 @@ class Core:
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
         Return the wheel of the jobs and the wheel of internal pauses, which use real time under a manual clock.
+
+        Raises:
+            UnsupportedError: If a test moves the clock, and the store has a clock of its own.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):
@@ -317,6 +320,9 @@ class Core:
         }
 
     def _process_stats(self, backlog: Iterable[Job]) -> dict[str, Any]:
+        """
+        Return the part of the stats that this process knows without reading the store.
+        """
         writer, owner, store = self.client.opened(), self._owner, self.client.store
         commits = writer.stats()
         number = max(1, commits.commits)

@@ -31,6 +31,10 @@ def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> 
         owner: The engine of this process, if it fires.
         lanes: The lanes named by registrations of this process.
         key: The job's key.
+
+    Raises:
+        InvalidJobError: If *key* is invalid.
+        StoreError: If the store refuses; a store that does not answer is an explanation.
     """
     checks.check_key(key)
     try:

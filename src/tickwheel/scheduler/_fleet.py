@@ -152,7 +152,7 @@ class Fleet(Common):
         End the leased firing as done; the end is committed when this returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended: the work is, or was, repeated by another worker.
+            LeaseEndedError: If the lease has ended: the firing is, or was, attempted again.
         """
         self._core.pulls.ack(fire_id).result()
 

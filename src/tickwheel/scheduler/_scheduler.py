@@ -365,7 +365,7 @@ class Scheduler(Fleet):
 
         Raises:
             InvalidJobError: If no recurring job has this key, and for another value, naming the remedy.
-            TypeError: For an invalid instant.
+            TypeError: For an instant of another type.
         """
         return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 

@@ -65,6 +65,10 @@ class Signature:
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the payload of a call: the passed arguments by name.
+
+        Raises:
+            TypeError: As from the function itself, for arguments that it does not take.
+            InvalidJobError: Naming the argument that its annotation does not allow.
         """
         if self._firing is not None and _FIRING in kwargs:
             message = f"{self.shown} gets its firing when it runs: leave firing= out"
@@ -80,6 +84,12 @@ class Signature:
         return {name: self._encoded(name, value) for name, value in self._named(bound).items()}
 
     def arguments(self, payload: Any, firing: Firing) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """
+        Return the arguments for a call of the function.
+
+        Raises:
+            MisfitError: For a *payload* that it does not take.
+        """
         values = self._decoded(payload)
         if self._firing is not None:
             values[_FIRING] = firing

@@ -21,6 +21,10 @@ __all__ = ["skipped"]
 def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
     """
     Leave out the next run of the job of *key*, and return what came of it; blocks.
+
+    Raises:
+        InvalidJobError: If it fires once.
+        StoreError: Transient, if other callers keep changing it.
     """
 
     def write(job: Job) -> Answer:

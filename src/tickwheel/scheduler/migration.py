@@ -169,6 +169,11 @@ class Migration:
 
         It passes through the source until a pass finds nothing, or no fewer jobs than the pass before: then callers go
         on setting them, and would keep it from ending.
+
+        Raises:
+            StoreInUseError: If another owner fires the source's jobs.
+            SameStoreError: If source and target are one store.
+            StoreError: If a store fails; run it again to continue.
         """
         self._fence()
         try:

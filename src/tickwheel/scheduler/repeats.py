@@ -33,6 +33,9 @@ class Keeper:
 
 
 def keeper_of(scheduler: AsyncScheduler) -> Keeper | None:
+    """
+    Return the keeper of answers in the store of *scheduler*, or None if the store cannot keep them.
+    """
     client = scheduler._core.client  # noqa: SLF001  of the same package
     if not isinstance(client, Client) or not client.store.abilities.keeps_answers:
         return None

@@ -17,7 +17,7 @@ The HTTP service and its page.
     acts        the log of acts and events
     live        the page's stream of firings and figures
     figures     stats, forecast, metrics, health
-    bodies      the bodies of requests; documents those of answers; rules those of recurring jobs
+    bodies      the bodies of requests; documents those of answers; rules the rules of recurring jobs in these
     strict_json, msgpack, intake    parsing and encoding
 """
 

@@ -150,7 +150,7 @@ class LaneDocument(Struct, frozen=True):
     """
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
-    `staged` jobs are in memory and not begun; `waiting` ones of them are due and held back by `reason`; `running`
+    `staged` jobs are in memory and not begun; `waiting` of them are due and held back by `reason`; `running`
     attempts are under way. `is_full`: it has more jobs than its share of memory, and the others wait in the store.
     """
 

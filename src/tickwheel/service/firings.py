@@ -84,7 +84,7 @@ class Firings:
         """
         Return the last *limit* firings that began, progressed or ended since the last call with *seen*.
 
-        Only firings of keys that begin with *prefix* count against the limit.
+        Only firings of keys that begin with *prefix* are returned, and only these count against the limit.
         """
         sources = self._sources(is_own=is_own)
         news: list[FiringRecord] = []

@@ -30,7 +30,7 @@ NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 class LatelyDocument(Struct, frozen=True):
     """
-    The firings of a node in the last `span_s` seconds, about a minute, and their lateness.
+    The firings of a node in the last `span_s` seconds, at most about a minute, and their lateness.
     """
 
     span_s: float
@@ -112,7 +112,8 @@ class FleetDocument(Struct, frozen=True):
     """
     All nodes of the store and all its shards, without tails.
 
-    `now` is the store's clock, `owner` the answering process. `owner` of a shard is null if it is not among the nodes.
+    `now` is the store's clock, `owner` the answering process. A shard whose owner is not among the nodes has a null
+    `owner`.
     """
 
     now: Moment
@@ -168,7 +169,7 @@ def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], numb
 
 def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
     """
-    Return a node's report without fields that this version does not know.
+    Return a node's report without fields that this version does not know; None if there is no valid one.
     """
     if given is None:
         return None

@@ -72,7 +72,7 @@ class _Count:
 
     async def read(self) -> StripDocument:
         """
-        Return the count; its age is near the limit of the strip at most.
+        Return the count, which is not much older than the strip allows.
         """
         if self._counting is None and (self._document is None or time.monotonic() >= self._stale_at):
             self._counting = asyncio.create_task(self._count())

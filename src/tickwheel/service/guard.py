@@ -36,7 +36,7 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
-"""Always answered: a flood from the proxy in front must not fail its own checks."""
+"""Always answered: a flood from the proxy in front must not make its own checks fail."""
 _SINGLE: Final = (
     *(b"host", b"origin", b"authorization", b"content-type"),
     *(b"if-match", b"if-none-match", b"idempotency-key"),

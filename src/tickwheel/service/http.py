@@ -80,6 +80,9 @@ class Reply:
         return ((b"content-type", self.kind), (b"content-length", b"%d" % len(self.body)), *ALWAYS, *self.extra)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """
+        Send it: with one write if the server can, else with two.
+        """
         reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)
         if send_at_once is None or not send_at_once(reply):

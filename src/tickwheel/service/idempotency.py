@@ -139,6 +139,9 @@ class IdempotencyKeys:
     async def _claimed(self, keeper: Keeper, repeat: Repeat, key: str) -> Reply | None:
         """
         Claim the key for this node, or return the reply of the node that has done the request.
+
+        Raises:
+            ProblemError: If the key was used for another request, or if another node still does this one.
         """
         wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
         while True:

@@ -184,6 +184,10 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
     With *is_json* it must be declared as JSON; otherwise the caller has checked its type.
+
+    Raises:
+        ProblemError: `unsupported_media_type` or `too_large`.
+        ClientDisconnect: If the client disconnects in the middle; no answer can reach it.
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":

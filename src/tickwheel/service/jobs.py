@@ -93,9 +93,9 @@ class RecordDocument(Struct, frozen=True):
     `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, changed, restarted,
     moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is its time, `by`
     the node that ran it, or the process or token that requested it. `lateness_ms` is null if it never began, `took_ms`
-    also if unknown. `note` is the last note of its handler, such as a short result. `nominal_at` is the nominal instant
-    of the run of a recurring job, the same for all attempts. `was_due_at` is the due time before an act that changed
-    it, `bulk` the bulk act that an act is part of.
+    also if unknown. `note` is the last note of its handler, such as a short result. `nominal_at` is the instant that
+    the rule of a recurring job gives for the run, the same for all attempts. `was_due_at` is the due time before an act
+    that changed it, `bulk` the bulk act that an act is part of.
     """
 
     number: int
@@ -229,7 +229,7 @@ class Jobs:
     @heeds_prefix
     async def change(self, call: Request) -> Reply:
         """
-        Change some fields of a pending job; the rest stays: the phase, the number of runs, a pause.
+        Change some fields of a pending job; the rest stays: the phase, the number of runs left, a pause.
 
         The due time stays the same unless `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or
         `exclude` changes.

@@ -44,7 +44,7 @@ class ReceiverDocument(Struct, frozen=True):
     The state of a receiver on the node that had most trouble with it, and the reason.
 
     "open": it failed several times in a row and gets nothing for a while; "half-open": one attempt tests it; "full":
-    it refuses more than some messages a second; "closed": it works.
+    it works, but has no room, or takes only some messages a second; "closed": it gets messages.
     """
 
     state: str
@@ -245,7 +245,7 @@ def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument
 
 def _reason(target: str, lane: _Lane) -> WaitReason | None:
     """
-    Return why the jobs of *lane* wait: a queue of which a worker holds jobs has one.
+    Return why the jobs of *lane* wait; None if none does. A queue has a worker if one asks or holds a lease.
     """
     if not lane.waiting:
         return None

@@ -46,6 +46,10 @@ class ServiceOptions:
         advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
             on, or, for a wildcard, for the address of this machine that leads to the store.
         trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
+
+    Raises:
+        InvalidJobError: If an option is out of its range; it names the option.
+        TypeError: If a time is not a number, a timedelta or text.
     """
 
     host: str = "127.0.0.1"

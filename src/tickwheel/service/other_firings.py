@@ -108,7 +108,7 @@ class OtherFirings:
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer another node's question.
+        Answer another node's request; other callers get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)

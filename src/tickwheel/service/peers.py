@@ -90,6 +90,9 @@ class Peers:
     async def others(self) -> list[Peer]:
         """
         Return the other nodes with valid leases and a service.
+
+        Raises:
+            StoreError: If the store does not answer.
         """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
@@ -114,6 +117,9 @@ class Peers:
         Return the answer of *peer* to *body* at *path*, within *wait_s* plus *answer_s*.
 
         A node where no service listens is gone: its answer is None.
+
+        Raises:
+            UnreachablePeerError: If there is no answer, or not one of a node.
         """
         import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
 

@@ -57,7 +57,7 @@ class LeaseDocument(Struct, frozen=True):
     """
     One leased firing: `job` is as it was before; `attempt` is this one.
 
-    `nominal_at` is the nominal instant of the run of a recurring job, the same for all attempts.
+    `nominal_at` is the instant that the rule of a recurring job gives for the run, the same for all attempts.
     """
 
     fire_id: str
@@ -183,14 +183,14 @@ class Pulls:
 
     async def extend(self, call: Request) -> Reply:
         """
-        Extend a lease to the given number of seconds from now, and report the progress of the firing.
+        Extend a lease to the given number of seconds from now, and optionally report its progress.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer a forwarded request of another node, about leases of this node only.
+        Answer a forwarded request of another node, about leases of this node only; others get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
@@ -215,6 +215,12 @@ class Pulls:
     # ---- one lease, which a single node holds ----------------------------------------------------------------------
 
     async def _here(self, verb: str, body: Any) -> int:
+        """
+        Do *verb* with a lease of this node; return the end of an extended one, in ms, else 0.
+
+        Raises:
+            LeaseEndedError: If this node does not hold it.
+        """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
         elif verb == "nack":
@@ -226,6 +232,13 @@ class Pulls:
         return 0
 
     async def _anywhere(self, verb: str, body: Any) -> int:
+        """
+        Do *verb* with a lease of any node; return the end of an extended one, in ms, else 0.
+
+        Raises:
+            LeaseEndedError: If no node holds it.
+            ProblemError: `store_unavailable`, if a node that may hold it does not answer.
+        """
         try:
             return await self._here(verb, body)
         except LeaseEndedError as error:
@@ -338,6 +351,10 @@ class Pulls:
     async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
         """
         Return the result of *waiting*; *otherwise* if the service stops first.
+
+        Raises:
+            ClientDisconnect: If the worker disconnects first.
+            ProblemError: `unauthorized`, if its token expires first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

@@ -38,7 +38,7 @@ class Rate:
 
     def __init__(self, per_s: float) -> None:
         """
-        Allow *per_s* requests a second on average, and a burst of two seconds' worth.
+        Allow each client *per_s* requests a second on average, and a burst of two seconds' worth.
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s)

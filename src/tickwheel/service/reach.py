@@ -1,5 +1,5 @@
 """
-The reach of a token: only keys that begin with its prefix are visible to it.
+The reach of a token with a prefix: it can see and change only keys that begin with the prefix.
 
 An operation honours the prefix and is marked so, or it refuses such tokens: no operation is open by oversight.
 """
@@ -45,6 +45,12 @@ def is_bounded(call: Request) -> bool:
 
 
 def check_key(call: Request, key: str) -> str:
+    """
+    Return *key*, if the token of *call* may touch it.
+
+    Raises:
+        ProblemError: `forbidden`, whether or not there is such a job.
+    """
     reach: Reach | None = call.scope.get(REACH)
     if reach is not None and not key.startswith(reach.prefix):
         what = f"the key {show(key)} is out of reach"
@@ -55,6 +61,9 @@ def check_key(call: Request, key: str) -> str:
 def narrowed(call: Request, prefix: str) -> str:
     """
     Return the prefix of the keys to list: *prefix*, or the token's if it is empty.
+
+    Raises:
+        ProblemError: `forbidden`, if *prefix* goes beyond the token's.
     """
     reach: Reach | None = call.scope.get(REACH)
     if reach is None or prefix.startswith(reach.prefix):

@@ -30,6 +30,9 @@ def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> 
 
 
 def check_handler(target: str | None, handler: str | None, scheduler: AsyncScheduler) -> None:
+    """
+    Refuse a handler that is not registered here: this process is the one that fires.
+    """
     if target == "handler" and handler and not scheduler.has_handler(handler):
         raise HandlerNotFoundError(handler)
 

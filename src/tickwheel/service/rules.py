@@ -15,16 +15,16 @@ class RuleDocument(Struct, frozen=True):
     """
     The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` in the phase of `anchor_at`, or dates.
 
-    Dates have the `time` in the zone `tz`, on `anchor_on` and each interval `every` (days or months) after it.
+    Dates have the `time` in the zone `tz`, on `anchor_on` and at each step of `every` (days or months) after it.
 
     Instants are in ms, and fields without a value are left out. `until` is the last allowed instant, `max_runs` the
-    number of runs of the series, `runs` the number that have ended, `exclude` the exclusions, in the zone `tz`. With
-    `skip`, a run may begin `grace_ms` late, a minute if that is absent. `run_at` is the instant of a run that is
+    number of runs of the series, `runs` the number that have ended, `exclude` the excluded instants, in the zone `tz`.
+    With `skip`, a run may begin `grace_ms` late, a minute if that is absent. `run_at` is the instant of a run that is
     retried or was due during another one, and `expires_ms` the time to live of a run that is retried. `next_at` is the
     earliest next instant of the series, after a run that was requested at once or is retried. `nominal_at` is the
-    nominal instant of the next run, before any jitter, if `due_at` does not show it. `then` is the definition that was
-    set during a run, and applies after it. The job is paused after `pause_after` failed runs in a row; `failures` is
-    their current number. `succeeded_at` is the time of the last success.
+    instant that the rule gives for the next run, before any jitter, if `due_at` does not show it. `then` is the
+    definition that was set during a run, and applies after it. The job is paused after `pause_after` failed runs in a
+    row; `failures` is their current number. `succeeded_at` is the time of the last success.
     """
 
     misfire: Literal["once", "all", "skip"]

@@ -56,7 +56,9 @@ class AsideDocument(TypedDict):
 
 class ScopeDocument(TypedDict):
     """
-    A paused scope: the start, author and reason of the pause, and the number of waiting due jobs.
+    A paused scope (a handler, a queue, a target, or all jobs): the pause, and the number of due jobs that wait.
+
+    `at` is the start of the pause, `by` its author, and `note` its reason.
     """
 
     scope: str

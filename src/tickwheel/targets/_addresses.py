@@ -31,7 +31,7 @@ _SPECIAL: tuple[Network, ...] = (
 class AddressRefusedError(OSError):
     def __init__(self, address: str) -> None:
         """
-        Keep the *address* out of the text: errors of one host must have equal texts to be grouped.
+        Store the *address*, but not in the text: errors of one host must have equal texts to be grouped.
         """
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")

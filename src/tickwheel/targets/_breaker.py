@@ -7,7 +7,7 @@ Circuit breakers: a receiver that has failed is left alone for a while, and then
     half-open    one may, and the others wait for it        it succeeds                 closed
                                                             it fails                    open
     full         like open, for a receiver that works and   the wait is over            half-open
-                has no room
+                 has no room
 
 The waits grow with the outage, so that a receiver which was down for seconds is found within seconds, and one that has
 been down for an hour is not probed every second.
@@ -32,7 +32,7 @@ _SHARE: Final = 1 / 100
 """Share of its downtime after which a receiver is probed again."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum rate of retries per second to a failing receiver: each is a write to the store."""
+"""Maximum number of jobs called again per second while their receiver is left alone: each is a write to the store."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:

@@ -59,6 +59,9 @@ class Destination:
         return f"<{self.shown}>"
 
     def failed(self, error: object) -> DeliveryError:
+        """
+        Return the error to raise for *error*, without secrets in its text.
+        """
         return DeliveryError(self.shown, self.masked(error))
 
     def masked(self, error: object) -> str:

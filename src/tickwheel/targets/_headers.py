@@ -5,7 +5,7 @@ The headers that describe a firing, with the same names for every target.
     tickwheel-fire-id     key/generation/attempt, percent-encoded
     tickwheel-attempt     the number of the attempt, from 1
     tickwheel-due-at      the due time, in ms since the epoch
-    tickwheel-nominal-at  the nominal instant of the run of a recurring job, the same for all attempts
+    tickwheel-nominal-at  the instant that the rule of a recurring job gives for the run, the same for all attempts
     traceparent           of the firing's span, or else of the span that set the job
 """
 

@@ -13,6 +13,12 @@ __all__ = ["library", "missing"]
 
 
 def library(name: str, extra: str) -> Any:
+    """
+    Return the module called *name*.
+
+    Raises:
+        MissingExtraError: Naming the pip *extra* that installs it, and the missing library, which may be a dependency.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -95,6 +95,9 @@ class Link(Generic[_T]):
             firing: The attempt.
             publish: Sends the message on the given connection, and returns once the receiver has it. It raises
                 NotTakenError if the message is not the cause, and DeliveryError if the receiver refuses the message.
+
+        Raises:
+            DeliveryError: If the receiver refused the message, or did not take it for a day.
         """
         name = firing.message_id
         sending = self._sending.get(name)

@@ -3,8 +3,8 @@ The pace of a receiver that takes a limited number of messages per second, learn
 
 The first refusal shows a rate: the number of messages accepted within the last second. From then on messages are spaced
 a little slower than that. The receiver may accept many more, if few were offered, or if the refusal was momentary. So
-the pace grows fast until a second refusal proves a limit; then it grows slowly, and is cut at each refusal. Each
-refusal also delays all messages for as long as the receiver asks.
+the pace grows fast until a second refusal proves a limit; then it grows slowly at first, and is cut at each refusal.
+Each refusal also delays all messages for as long as the receiver asks.
 
 A receiver that accepted no message between two refusals shows no pace. Then one message at a time probes it, and once
 one is accepted, all waiting messages may go, as at first.
@@ -39,7 +39,7 @@ _PAUSE_MAX_S: Final = 30.0
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
-"""Number of retries a second during that wait."""
+"""Maximum number of messages called again per second while one probes the receiver."""
 _WAIT_MIN_S: Final = 1.0
 """Minimum wait before a retry, see `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0

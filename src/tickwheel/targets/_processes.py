@@ -6,11 +6,11 @@ spawned, not forked: a fork would inherit locks that threads hold here. So a fun
 there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
 
     here                                         there
-                                                ready: it has started, or its last call has ended
+                                                 ready: it has started, or its last call has ended
     a call, pickled
-                                                begun: it has found the function, and calls it
-                                                beat, as often as the handler likes
-                                                done or failed, and ready again
+                                                 begun: it has found the function, and calls it
+                                                 beat, as often as the handler likes
+                                                 done or failed, and ready again
 
 Nothing is sent to a process that is not ready: a call larger than the pipe's buffer would block.
 """
@@ -74,6 +74,11 @@ class ProcessPool:
             timeout_s: Seconds before the process is killed; a heartbeat restarts them.
             arguments: The payload, the `Firing`, or both.
             firing: The attempt; when its job is cancelled, the process is killed.
+
+        Raises:
+            HandlerFailedError: With the error of the function, or how its process ended.
+            TimeoutError: If it was killed for taking too long.
+            Abandoned: If the pool was closed during the call.
         """
         request = _request(function, arguments)
         while True:
@@ -216,7 +221,9 @@ class _Process:
 
     def kill(self) -> None:
         """
-        Kill it and its child processes, except on Windows and for programs with their own sessions.
+        Kill it and the processes that it has started, except those with a session of their own.
+
+        Windows has no such sessions: there, only this process is killed.
         """
         leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
         with suppress(ValueError):  # it is closed already, by another thread

@@ -21,6 +21,9 @@ _BYTES_MIN, _BYTES_MAX = 24, 64
 
 
 def read_secret(secret: str) -> bytes:
+    """
+    Return the key that *secret* ("whsec_" and base64) encodes; no error shows the secret.
+    """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error:

@@ -51,6 +51,9 @@ class TargetUrl:
             self.shown = f"{scheme}:{_MASK}" if "@" in query else _MASK
 
     def check_port(self, example: str) -> None:
+        """
+        Refuse a host or port that cannot be read; show no part of the URL, as a password may be anywhere in it.
+        """
         try:
             _ = urlsplit(self.base).port
         except ValueError:

@@ -73,12 +73,18 @@ class _Open:
         return not (self.connection.is_closed or transport is None or transport.connection.is_closed)
 
     async def shared(self) -> Any:
+        """
+        Return the shared channel; it is opened again if a refused message has closed it.
+        """
         async with self._opening:
             if self._channel.is_closed:
                 self._channel = await _channel(self.connection)
             return self._channel
 
     async def is_blocked(self) -> bool:
+        """
+        Return True while the broker accepts no messages because it lacks memory or disk.
+        """
         try:
             async with asyncio.timeout(0):
                 await self.connection.transport.connection.ready()

@@ -249,8 +249,8 @@ class Call:
         timeout_s: Timeout of an attempt; `USUAL` for the scheduler's own timeout, None for no limit.
         width: Maximum number of threads, processes or tasks that its attempts occupy; `USUAL` for three quarters, so
             that hanging attempts leave room for others, None for all.
-        is_held: True if the target ends the attempts later: the function gets pairs of a `Firing` and its `End`, and
-            returns at once; each attempt lasts until its end is called, without a thread or task. If the function
+        is_held: True if the target starts and ends the attempts: the function gets pairs of a `Firing` and its `End`,
+            and returns at once; each attempt lasts until its end is called, without a thread or task. If the function
             raises, its unfinished attempts fail with that error.
         in_process: True if it waits for a process, so that it may not occupy a thread.
     """

@@ -4,16 +4,16 @@ The pull target: firings wait in a named queue for workers in any language.
     a firing is              until                                what follows
     waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
     ready                    taken, or no worker for a second     leased; or back to the store, the attempt given back
-                            moved, cancelled or set again        forgotten
+                             moved, cancelled or set again        forgotten
     leased                   acknowledged                         done
-                            refused                              again, or dead
-                            its job is cancelled                 gone, and the worker is refused
-                            its shard is another node's          the worker is refused; that one fires it again
-                            its time is over                     a failed attempt: again by its policy, or dead
+                             refused                              again, or dead
+                             its job is cancelled                 gone, and the worker is refused
+                             its shard is another node's          the worker is refused; that one fires it again
+                             its time is over                     a failed attempt: again by its policy, or dead
 
-A queue is as wide as the number of its waiting workers, so other firings stay pending: they can be moved and cancelled,
-and use no attempt. A lease is in the memory of the process that gave it; the job is running in the store until it is
-settled. So a lease ends with that process, and its job is fired again with the next attempt.
+A queue takes as many firings as its waiting workers ask for, so other firings stay pending: they can be moved and
+cancelled, and use no attempt. A lease is in the memory of the process that gave it; the job is running in the store
+until it is settled. So a lease ends with that process, and its job is fired again with the next attempt.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class PullTarget:
 
     def limits(self, handler: str) -> Limits:
         """
-        Return a limit of the number of waiting workers and leases.
+        Return a limit: the leases, and as many firings as the waiting workers ask for, within the maximum of leases.
         """
         return Limits(None, places=partial(self._places, handler))
 

@@ -37,8 +37,10 @@ class EngineReport:
     A run without a divergence.
 
     Attributes:
+        seed: Repeats the run.
         operations: Number of top-level operations, without those of callbacks.
         events: Number of answers, firings and errors.
+        fired: Number of timers that fired.
     """
 
     seed: int

@@ -74,20 +74,35 @@ class LoggedTimer:
         return f"<LoggedTimer {self.number}>"
 
     def cancel(self) -> bool:
+        """
+        Cancel the timer, and record the result.
+        """
         answer = self.timer.cancel()
         self._log.note(Event("cancel", self.number, self._log.time(), answer=answer))
         return answer
 
     def reschedule(self, when: float) -> bool:
+        """
+        Move the timer to *when*, a time of the wheel's clock in seconds, and record the result.
+        """
         return self._move(self.timer.reschedule, when)
 
     def restart(self, delay: float) -> bool:
+        """
+        Move the timer to *delay* seconds from now, and record the result.
+        """
         return self._move(self.timer.restart, delay)
 
     def pending(self) -> bool:
+        """
+        Return True if it is pending.
+        """
         return self.timer.pending()
 
     def when(self) -> float:
+        """
+        Return its deadline, in seconds of the wheel's clock.
+        """
         return self.timer.when()
 
     def _move(self, verb: Callable[[float], bool], time: float) -> bool:
@@ -117,15 +132,27 @@ class PromiseLog:
         return f"<PromiseLog of {len(self.events)} events>"
 
     def note(self, event: Event) -> None:
+        """
+        Add an event.
+        """
         self.events.append(event)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
+        """
+        Set a recorded timer *delay* seconds from now.
+        """
         return self._set(self._wheel.call_later, delay, callback, args)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
+        """
+        Set a recorded timer for *when*, a time of the wheel's clock in seconds.
+        """
         return self._set(self._wheel.call_at, when, callback, args)
 
     def end(self) -> None:
+        """
+        Record that all timers that are due by now should have fired.
+        """
         self.note(Event("end", None, self.time()))
 
     def _set(self, verb: Callable[..., Timer], time: float, callback: Callable[..., object], args: Any) -> LoggedTimer:

@@ -49,7 +49,14 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class MachineReport:
     """
-    A run without a divergence; the *seed* repeats it.
+    A run without a divergence.
+
+    Attributes:
+        seed: Repeats the run.
+        operations: Number of operations.
+        episodes: Number of wheels.
+        kinds: Number of operations by kind.
+        expired: Number of expired entries.
     """
 
     seed: int

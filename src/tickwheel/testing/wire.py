@@ -17,10 +17,11 @@ _CHUNK = 1 << 16
 
 class Wire:
     """
-    Relays TCP connections to *port* from a port of its own, as several faults allow.
+    Relays TCP connections to *port* from a port of its own, with faults on demand.
 
-    It can be cut and mended, on the same port; swallow answers, as if the server died between its work and its answer;
-    stall, like a stopped server; and reset each connection, like a proxy whose server is gone.
+    It can be cut and mended, on the same port. It can swallow answers: the server still receives requests, and the
+    client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped server,
+    and it can reset each connection, like a proxy whose server is gone.
 
     Attributes:
         port: The port for clients.

@@ -46,6 +46,11 @@ class Filing:
     def file(self, timer: WheelTimer) -> None:
         """
         Update the wheel for *timer*, now or at the end of the current step.
+
+        Raises:
+            SpanExceededError: If the deadline is further ahead than the wheel can hold.
+            ReentrantError: If it is called within a step and the deadline may be too far ahead, which would show only
+                later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -55,6 +60,9 @@ class Filing:
             raise ReentrantError("a set or move on a wheel of limited span")
 
     def next_expiration(self) -> int | None:
+        """
+        Return the next deadline; 0 during a step, which may change it.
+        """
         if self.is_in_step:
             return 0
         in_batch = next((entry.deadline for entry in self._batch if self._is_current(entry)), None)

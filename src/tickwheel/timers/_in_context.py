@@ -15,6 +15,9 @@ Ts = TypeVarTuple("Ts")
 
 
 def call_in(context: Context | None, call: Callable[[*Ts], R], *args: Unpack[Ts]) -> R:
+    """
+    Call *call* in *context*, or in a copy if *context* is entered; None for the current context.
+    """
     if context is None:
         return call(*args)
     has_begun = False

@@ -213,6 +213,9 @@ class Keyed(Keys, Unique):
         self._entries.clear()
 
     def _forget(self, entry: _Entry) -> None:
+        """
+        Remove an ended *entry*, unless its key has got another entry since.
+        """
         other = self._entries.pop(entry.key, None)
         if other is not None and other is not entry and other.is_live:
             self._entries.setdefault(entry.key, other)

@@ -370,6 +370,9 @@ class Periodic(StandIn):
             return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
 
     def _set(self, when: float) -> None:
+        """
+        Set the next firing; if the timer fires or waits for a worker, that run becomes void.
+        """
         if not self._timer.reschedule(when):
             self._timer = self._engine.call_at(when, self, context=self._context)
 

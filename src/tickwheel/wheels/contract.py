@@ -1,7 +1,8 @@
 """
 The promise, and the protocol of every wheel design.
 
-The promise ===========
+The promise
+===========
 
 1. Never early. Nothing expires while the time given reads less than the deadline; exactly at the deadline it is due.
 2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.

@@ -96,6 +96,10 @@ def checked_tick(tick: Seconds) -> int:
 def checked_slots(slots: object) -> int:
     """
     Return *slots*, which must be at least 2: a ring of one slot cannot distinguish this tick from the next.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is below 2, or has more than 63 bits.
     """
     return checked_count(slots, "slots", 2)
 

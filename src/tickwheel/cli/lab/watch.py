@@ -35,7 +35,7 @@ FIRST = ("hierarchical", "heap")
 @click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="How many at most.")
 def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> None:
     """
-    Write a page on which the designs play the beginning of TRACE: step by step, slow or fast.
+    Write a page on which the designs play the beginning of TRACE: step by step, slow or fast, with one timer followed.
     """
     if len(wheels) > len(FIRST):
         message = f"--wheel is given {len(wheels)} times: give the two designs that are shown first"

@@ -6,7 +6,7 @@ Finds violations of the promise in a history.
     early         a job arrived before the acknowledged instant, or before the one that it carries
     unexpected    a job arrived that was never set, or was moved or cancelled before; or it carries another instant
     silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
-                 explains it
+                  explains it
 
 A job is fired at least once, so one that arrives again after a fault is allowed: the fault may have lost the target's
 answer, or its record. It has another attempt in its fire id, and is counted as repeated.

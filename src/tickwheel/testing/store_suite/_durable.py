@@ -60,7 +60,8 @@ class DurabilityTests:
         Return a function and its arguments; each call makes another store object, not open, on the same data.
 
         It is called once in each test, for empty data. Another process imports the function, so it is at the top of a
-        module on `sys.path`, and the arguments can be pickled. The objects are never open at the same time.
+        module on `sys.path`, and the arguments can be pickled. The objects are never open at the same time, so a
+        store that only one process may open can pass, too.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
