@@ -99,6 +99,20 @@ def test_death_of_one_of_many(make):
     assert [act[0] for act in acts(node)].count("node_died") == 1
 
 
+def test_death_after_a_takeover(make):
+    """
+    The death of a node is recorded if the log has its takeover, also one since an earlier death.
+    """
+    store = Shared()
+    owner = make(store).start()._core.owner
+    for deaths in (2, 3):
+        store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "took_over", "dead", "", "", 5)])
+        owner.leases._gained.extend(store.renew(owner._resources.owner))
+        owner._journal.look()
+        outcomes = [each.outcome for each in store.history("dead", None, 9)]
+        assert outcomes == [*["node_died", "took_over"] * (deaths - 1), "node_died"]
+
+
 def test_nothing_is_kept(make):
     """
     Without a history there is no log.

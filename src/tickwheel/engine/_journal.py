@@ -19,6 +19,7 @@ __all__ = ["Journal"]
 
 _VERSION: Final = "tickwheel version"
 """The key of the records of deploys."""
+_DIED: Final = "node_died"
 
 
 class Journal:
@@ -58,8 +59,8 @@ class Journal:
         if not gained or not self._is_kept:
             return
         try:
-            dead = [node for node in self._dead() if not self._store.history(node.owner, None, 1)]
-            records = [self._event(node.owner, "node_died", None, node.until) for node in dead]
+            dead = [node for node in self._dead() if not self._is_noted(node)]
+            records = [self._event(node.owner, _DIED, None, node.until) for node in dead]
             rescued = sum(lease.rescued for lease in gained)
             if dead or rescued:
                 shards = ", ".join(str(lease.shard) for lease in gained)
@@ -76,6 +77,12 @@ class Journal:
             return [node for node in former if node.owner != self._owner]
         now = self._store.now_ms()
         return [node for node in self._store.nodes() if node.until is not None and node.until < now]
+
+    def _is_noted(self, node: Node) -> bool:
+        """
+        Return True if the death of *node* is its last record; a takeover by it may come before or after.
+        """
+        return any(last.outcome == _DIED for last in self._store.history(node.owner, None, 1))
 
     def _event(self, key: str, outcome: str, note: str | None, due_at: int | None = None) -> HistoryRecord:
         now = self._now_ms()
