@@ -95,6 +95,15 @@ def test_sum():
     assert y == lane("y")
 
 
+def test_overdue_jobs_of_nodes():
+    """
+    Overdue jobs are those of the last minute, of all nodes together; a lane that is not in it has none any more.
+    """
+    before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
+    end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
+    assert [(each.lane, each.overdue) for each in merged((before, *end), 0, QUARTER_MS).lanes] == [("x", 5), ("y", 0)]
+
+
 def test_kept():
     """
     Minutes are kept for four hours and quarters for 48, each from the start of a quarter on.

@@ -110,7 +110,7 @@ class LaneCounts:
             )
             for name, row in self._counts.items()
         )
-        self._folded = busiest(merged_lanes((*self._folded, *lanes)), _NAMES_MAX)
+        self._folded = busiest(merged_lanes((*self._folded, *lanes), {}), _NAMES_MAX)
         self._counts.clear()
 
 

@@ -7,7 +7,8 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tickwheel.jobs.record import record
@@ -149,25 +150,37 @@ def kept_from(now_ms: int) -> tuple[int, int]:
 
 def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") -> Minute:
     """
-    Return the sum of *minutes* as one of that start and length.
+    Return the sum of *minutes* as one of that start and length; overdue jobs are those at the end, of all nodes.
     """
     commits, commit_ms, commit_max_ms, found = 0, 0.0, 0.0, list[LaneMinute]()
+    end, last = -1, dict[str, Minute]()
     for minute in minutes:
+        if minute.at > end:
+            end = minute.at
+            last.clear()
+        if minute.at == end:
+            last[minute.owner] = minute
         commits += minute.commits
         commit_ms += minute.commit_ms
         commit_max_ms = max(commit_max_ms, minute.commit_max_ms)
         found += minute.lanes
-    return Minute(owner, at, span_ms, commits, commit_ms, commit_max_ms, merged_lanes(found))
+    overdue = Counter[str]()
+    for minute in last.values():
+        overdue.update({lane.lane: lane.overdue for lane in minute.lanes})
+    return Minute(owner, at, span_ms, commits, commit_ms, commit_max_ms, merged_lanes(found, overdue))
 
 
-def merged_lanes(lanes: Iterable[LaneMinute]) -> tuple[LaneMinute, ...]:
+def merged_lanes(lanes: Iterable[LaneMinute], overdue: Mapping[str, int]) -> tuple[LaneMinute, ...]:
     """
-    Return one sum for each lane, the busiest first; its number of overdue jobs is that of its last part.
+    Return one sum for each lane, the busiest first, with its number of *overdue* jobs.
     """
     found: dict[str, list[LaneMinute]] = {}
     for lane in lanes:
         found.setdefault(lane.lane, []).append(lane)
-    sums = [each[0] if len(each) == 1 else _sum(name, each, each[-1].overdue) for name, each in found.items()]
+    sums = [
+        each[0] if len(each) == 1 and each[0].overdue == overdue.get(name, 0) else _sum(name, each, overdue.get(name, 0))
+        for name, each in found.items()
+    ]
     return busiest(sums, len(sums))
 
 
