@@ -34,7 +34,7 @@ __all__ = ["RqTarget"]
 
 _MESSAGE_ID: Final = "tickwheel-message-id"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION: Final = re.compile(r"(-?[0-9]+)([smhd]?)", re.ASCII | re.IGNORECASE)
+_DURATION: Final = re.compile(r"(-?[0-9]{1,12})([smhd]?)", re.ASCII | re.IGNORECASE)
 
 
 def _is_whole(value: Any, least: int) -> bool:
@@ -47,7 +47,7 @@ def _is_retry(value: Any) -> bool:
     interval = value.get("interval", 0)
     waits = interval if isinstance(interval, list) else [interval]
     is_known = value.keys() <= {"max", "interval"} and _is_whole(value.get("max"), 1)
-    return is_known and all(_is_whole(each, 0) for each in waits)
+    return is_known and all(_is_whole(each, 0) and each <= SECONDS_MAX for each in waits)
 
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
