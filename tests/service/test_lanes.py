@@ -26,7 +26,14 @@ def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     Return the rows by lane, in their order.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
-    return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {})}
+    return by_name(nodes, minutes, aside, pauses, due or {})
+
+
+def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, now=1_000_000):
+    """
+    Return the rows of *nodes* by lane.
+    """
+    return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now)}
 
 
 def test_nodes_are_added_up():
@@ -44,6 +51,17 @@ def test_nodes_are_added_up():
     assert (row.waiting, row.running, row.limit, row.nodes, row.is_full) == (6, 4, 10, 2, True)
     assert (row.oldest_due_at.timestamp(), row.reason, row.is_stuck, row.workers) == (4, "concurrency", False, None)
     assert (found["handler:idle"].nodes, found["handler:idle"].waiting, found["handler:idle"].fired) == (1, 0, None)
+
+
+def test_a_dead_node():
+    """
+    The last report of a node that is gone does not count: its jobs are on another one.
+    """
+    report = {"lanes": [state("handler:mail", waiting=3, running=2, reason="busy")], "handlers": ["mail"]}
+    nodes = [Node("dead", 5_000, figures=report), Node("alive", 7_000, figures=report), Node("only", figures=report)]
+    for now, number in ((5_000, 3), (5_001, 2), (7_001, 1)):
+        row = by_name(nodes, now=now)["handler:mail"]
+        assert (row.waiting, row.running, row.nodes) == (3 * number, 2 * number, number)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class Journal:
         if not self._has_many_owners:
             return [node for node in former if node.owner != self._owner]
         now = self._store.now_ms()
-        return [node for node in self._store.nodes() if node.until is not None and node.until < now]
+        return [node for node in self._store.nodes() if node.is_dead(now)]
 
     def _is_noted(self, node: Node) -> bool:
         """

@@ -181,7 +181,7 @@ def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
 
 
 def _state(node: Node, figures: NodeFiguresDocument | None, now: int) -> NodeState:
-    if node.until is not None and node.until < now:
+    if node.is_dead(now):
         return "gone"
     if node.heard_at is None or figures is None:
         return "well"

@@ -131,7 +131,7 @@ class Lanes:
         if time.monotonic() - self._read_at > _FRESH_S:
             self._minutes = await self._scheduler.minutes(now - _SPAN_S)
             self._read_at = time.monotonic()
-        rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats))
+        rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats), int(now * 1000))
         return document_reply(LanesDocument(instant(int(now * 1000)), _span_s(self._minutes), rows))
 
 
@@ -153,6 +153,7 @@ def rows_of(
     aside: Iterable[Mapping[str, Any]],
     pauses: Iterable[Pause],
     paused_due: Mapping[str, int],
+    now: int,
 ) -> list[LaneRowDocument]:
     """
     Return the rows of all lanes.
@@ -163,10 +164,12 @@ def rows_of(
         aside: The jobs that no node can run, by target and handler.
         pauses: The paused scopes.
         paused_due: The number of due jobs that wait for each of these.
+        now: The store's time, by which nodes are dead.
     """
     lanes: dict[str, _Lane] = {}
     for node in nodes:
-        _add_report(lanes, node.figures or {})
+        if not node.is_dead(now):
+            _add_report(lanes, node.figures or {})
     for each in aside:
         lane = lanes.setdefault(lane_of(each["target"], each["handler"]), _Lane())
         lane.waiting += each["count"]

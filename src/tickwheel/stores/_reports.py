@@ -57,6 +57,12 @@ class Node:
     heard_at: int | None = None
     figures: Mapping[str, Any] | None = None
 
+    def is_dead(self, now: int) -> bool:
+        """
+        Return True if its leases have ended at *now*, in ms of the store's clock.
+        """
+        return self.until is not None and self.until < now
+
 
 @dataclass(frozen=True, slots=True)
 class Aside:
