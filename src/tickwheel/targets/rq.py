@@ -47,7 +47,7 @@ def _is_retry(value: Any) -> bool:
     interval = value.get("interval", 0)
     waits = interval if isinstance(interval, list) else [interval]
     is_known = value.keys() <= {"max", "interval"} and _is_whole(value.get("max"), 1)
-    return is_known and all(_is_whole(each, 0) and each <= SECONDS_MAX for each in waits)
+    return is_known and bool(waits) and all(_is_whole(each, 0) and each <= SECONDS_MAX for each in waits)
 
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:

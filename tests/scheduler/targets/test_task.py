@@ -164,6 +164,7 @@ def test_options(four, target, options):
         ("rq", {"depends_on": []}, "pass the id of a job"),
         ("rq", {"depends_on": "a", "unique": True}, "pass one of unique and depends_on"),
         ("rq", {"retry": {"max": 3, "interval": [10**400]}}, "pass how often"),
+        ("rq", {"retry": {"max": 3, "interval": []}}, "pass how often"),
         ("rq", {"ttl": "9" * 5_000}, "pass whole seconds"),
         ("rq", {"job_id": "a b"}, "write it with letters, digits"),
         ("rq", {"meta": {"tickwheel-fire-id": 1}}, "choose another name"),
