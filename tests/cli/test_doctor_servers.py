@@ -13,8 +13,9 @@ from redis_servers import RedisCluster
 
 from tickwheel.cli import doctor
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Job
 from tickwheel.scheduler import Scheduler
-from tickwheel.stores import open_store
+from tickwheel.stores import Node, open_store
 from tickwheel.stores.postgres import _examine
 from tickwheel.stores.redis import _examine as redis_examine
 
@@ -236,3 +237,36 @@ def test_handlers_of_nodes(redis_server, until, run):
         (owner,) = [node.owner for node in one.nodes() if "mine" in node.figures["handlers"]]
         assert findings["handler 'mine'"]["finding"].startswith(f"only {owner} has it: ")
         assert findings["handler 'typo'"]["finding"].startswith("no node has it")
+
+
+def test_handlers_that_are_not_reported():
+    """
+    Nothing is said of a handler that a report has no room for, and a dead node has none.
+    """
+    cut = {"handlers": ["a", "m"], "has_more_handlers": True}
+    whole = {"handlers": ["a", "m", "x"]}
+    jobs = [Job(name, 1, 0, target="handler", handler=name) for name in ("b", "y")]
+
+    def named(*nodes):
+        return [check for check, _, _ in doctor._handlers(nodes, jobs, 1_000)]
+
+    assert named(Node("1", figures=cut), Node("2", figures=whole)) == ["handler 'b'"]
+    assert named(Node("1", figures=whole), Node("2", figures=whole)) == ["handler 'b'", "handler 'y'"]
+    alive, other = Node("1", 2_000, figures=whole), Node("2", 2_000, figures={"handlers": ["a", "m"]})
+    assert named(alive, other, Node("3", 999, figures={"handlers": ["b", "x", "y"]})) == [
+        "handler 'x'",
+        "handler 'b'",
+        "handler 'y'",
+    ]
+
+
+def test_a_report_says_that_it_is_cut():
+    """
+    A node with more handlers than its report has room for says so.
+    """
+    for number in (200, 201):
+        with closing(Scheduler("memory://")) as scheduler:
+            for each in range(number):
+                scheduler.handler(f"{each:03}")(print)
+            figures = scheduler.start()._core.owner.heartbeat.figures()
+            assert (len(figures["handlers"]), figures["has_more_handlers"]) == (200, number > 200)

@@ -168,7 +168,7 @@ def _store(store: str) -> Iterator[_Found]:
     except TickwheelError as error:
         yield "server", False, str(error)
     yield from _state(stats, nodes)
-    yield from _handlers(nodes, jobs)
+    yield from _handlers(nodes, jobs, int(time.time() * 1000 + stats["offset_ms"]))
 
 
 def _server(store: str) -> Iterator[_Found]:
@@ -181,23 +181,27 @@ def _server(store: str) -> Iterator[_Found]:
             yield from made.examine()
 
 
-def _handlers(nodes: Sequence[Node], jobs: Sequence[Job]) -> Iterator[_Found]:
+def _handlers(nodes: Sequence[Node], jobs: Sequence[Job], now: int) -> Iterator[_Found]:
     having: defaultdict[str, list[str]] = defaultdict(list)
-    reporting = [node for node in nodes if node.figures and "handlers" in node.figures]
-    for node in reporting:
-        for name in (node.figures or {})["handlers"]:
-            having[name].append(node.owner)
-    if len(reporting) > 1:
-        for name, owners in sorted(having.items()):
-            if len(owners) == 1:
-                text = f"only {owners[0]} has it: while that node is away, its jobs wait"
+    reports = {
+        node.owner: node.figures for node in nodes if node.figures and "handlers" in node.figures and not node.is_dead(now)
+    }
+    for owner, report in reports.items():
+        for name in report["handlers"]:
+            having[name].append(owner)
+    ends = [report["handlers"][-1] for report in reports.values() if report.get("has_more_handlers")]
+    if len(reports) > 1:
+        for name in sorted(having):
+            if len(having[name]) == 1 and all(name <= end for end in ends):
+                text = f"only {having[name][0]} has it: while that node is away, its jobs wait"
                 yield f"handler {name!r}", False, f"{text}; register it on a second node"
-    if not reporting:
+    if not reports:
         return
     missing = {job.handler for job in jobs if job.target == "handler" and not job.lacks_handler} - having.keys()
     for name in sorted(missing):
-        text = "no node has it, and jobs are due that need it: register it, or change or cancel the jobs"
-        yield f"handler {name!r}", False, text
+        if all(name <= end for end in ends):
+            text = "no node has it, and pending jobs need it: register it, or change or cancel the jobs"
+            yield f"handler {name!r}", False, text
 
 
 def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:

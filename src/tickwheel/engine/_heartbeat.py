@@ -125,6 +125,7 @@ class Heartbeat:
     def figures(self) -> dict[str, Any]:
         at, fired, counts = self._past[0]
         lateness, number = self._figures.lateness, self._figures.counts
+        handlers = sorted(self._handlers())
         return {
             "version": __version__,
             "started_at": self._started_at,
@@ -133,7 +134,8 @@ class Heartbeat:
             "failed": number["failed"],
             "dead": number["dead_total"],
             "places": self._places,
-            "handlers": sorted(self._handlers())[:_HANDLERS_MAX],
+            "handlers": handlers[:_HANDLERS_MAX],
+            "has_more_handlers": len(handlers) > _HANDLERS_MAX,
             "zones": self._zones,
             **self._sizes(),
             "progress": self._progress(),
