@@ -4,6 +4,8 @@ The lanes of all nodes: sums of reports, minutes, pauses and jobs without a node
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tickwheel.jobs.minutes import BUCKETS, MINUTE_MS, LaneMinute, Minute
@@ -62,6 +64,34 @@ def test_a_dead_node():
     for now, number in ((5_000, 3), (5_001, 2), (7_001, 1)):
         row = by_name(nodes, now=now)["handler:mail"]
         assert (row.waiting, row.running, row.nodes) == (3 * number, 2 * number, number)
+
+
+def test_one_read_for_many_requests():
+    """
+    Requests that come while the minutes are read wait for these.
+    """
+    reads = []
+
+    class Scheduler:
+        async def nodes(self):
+            return []
+
+        paused_scopes = nodes
+
+        async def minutes(self, since):
+            reads.append(since)
+            await asyncio.sleep(0)
+            return []
+
+    class Figures:
+        async def scheduler_stats(self):
+            return {"offset_ms": 0, "waiting_for_handler": [], "paused_scopes": []}
+
+    async def ask(lanes):
+        await asyncio.gather(*(lanes.list(None) for _ in range(5)))
+
+    asyncio.run(ask(service_lanes.Lanes(Scheduler(), Figures())))
+    assert len(reads) == 1
 
 
 @pytest.mark.parametrize(

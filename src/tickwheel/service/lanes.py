@@ -4,6 +4,7 @@ The lanes of all nodes: handlers, pull queues and receivers, each with its load,
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class Lanes:
     def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures
+        self._lock = asyncio.Lock()
         self._minutes: Sequence[Minute] = ()
         self._read_at = float("-inf")
 
@@ -128,9 +130,10 @@ class Lanes:
         stats = await self._figures.scheduler_stats()
         pauses = await self._scheduler.paused_scopes()
         now = time.time() + stats["offset_ms"] / 1000
-        if time.monotonic() - self._read_at > _FRESH_S:
-            self._minutes = await self._scheduler.minutes(now - _SPAN_S)
-            self._read_at = time.monotonic()
+        async with self._lock:
+            if time.monotonic() - self._read_at > _FRESH_S:
+                self._minutes = await self._scheduler.minutes(now - _SPAN_S)
+                self._read_at = time.monotonic()
         rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats), int(now * 1000))
         return document_reply(LanesDocument(instant(int(now * 1000)), _span_s(self._minutes), rows))
 
