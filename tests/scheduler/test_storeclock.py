@@ -404,7 +404,33 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
     store.apply = lambda writes: seen.extend(zip(writes, answers := real(writes), strict=True)) or answers
     due_at = RELATIVE[verb](client, 0).job.due_at
     assert 0 <= due_at - store.true_ms() - DELAY_S * 1e3 <= 8
-    assert elapsed_of(*zip(*seen, strict=True)) == {}
+    assert elapsed_of(*zip(*seen, strict=True), *client._core.client.clock.reading()) == {}
+
+
+@pytest.mark.parametrize("verb", ["set", "set_many", "move"])
+@pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
+def test_a_slow_commit_is_no_step(make, verb, step_s, count):
+    """
+    A job whose commit took long counts elapsed time like any other, unless a clock was set in that time.
+    """
+    clock, store, client = slewed_pair(make, 1.0)
+    seen = []
+    real = store.apply
+
+    def apply(writes):
+        clock.pass_by(5.0)
+        store.set_by_s = step_s
+        answers = real(writes)
+        seen.extend(zip(writes, answers, strict=True))
+        return answers
+
+    store.apply = apply
+    RELATIVE[verb](client, 0)
+    host = client._core.client
+    found = [elapsed_of(*zip(*seen, strict=True), *host.clock.reading())]
+    host.sample()
+    found.append(elapsed_of(*zip(*seen, strict=True), *host.clock.reading()))
+    assert [len(each.get(0, ())) for each in found] == [count, count]
 
 
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])

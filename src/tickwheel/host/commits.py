@@ -58,9 +58,9 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
     return list(jobs.values()), cancelled
 
 
-def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, list[Job]]:
+def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer], now: int, era_now: int) -> dict[int, list[Job]]:
     """
-    Return the pending jobs of callers whose due times count elapsed time, by the clock's era.
+    Return the pending jobs of callers whose due times count elapsed time, by the era of the clock, which reads *now*.
 
     A job that the store counted by a clock that was set in the meantime is left out: its era has not begun here yet.
     """
@@ -70,21 +70,25 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
         if not isinstance(write, _TIMED) or (era := write.era) is None:
             continue
         outcome, job = answer.outcome, answer.job
-        if job is not None and outcome in _DATED and type(answer) is not Recalled and _is_of_its_era(write, job):
+        if job is None or outcome not in _DATED or type(answer) is Recalled:
+            continue
+        if _is_of_its_era(write, job, now if era == era_now else 0):
             if era != last:
                 last, jobs = era, found.setdefault(era, [])
             jobs.append(job)
     return found
 
 
-def _is_of_its_era(write: Set | Move, job: Job) -> bool:
+def _is_of_its_era(write: Set | Move, job: Job, now: int) -> bool:
     if write.counted_from is None:
         return True
     if isinstance(write, Move):
-        return abs(job.due_at - write.due_at) < _STEP_MS
-    if write.mode is not SetMode.REPLACE or write.max_wait_ms is not None or job.recurrence is not None:
+        due_at = write.due_at
+    elif write.mode is not SetMode.REPLACE or write.max_wait_ms is not None or job.recurrence is not None:
         return True  # other instants count as well, or the series knows its era
-    return abs(job.due_at - write.job.due_at) < _STEP_MS
+    else:
+        due_at = write.job.due_at
+    return -_STEP_MS < job.due_at - due_at < max(0, now - write.counted_from) + _STEP_MS
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:

@@ -258,7 +258,7 @@ class Core:
         """
         owner = self._owner
         if owner is not None:
-            for era, jobs in elapsed_of(writes, answers).items():
+            for era, jobs in elapsed_of(writes, answers, *self.client.clock.reading()).items():
                 owner.counted(jobs, era)
             owner.written(*lives_of(writes, answers))
         elif self._unstarted is not None:
