@@ -31,10 +31,13 @@ from tickwheel.jobs.model import Answer, Begin, Outcome
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
 
 ARMING_WINDOW_MS: Final = 50
-"""Time between counting an attempt and its slot: ten commits of a disk that takes 5 ms for each."""
+"""
+Time between counting an attempt and its slot: ten commits of a disk that takes 5 ms for each, so that a slow disk makes
+no firing late, and short enough that a crash wastes few counted attempts.
+"""
 
 SLOT_BITS: Final = 4
-"""Slots of 16 ms limit the counts to 64 writes a second."""
+"""Slots of 16 ms: at most 64 of them open in a second, and the window grows by less than half."""
 
 _WIDER_MAX: Final = 2
 """Slots of up to 64 ms where a store has partitions, since each partition writes its own slot."""
@@ -46,7 +49,7 @@ _COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
-"""A timer that fires this long before its instant was set before the clock was set back."""
+"""If a timer fires this long before its instant, the clock was set back after the timer was set."""
 
 _RETRY_S: Final = 0.5
 """Delay before a count is repeated that the store did not answer."""
@@ -140,7 +143,7 @@ class Armer:
     @property
     def held(self) -> int:
         """
-        Number of entries that wait because `running_max` attempts are under way.
+        Number of entries that wait because too many attempts are under way in all, or the lease is not trusted.
         """
         return len(self._held)
 
@@ -342,9 +345,9 @@ class Armer:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Give back those of *entries* that were begun before the clock was set back, and return the others.
+        Give back those of *entries* that were begun by a clock that was set since, and return the others.
 
-        An entry that is given back can be moved and cancelled again.
+        An entry that is given back can be moved and cancelled again, and is begun again when it is due.
         """
         early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._way.is_off(entry.job)}
         if early:

@@ -22,7 +22,7 @@ __all__ = ["Blocking"]
 _LONG_S: Final = 1.0
 """Seconds that a step may take, since it holds up everything else on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers that are remembered."""
+"""Maximum number of handlers that are remembered: the number of names in jobs has no bound."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -30,7 +30,7 @@ _AT_ONCE: Final = 64
 """Maximum number of tasks started in one turn of the loop, so that a herd (a burst) does not hold up other tasks."""
 
 _REST_S: Final = 1.0
-"""Seconds that a task which a handler left behind may take to be cancelled."""
+"""Seconds that a task which a handler or a library left on the loop may take to be cancelled."""
 
 
 class Coroutines:
@@ -38,7 +38,7 @@ class Coroutines:
     Runs the entries of a queue as tasks, on the caller's loop or on one in a daemon thread.
 
     Args:
-        loop: None for a loop in a daemon thread, which is started with the first entry.
+        loop: The caller's loop, or None for one in a daemon thread, which is started with the first entry.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Coroutines:
 
     def runs_caller(self) -> bool:
         """
-        Return whether the caller runs on the loop's thread or inside one of its tasks.
+        Return whether the caller runs on this object's own thread, or inside a task that this object started.
         """
         if self._runtime.current_thread() is self._thread:
             return True

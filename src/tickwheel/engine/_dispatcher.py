@@ -149,7 +149,7 @@ class Dispatcher:
 
     def take_back(self) -> list[StagedJob]:
         """
-        Take back entries that have not begun, and those still in the queue; for a stop.
+        Take back the entries that were handed over and wait in the queues; for a stop.
         """
         return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
@@ -205,7 +205,7 @@ class Dispatcher:
         if entry.job.recurrence is not None:
             self._watch_over(entry)
         entry.begun_at = self._clock.monotonic()
-        return partial(self._announce, entry)
+        return partial(self._announce, entry)  # which reports the start
 
     def end_held(
         self,
@@ -330,6 +330,9 @@ class Dispatcher:
             return _verdict.fatal(job, epoch, error)
 
     def _begin(self, entry: StagedJob) -> float | None:
+        """
+        Note and report that *entry* begins; return the time in monotonic seconds, or None if no hook wants it.
+        """
         job = entry.job
         entry.fired_at = self._elapsed.now(job)
         if job.recurrence is not None:

@@ -3,7 +3,8 @@ Batches acknowledgements of finished attempts, in one partition of the store.
 
 A lone acknowledgement is written at once. Others gather during its commit, and for at least 5 ms from its start, and
 share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. With n
-partitions each pauses n times as long, so that all together commit no more often than one.
+partitions, which wait for no commit of each other, each pauses n times as long: together they commit no more often than
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _CHUNK: Final = 500
 """Maximum number of acknowledgements in one write, so that claims and callers find room beside them."""
 
 _PAUSE_S: Final = 0.005
-"""Delay between two commits if fewer than `_MANY` have gathered. A crash repeats at most the jobs that ended in it."""
+"""
+Time from the start of a commit to the next if fewer than `_MANY` have gathered, for one partition. A crash repeats at
+most the jobs that ended in it.
+"""
 
 _MANY: Final = 64
 """Number of acknowledgements that are written without a pause."""
@@ -83,7 +87,7 @@ class Gatherer:
         self._post_next()
 
     def end(self) -> None:
-        self._is_posting = False
+        self._is_posting = False  # the last batch gets no answer
 
     def _post_next(self) -> None:
         with self._lock:

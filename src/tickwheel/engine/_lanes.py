@@ -7,7 +7,7 @@ places, a lane that has nothing under way is lent one.
 
 A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
 attempt. It counts towards `staged_max`. A lane whose workers come and go (a pull queue) may have no place for days, so
-its surplus is unstaged, and read again from the store when the lane moves.
+its surplus is unstaged, and read again from the store when the lane moves: a queue without workers holds up no other.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class Lanes:
 
     def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
         """
-        Reserve the next free slot of the *rate* for *entry*; True if that is in the future.
+        Reserve the next free slot of the *rate* for *entry*; return True if it is too early to begin it.
         """
         start = max(entry.fire_at, now, lane.next_at)
         lane.next_at = start + 1000 / rate

@@ -68,7 +68,7 @@ class Leases:
 
     def acquire(self) -> None:
         """
-        Take the free leases, and renew those that have an end.
+        Take the free leases, and renew those that have an end; raise a `StoreInUseError` if another is the only owner.
         """
         self._take(self._store.acquire)
         self.report_news()
@@ -85,7 +85,7 @@ class Leases:
 
     def is_answered(self) -> bool:
         """
-        Return whether the store has answered within a lease's length; a store of one owner must be this one's.
+        Return whether the store has answered within a lease's length, and, if it allows only one owner, this is it.
         """
         if not self.is_renewing:  # there is nothing to renew
             return True
@@ -113,7 +113,7 @@ class Leases:
 
     def report_news(self) -> None:
         """
-        Report gained and lost shards, and failed renewals, since the last call to the hooks.
+        Report to the hooks the gained and lost shards, and the failed renewals, since the last call of this method.
         """
         while self._news:
             self._news.popleft()()

@@ -22,7 +22,7 @@ from tickwheel.stores import Cursor
 __all__ = ["Lookout"]
 
 _OVERDUE_MS: Final = 1_000
-"""Age from which a pending job is looked at: normally it has begun by then."""
+"""Lateness from which a pending job is looked at: normally it has begun by then."""
 _PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _SCANNED: Final = 10_000

@@ -190,9 +190,9 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Keep the figures since the last call as those of the minute in which it was, if there are any.
+        Keep the figures since the last call, if there are any, as those of the minute of that call.
 
-        A second call in the same minute adds to its row, as a clock that is set back a little makes one.
+        A second call in the same minute adds to its row; a clock that is set back a little causes one.
 
         Raises:
             StoreError: If the store does not answer; up to 240 rows wait for the next call.

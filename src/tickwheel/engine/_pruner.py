@@ -78,7 +78,7 @@ class Pruner:
 
     def prune(self) -> int:
         """
-        Delete old and surplus records; return their number.
+        Delete old and surplus records, and old figures; return the number of the records.
         """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)

@@ -82,6 +82,7 @@ class Queue:
         self._starved: set[_Line] = set()
         """The idle lines at the last call of `lend`."""
         self.places: int = size
+        """Places with loans."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
         self._leaked: set[StagedJob] = set()
         self._suspects = 0

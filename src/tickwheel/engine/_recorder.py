@@ -32,7 +32,7 @@ _KEPT: Final = {
     "usual": (Ending.SUCCEEDED, *_FAILURES),
     "all": (Ending.SUCCEEDED, Ending.SNOOZED, *_FAILURES),
 }
-"""The endings that are recorded, by the option `history`."""
+"""The endings that are recorded, by `HistoryOptions.keep`."""
 
 
 class Recorder:

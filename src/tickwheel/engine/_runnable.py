@@ -1,7 +1,8 @@
 """
 Decides which jobs this node can run now.
 
-The node must have the job's handler or target, which takes its payload, and its rule; and no scope may pause the job.
+The node must have the job's handler or target, which must accept the payload, and be able to read the job's rule, so
+that it finds the next run; and no scope may pause the job.
 
 The store has the scopes. They are read before anything is staged, every other second, and at once after a pause or
 resume through this scheduler: from then on no paused job starts here. A job paused by its scope waits in the store like
@@ -111,6 +112,9 @@ class Runnable:
                 self._warn_once(job.target, job.handler, lack, f"job {job.key!r} waits for a node that can run it")
 
     def lack(self, job: Job) -> str | None:
+        """
+        Return, for logs, why this node cannot run *job*; None if it can, or if only a pause prevents it.
+        """
         lack = self._registry.lack_of(job.target, job.handler)
         if lack is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
             return f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"

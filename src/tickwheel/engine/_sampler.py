@@ -19,7 +19,7 @@ _FRESH_MS: Final = 2.0
 """A younger sample is not repeated: its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bound on the time between a sample and the instant: twice the duration of the last sample."""
+"""Bounds of the time between a sample and the instant, which is twice the duration of the last sample."""
 _RETRY_S: Final = 0.5
 
 

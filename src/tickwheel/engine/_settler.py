@@ -148,7 +148,7 @@ class Settler:
         """
         Write *batch* again; if an earlier try succeeded, the store refuses this one.
 
-        The outcomes of its jobs were not reported then, and their next runs and attempts must be read.
+        In that case the outcomes of its jobs were not reported, and their next runs and attempts must be read.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S

@@ -25,10 +25,10 @@ class ShardProgress:
     Attributes:
         epoch: The epoch of its lease.
         cursor: Every pending job up to this position is staged, or was.
-        mark: Position in the changes of other processes.
+        mark: Position up to which the changes of other processes were read.
         checked: Position up to which due times were checked since the clock was set; None if all were.
         lanes: Cursors of lanes that are read separately; `cursor` is that of all others.
-        reached: During a scan, the position that it has read; `cursor` is at the scan's end from the beginning.
+        reached: During a scan, the position up to which it has read; `cursor` is at the scan's end already.
     """
 
     epoch: int

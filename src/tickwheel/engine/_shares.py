@@ -61,7 +61,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return whether there is enough room to read more: *n* lanes with full shares leave the part 1 / (3 n + 1).
+        Return whether there is room to read more; *n* lanes with full shares leave enough: 1 / (3 n + 1) of the table.
         """
         size = self._staged.size
         return self._staged.free >= max(1, min(_PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

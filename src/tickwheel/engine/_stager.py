@@ -140,6 +140,8 @@ class Stager:
     def start_over(self) -> None:
         """
         Read everything up to the horizon again, because a write may have gone unnoticed.
+
+        A write that takes effect even later is found by the lookout, once it is overdue.
         """
         with self._lock:
             for shard in self._shards.values():
@@ -257,7 +259,7 @@ class Stager:
                 if era != self._era:
                     shard.checked = (0, 0)
             self._armer.forget()
-            self._staged.drop_all()
+            self._staged.drop_all()  # they were filed by the old time
         self._era = era
         self.redater.stepped()
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
@@ -341,7 +343,7 @@ class Stager:
                 self.want_look()
 
     def _part(self, lane: str) -> bool:
-        if not self._shares.add(lane):
+        if not self._shares.add(lane):  # the caller holds the lock
             return False
         for shard in self._shards.values():
             shard.part(lane)
@@ -484,7 +486,7 @@ class Stager:
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Sequence[str], *, inside: bool
     ) -> tuple[list[Job], dict[int, Position], list[tuple[int, Job]]]:
         """
-        Stage a scan's jobs; return them, the positions in shards that have more, and the refused jobs by shard.
+        Stage a scan's jobs; return them, the positions in shards that have more, and refused jobs with their shards.
         """
         rows = max(_SCANNED // len(cursors), _PAGE // 4)
         scans = self._store.scan(cursors, until, limit, self._members(lanes), inside=inside, rows=rows)

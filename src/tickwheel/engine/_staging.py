@@ -3,8 +3,9 @@ Files jobs that come within the horizon, or sets them aside for a node that can 
 
 Jobs of all processes are checked when they come within the horizon. If this node lacks a job's handler, target or rule,
 or its handler does not take the payload, the job leaves its shard in the store, without an attempt; all nodes are
-notified, and the first that can run it moves it into a shard of its own. A paused job waits there until its scope is
-resumed. If all nodes have everything, that costs one set lookup per job, and one query every other second.
+notified, and the first that can run it moves it into a shard of its own. A job that no node can run waits there for one
+that starts, and a paused job until its scope is resumed. If all nodes have everything, that costs one set lookup per
+job, and one query every other second.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Staging:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Take up jobs that this node can run from those that other nodes set aside, for shards of one partition.
+        Take up jobs that this node can run from those that were set aside, into shards of one partition.
 
         Args:
             epochs: Epochs by shard number.

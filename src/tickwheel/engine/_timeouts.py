@@ -32,7 +32,7 @@ class Timeouts:
     Watches the attempts of one runner. From any thread.
 
     Args:
-        end: Gets the entry and its error, unless it had ended before.
+        end: Gets a late entry and its verdict, unless the entry had ended before.
     """
 
     def __init__(

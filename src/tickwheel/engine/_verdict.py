@@ -215,6 +215,9 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
 
 
 def overtaken_at(job: Job, begun: int) -> int | None:
+    """
+    Return when the run of *job* that began at *begun* must stop for the next one, or None if it may continue.
+    """
     if job.recurrence is None:
         return None
     with suppress(Exception):  # what cannot be read, or raises, has no instant that is known, and its end says so

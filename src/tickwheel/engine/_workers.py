@@ -23,8 +23,8 @@ class Workers:
     Daemon threads that run the entries of a queue, at most one per place, started on demand.
 
     Waking a thread costs more than a short handler takes. So a batch wakes one worker, and a worker that takes an entry
-    while others wait wakes the next, unless one is on its way already. No more entries are begun than `running_max`,
-    which bounds the queue.
+    while others wait wakes the next, unless one is on its way already: few threads run short handlers, and a slow
+    handler delays no other. No more entries are begun than `running_max`, which bounds the queue.
     """
 
     def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime, starter: Starter) -> None:

@@ -132,7 +132,7 @@ class Elapsed:
                 if job.generation in self._runs[era]:
                     return era
             if not _is_interval(job):
-                return None
+                return None  # it follows the wall clock
             for era in range(len(self._floors) - 1, 0, -1):  # nothing was noted: by when its generation was given out
                 if job.generation > self._floors[era]:
                     return era
@@ -155,6 +155,9 @@ class Elapsed:
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 
     def now_ms(self, job: Job) -> int:
+        """
+        Return the time by the clock setting in which the end of a firing of *job* is judged.
+        """
         now, era = self._clock.reading()
         return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
 

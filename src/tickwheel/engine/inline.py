@@ -95,9 +95,12 @@ class Inline(Owner):
         return running
 
     def is_inside(self) -> bool:
-        return self.staged.busy > 0
+        return self.staged.busy > 0  # the running handler is the caller, since handlers run alone
 
     def arm(self) -> int | None:
+        """
+        Return the due time of the next job in ns of the clock's monotonic side; None if no job is pending.
+        """
         job = self._next(self._now_ms() + 2 * FAR_MS)
         return None if job is None else self._clock.monotonic_ns() + max(0, job.due_at * _NS - self._clock.wall_ns())
 
@@ -106,6 +109,11 @@ class Inline(Owner):
         Fire due jobs, at most *limit*; return their number.
 
         Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees an endless chain.
+
+        Raises:
+            AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
+            HandlerNotFoundError: If a job's handler is not registered.
+            UnsupportedError: For a target that ends its firings in its own time, such as "pull".
         """
         count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
         limit = due if limit is None else min(limit, due)

@@ -82,7 +82,7 @@ def _index(ms: float) -> int:
     us = int(ms * 1000) * _STEPS
     if us < _STEPS:
         return 0
-    octave = us.bit_length() - 1
+    octave = us.bit_length() - 1  # of the microseconds; the next three bits are the eighth in it
     index = ((octave - 3) << 3) + ((us >> (octave - 3)) & (_STEPS - 1))
     return index if index < _LAST else _LAST  # noqa: FURB136  min() is a call, and this runs for each firing
 

@@ -27,7 +27,8 @@ def unwrapped(connection: Any) -> object:
     """
     Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
-    SQLAlchemy begins its transaction at this, as at any statement.
+    SQLAlchemy begins its transaction at this, as at any statement. An object without a transaction to join, or an async
+    one, raises a `TransactionError`.
     """
     names = _names(connection)
     if names & _DJANGO:

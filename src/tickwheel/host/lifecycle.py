@@ -59,7 +59,7 @@ class Lifecycle:
 
     def start(self, start: Callable[[], object]) -> None:
         """
-        Call *start* once.
+        Call *start* once; raise a `ClosedError` after a stop.
         """
         with self._lock:
             if self._is_stopping:

@@ -49,7 +49,7 @@ class LazyStore:
 
     def open(self) -> Writer | PartitionedWriter:
         """
-        Open the store unless it is open, and return its writer.
+        Open the store unless it is open, and return its writer; raise a `ClosedError` after the close.
         """
         self.check_process()
         with self._lock:

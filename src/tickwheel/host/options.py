@@ -42,6 +42,8 @@ class HistoryOptions:
     """
     Options for the records of past attempts in the store.
 
+    An invalid option raises an `InvalidJobError` that names it, or a TypeError for a time of the wrong type.
+
     Attributes:
         keep: "usual": each attempt that failed, died or expired; of recurring jobs each run and each act, which
             is a set, move, cancel, replay or pause with its author; and each success whose handler noted something,
@@ -72,7 +74,8 @@ class SchedulerOptions:
     """
     The options of a scheduler: limits, horizon, and defaults for jobs and handlers.
 
-    Seconds may also be a timedelta or text such as "30m".
+    Seconds may also be a timedelta or text such as "30m". An invalid option raises an `InvalidJobError` that names it,
+    or a TypeError for a time of the wrong type.
 
     Attributes:
         owner: Name in the store, and for others; each life appends a random end. By

@@ -52,6 +52,7 @@ class PartitionedWriter:
         return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s)
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
+        # All of them are of one partition.
         return self._writers[self._partition_of(key_of(writes[0]))].submit_together(writes)
 
     def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:

@@ -52,7 +52,7 @@ class Promise(Generic[_T]):
 
     def result(self, timeout: float | None = None) -> _T:
         """
-        Wait for the result, and return it or raise the error.
+        Wait up to *timeout* seconds (None: without a limit); return the result, or raise its error or a TimeoutError.
         """
         error = self.exception(timeout)
         if error is None:

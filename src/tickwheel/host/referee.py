@@ -28,6 +28,7 @@ Done: TypeAlias = Callable[[list[Answer] | Exception], object]
 """Receives the answers to one entry's writes, or the error of all of them; it may neither block nor raise."""
 
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
+"""Applies writes, which are durable on return."""
 
 
 class LocalAttempts(Protocol):

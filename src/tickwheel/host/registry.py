@@ -94,7 +94,7 @@ class Registry:
 
     def call_of(self, job: Job) -> Call:
         """
-        Return the callable that runs *job*.
+        Return the callable that runs *job*; raise a `TickwheelError` with reason and remedy if it cannot run here.
         """
         name = (job.target, job.handler)
         call = self._calls.get(name)

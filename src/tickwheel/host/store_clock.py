@@ -43,8 +43,9 @@ class StoreClock:
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
     For a store on this machine's wall clock, that clock counts. A store with its own clock is sampled when it is
-    opened, at each renewal, and before a write long after that, against the monotonic clock: a change of
-    this machine's wall clock does not change due times.
+    opened, at each renewal, and before a write long after that, against the monotonic clock: a change of this
+    machine's wall clock does not change due times.
+
     The estimate is the earliest time that the samples allow, and then runs slightly slower than the machine. It is
     behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (made to run
     faster or slower until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so decides
@@ -108,7 +109,7 @@ class StoreClock:
     @property
     def is_stale(self) -> bool:
         """
-        True if the last sample of the store's own clock is old.
+        True if the last sample of the store's own clock is so old that a new due time could be a second late.
         """
         return self._offset_ms is not None and self.age_ms() > _STALE_MS
 
@@ -126,6 +127,9 @@ class StoreClock:
         self._listener = listener
 
     def now(self) -> float:
+        """
+        Return the store's time in ms since the epoch, with its fraction.
+        """
         if self._offset_ms is None:
             wall_ns = self._clock.wall_ns()
             if not -_STEP_NS < wall_ns - self._elapsed_ns() - self._anchor_ns < _STEP_NS:
@@ -169,6 +173,9 @@ class StoreClock:
         return int(self.now())
 
     def reading(self) -> tuple[int, int]:
+        """
+        Return the store's time in whole ms since the epoch, and its era.
+        """
         skews = self._skews
         while True:
             eras, now = len(skews), int(self.now())

@@ -61,7 +61,9 @@ class Writer:
     """
     Writes to a store in batches, from a thread of its own.
 
-    All methods may be called from any thread.
+    All methods may be called from any thread. Those that queue writes raise a `ClosedError` after the close. `submit`
+    and `submit_many` wait up to *timeout_s* seconds for room (None: without a limit, 0: not at all); if there is no
+    room in time, they raise a transient `StoreError`, and nothing is queued.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class BulkFields(Filter, total=False):
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
-        cursor: Start of the run: the cursor of an answer, or of a call of `on_progress`.
+        cursor: Position to continue from: the cursor of an answer, or of a call of `on_progress`.
         changes: True to return the changed jobs, up to 10,000 in one call.
     """
 
@@ -99,7 +99,7 @@ class BulkAnswer:
         changed: Number of them that were changed, or asked to stop; 0 in a dry run.
         refused: Number of them that had begun to run, or were changed by others since they were read, and were not
             changed.
-        cursor: Start of the next call; None if the run is complete.
+        cursor: Position from which the next call continues; None if the run is complete.
         start: A cursor at the start of the same run: from a dry run, it makes a run that can be repeated as a whole.
         stopping: Number of changed jobs that were running, and were asked to stop.
         changes: The changed jobs, if they were asked for.

@@ -1,8 +1,9 @@
 """
 Validation and conversion of callers' values, in one place.
 
-Each check raises an `InvalidJobError` that names the value and the remedy, or a TypeError for a wrong type. Durable
-values are finite: a job that never fires would hold its key and its row for good, so delays end at 100 years.
+Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
+TypeError for a wrong type. Durable values are finite: a job that never fires would hold its key and its row for good,
+so delays end at 100 years.
 
 Internal: other packages use it, users do not.
 """
@@ -221,7 +222,7 @@ def span_ms(name: str, value: Duration) -> int:
 
 def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
-    Convert the instant *at* to ms since the epoch, as `epoch_seconds` does; at most 100 years after *now*.
+    Convert the instant *at* to ms since the epoch, as `epoch_seconds` does; at most 100 years after *now* (ms).
 
     A past instant is kept as it is.
     """

@@ -34,7 +34,7 @@ class Actor:
 
 class HistoryRecord(NamedTuple):
     """
-    One event of a job: an attempt that ended, or an act of a caller. Or an event of a node, or a bulk act.
+    An event of a job (an attempt that ended, or an act of a caller), an event of a node, or a bulk act.
 
     Attributes:
         number: Increases with every record of a store; 0 until it is stored.

@@ -63,7 +63,7 @@ class Incident:
         error: The common error, with `…` for variable parts; "" if none was stored.
         example: The error of the latest letter, unchanged.
         count: Number of letters.
-        errors: Number of different errors among them, unchanged.
+        errors: Number of different error texts among them, as they were stored.
         first_at: Due time of the last attempt of the first letter, in ms since the epoch.
         last_at: The same for the latest letter.
         by_hour: Number of letters that were due in each of the last 24 hours, the oldest hour first.

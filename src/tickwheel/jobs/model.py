@@ -188,8 +188,8 @@ class Set:
     Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job.
 
     A running job continues, but its settle is refused, since its generation is outdated. A paused job stays paused. A
-    dead job is replaced. A set of a running or dead job begins a new life, whatever the mode, and answers REPLACED or
-    CREATED.
+    dead job is replaced. A set of a running job (REPLACED) or of a dead one (CREATED) begins a new life, whatever the
+    mode.
 
     A recurring job over a series keeps the runs that the series owes. Answers: UNCHANGED, without a write, if rule,
     payload and the rest are the same; else CHANGED, or CANCELLED if the new rule has no run left. A running job

@@ -25,7 +25,7 @@ class Once:
     The mark of one write of a request.
 
     Attributes:
-        token: The request's name, from its key and its caller: 32 hexadecimal digits.
+        token: The request's name, equal each time it is sent: 32 hexadecimal digits from its key and its caller.
         part: The name of the write among those of the request; "" for the reply to the whole request.
         asked: A digest of the request, 32 digits: another request under the same token is refused.
         lasts_ms: The time for which the answer is kept.
@@ -42,7 +42,7 @@ class Keep:
     """
     Keep the reply to a whole request, which no single write answers.
 
-    Answers CREATED if it was kept; KEPT, with the reply, if there is one already; TOO_LATE to a claim if another node
+    Answers CREATED if it was done; KEPT, with the reply, if there is one already; TOO_LATE to a claim if another node
     has claimed it; KEY_REUSED if the token was used for another request.
 
     Attributes:

@@ -620,7 +620,8 @@ def _begun_again(
     """
     Like `turned_into`, if the series has other instants and no run is owed.
 
-    *series* is the new one, with the state of the old one; *nominal* the scheduled run; *last* the last run or None.
+    *series* is the new one, with the state of the old one; *nominal* the nominal instant of the scheduled run; *shift*
+    the jitter of its runs; *last* the last nominal run of an interval, or None.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:

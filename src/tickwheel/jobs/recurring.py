@@ -1,6 +1,8 @@
 """
 Requests of recurring jobs: the rule, its first run, and its next runs.
 
+An `InvalidRecurrenceError` names a rule that cannot be read, never fires, or excludes too much for the search.
+
 Internal: other packages use it, users do not.
 """
 

@@ -1,6 +1,9 @@
 """
 Requests of callers, and the resulting writes.
 
+The functions that read a caller's arguments raise an `InvalidJobError` that names the value and the remedy, an
+`InvalidDelayError` for NaN, and a TypeError for a wrong type or an unknown name.
+
 Internal: other packages use it, users do not.
 """
 
@@ -117,7 +120,7 @@ class SetRequest:
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The target kind: "handler", "webhook", "log", or one of your own.
-        handler: The handler's name, or the URL, of that kind.
+        handler: The handler of that kind: the handler's name, or the URL.
         retry: The retry policy; None for the handler's policy, or else the scheduler's.
         expires: Seconds after its due time from which it no longer fires.
         mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
@@ -135,19 +138,20 @@ class SetRequest:
         dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
             "first", and for "both" with such a line.
         misfire: Policy for missed runs: "once", "all" or "skip".
-        misfire_grace: With "skip", the maximum lateness of a run; None for a minute, at least a second.
-        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once"
-            for all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
+        misfire_grace: With "skip", the lateness in seconds beyond which a run is missed; None for a minute, at least a
+            second.
+        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once" for
+            all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
             "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         until: The last instant at which a run may be due, not counting the jitter.
         max_runs: Number of runs of the series after which the job is gone; retries and omitted runs do not count.
-        pause_after: Number of failed runs in a row after which the job is paused; None for never.
+        pause_after: Number of runs in a row that failed with all retries after which the job is paused; None for never.
         exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
             such as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent, to link the firing to.
-        keep_payload: Keep the payload of the pending or running job of that key, if there is one; otherwise a set
-            without a payload sets None.
+        keep_payload: Keep the payload of the pending or running job of that key, if there is one; without this
+            option a set that has no payload sets None.
         manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
     """
 
@@ -317,7 +321,7 @@ def set_write(
     Return the write of a *request*, whose `target` and `handler` the target has validated.
 
     Args:
-        request: The caller's.
+        request: The caller's request.
         now: The store's time in ms.
         retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
@@ -392,7 +396,7 @@ def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> b
     """
     Return True if the *first* instant of *request* may move with *latest*, from which it counts.
 
-    A run that is due now does not wait. A run that is near the end of a series, or near an excluded time, stays there.
+    A run that is due now does not wait; a move could pass the end of a series, or lead to or from an excluded time.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
         return False

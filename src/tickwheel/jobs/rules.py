@@ -173,6 +173,7 @@ def is_counted(attempt: Job, job: Job | None) -> bool:
 
 
 def holds(attempt: int, age_ms: int) -> bool:
+    # A clock that was set back makes an age negative.
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 

@@ -64,8 +64,8 @@ def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
     Return the *text* of a rule that cannot be read here while the run due at *due_at* waits to be tried again.
 
-    The series continues from that run, as `Recurrence.postponed` does if instants that pass get a run; a
-    node that can read the rule leaves them out otherwise.
+    The series continues from that run, as `Recurrence.postponed` does if instants that pass get a run; a node that
+    can read the rule leaves them out otherwise.
     """
     more = {} if expires_ms is None else {"expires_ms": expires_ms}
     return _with(text, **{"run_at": due_at, "next_at": due_at, **more, **_facts_of(text)})

@@ -16,8 +16,8 @@ _LEAST_S: Final = 0.5
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a read of many rows or a prune, in calls: it is within the lease, and nothing that keeps a lease
-waits for it.
+Time limit of a read of many rows or a prune, in calls: it is within the lease, and nothing that keeps a lease waits
+for it.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""

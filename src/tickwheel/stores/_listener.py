@@ -1,5 +1,7 @@
 """
-Waiting for announced writes of other nodes. An announcement is a hint: the notes are complete.
+Waiting for announced writes of other nodes, for stores whose server can announce them.
+
+An announcement is a hint: the notes are complete.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ class Subscription(Protocol):
 
     def filenos(self) -> Collection[int]: ...
 
-    def receive(self) -> bool: ...
+    def receive(self) -> bool:
+        """
+        Read the announcements that have come, without waiting; return True if other nodes have written.
+        """
 
     def check(self) -> None:
         """

@@ -118,6 +118,9 @@ class Onces:
 
 
 def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
+    """
+    Return the generation in *answer*, and the rest of it; a payload that the repeated request has again is omitted.
+    """
     job = answer.job
     row, generation, payload = None, 0, b""
     if job is not None:

@@ -49,7 +49,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     * `redis://user:password@host:port/database`, `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`,
       `shards=`, `lease_s=`, and `replicas=` (the number of replicas that must have a write before it is answered).
     * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
-      share the jobs; `redis+sentinel://host:port/database?master=name` for some sentinels; `rediss+...` with TLS.
+      share the jobs; `redis+sentinel://host:port,host:port/database?master=name` for some sentinels; `rediss+...` with
+      TLS.
 
     Args:
         url: Its scheme selects the store.

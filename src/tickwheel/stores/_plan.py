@@ -100,6 +100,12 @@ class Plan:
     def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
+        """
+        Sort *writes*; refuse writes of a firing whose epoch is not in *epochs*.
+
+        Raises:
+            WrongGuessError: If *is_guessing*, and one key has writes of two kinds, whose order may matter.
+        """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
         done = Settled.DONE  # an enum is slow to look into

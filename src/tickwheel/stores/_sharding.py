@@ -31,7 +31,7 @@ def sharding(shards: int) -> Callable[[str], int]:
 
 def bucket_of(key: str) -> int:
     """
-    Return one of 256 buckets for *key*, by its first `{tag}` that is not empty, else by the whole key.
+    Return one of 256 buckets for *key*, by its first `{tag}`, or by the whole key if it has none or that is empty.
 
     It uses the opposite end of the checksum from the shard: otherwise a partition would use only some of its shards.
     """

@@ -44,4 +44,4 @@ class Silence:
         return now >= self._until
 
     def answered(self) -> None:
-        self._answered_at, self._has_failed = self._asked_at, False
+        self._answered_at, self._has_failed = self._asked_at, False  # the leases may have begun that early

@@ -103,7 +103,8 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
     """
     Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
 
-    *row* has the stored version and checksum; schemas from before the first release lack the checksum.
+    *row* has the stored version and checksum; schemas from before the first release lack the checksum. Raise a
+    `StoreFormatError` for a newer schema, an unreleased one, or one that lost its version (*has_jobs*).
     """
     version, checksum, *_ = (*row, None, None) if row else (0, None)
     if version == 0:

@@ -51,8 +51,8 @@ class Abilities:
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
         partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
             partition.
-        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Others get neither;
-            a service on it warns at its start that idempotency keys hold in one process only.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Other stores get
+            neither; a service on one warns at its start that idempotency keys hold in one process only.
     """
 
     loss_window: str = ""
@@ -187,13 +187,13 @@ class Store(Protocol):
         Apply all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
 
         A refused write (wrong generation, not found) is an answer and affects no other write, except a refused
-        `Declare`: the
-        writes under the version that it would have given are not valid. A store that `keeps_answers` keeps the answer
-        of each
-        marked write in the same transaction, until its time is over; a repeat under the same mark changes nothing and
-        gets it
-        as `Recalled`. If it raises, no write took effect, or, after a transient error during the commit, that is
-        unknown: `StoreError.is_unknown`.
+        `Declare`: the writes under the version that it would have given are not valid.
+
+        A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until its time is
+        over; a repeat under the same mark changes nothing and gets it as `Recalled`.
+
+        If it raises, no write took effect, or, after a transient error once the commit was sent, that is unknown:
+        `StoreError.is_unknown`.
         """
 
     def get(self, key: str) -> Job | None:

@@ -78,7 +78,7 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields one statement or several; a list of statements is sent the rows of each."""
+"""Yields a statement whose rows are not needed, or a list of statements, and is sent the rows of each of these."""
 
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
@@ -174,7 +174,8 @@ class Batch:
             held: The shards that *owner* is known to hold, by the epochs of their leases.
             sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
             is_copied: True to use COPY, on a connection that is not in a pipeline.
-            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all need.
+            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers
+                need.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -199,6 +200,12 @@ class Batch:
         """True if keys of sets had jobs; None if this is not known."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
+        """
+        Apply all *writes*, in order, and answer each.
+
+        Raises:
+            WrongGuessError: If a guess was wrong, or another writer has created a job of the same key in the meantime.
+        """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
         self._away = plan.away

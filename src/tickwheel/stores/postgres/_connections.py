@@ -34,7 +34,7 @@ __all__ = ["Connection", "Connections"]
 
 @cache
 def _dumpers() -> list[tuple[type[Array], Any]]:
-    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
+    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]  # made once, because the driver never forgets a class
 
 
 def _dumper(kind: type[Array]) -> Any:
@@ -53,6 +53,9 @@ def _dumper(kind: type[Array]) -> Any:
 
 @cache
 def _loaders() -> list[tuple[str, Any]]:
+    """
+    Return the driver's own loaders for our columns, which replace those of a caller's connection.
+    """
     from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
 
     integers = [(name, numeric.IntLoader) for name in ("int2", "int4", "int8", "oid")]
@@ -74,8 +77,8 @@ _ENCODING: Final = "UTF8"
 """Encoding of an `Array`, which the driver does not encode, whatever the URL, the environment or the database says."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
 """
-They accept every text and sort its bytes by code points, so that a prefix finds its keys. SQL_ASCII keeps bytes
-as they are.
+They accept every text and sort its bytes by code points, so that a prefix finds its keys. SQL_ASCII keeps bytes as
+they are.
 """
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
@@ -165,7 +168,7 @@ class Connections:
 
     def connect(self, conninfo: str | None = None) -> Connection:
         """
-        Open a connection in autocommit mode; `writing` holds a transaction open on it.
+        Open a connection in autocommit mode, by default to the server of all others; `writing` opens a transaction.
         """
         conninfo = conninfo or self._conninfo
         try:
@@ -201,7 +204,7 @@ class Connections:
         A pipelined statement is sent with the next one whose rows are fetched, or with the commit. So a transaction
         costs one round trip for each fetch and one more; locks taken after the last fetch are held for no round trip;
         and the error of a statement may be raised as late as the next fetch. *is_pipelined* is False for COPY, for
-        several statements in one text, and where changed rows are counted.
+        several statements in one text, and where changed rows are counted. *call_s* raises the time limit.
         """
         is_committing = False
         with self._lent(call_s) as connection:
@@ -279,6 +282,13 @@ class Connections:
                     connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
+        """
+        Return a cursor on a caller's *connection*, independent of the settings for its rows and values.
+
+        Raises:
+            StoreError: In the child of a fork, which cannot announce writes.
+            TransactionError: If the connection has no transaction that can be joined.
+        """
         self.lifetime.check()
         _check_joinable(self._psycopg, connection, is_async=is_async)
         kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor

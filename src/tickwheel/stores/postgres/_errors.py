@@ -78,7 +78,7 @@ _STATES: Final = {
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
-"""Exceptions from their class."""
+"""The SQLSTATEs whose messages differ from those of their class."""
 
 _REFUSALS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),

@@ -40,6 +40,9 @@ class Floors:
         self._turn = 0
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
+        """
+        Return the watermarks of *shards*, or of all, and the turn; `learn` ignores a turn since which any was lowered.
+        """
         now = self._clock()
         with self._lock:
             for shard in [shard for shard, until in self._until.items() if until <= now]:
@@ -75,6 +78,9 @@ class Floors:
 
     @contextmanager
     def doubted(self) -> Iterator[None]:
+        """
+        Reset all watermarks if the block raises: jobs may have become pending that are not known here.
+        """
         try:
             yield
         except BaseException:

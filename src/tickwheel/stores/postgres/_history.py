@@ -18,7 +18,7 @@ _EVER = 2**63 - 1
 
 
 def columns_of(records: Sequence[HistoryRecord]) -> list[list[Any]]:
-    return [list(column) for column in list(zip(*records, strict=True))[1:]]
+    return [list(column) for column in list(zip(*records, strict=True))[1:]]  # the server gives the numbers
 
 
 def history(connection: Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:

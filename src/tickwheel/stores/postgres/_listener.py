@@ -86,7 +86,7 @@ class Notifier:
 
 def _payload(shards: Collection[int]) -> str:
     text = ",".join(map(str, shards))
-    return text if len(text) <= _PAYLOAD_MAX else ""
+    return text if len(text) <= _PAYLOAD_MAX else ""  # which is for all shards
 
 
 def _still_open(connection: Connection, numbers: list[str]) -> set[str]:
@@ -104,6 +104,12 @@ class PostgresSubscription:
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
+        """
+        Listen on *connection*, which is closed at the end, or at once if that fails; guard the leases of *owner*.
+
+        Only notifications for the shards that *heard* returns count. A shard may become ours a moment later, but its
+        notified writes were committed before, and a new owner begins by reading the whole shard.
+        """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()
         connection.add_notify_handler(lambda notify: self._news.update(notify.payload.encode().split(b",")))

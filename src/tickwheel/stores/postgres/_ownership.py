@@ -34,7 +34,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""Calls without data after which a client counts as stopped in the middle of its pipeline."""
+"""Time without data, in time limits of a call, after which a client has stopped in the middle of its pipeline."""
 
 
 class View(NamedTuple):
@@ -116,7 +116,7 @@ def keep(
 
 def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
     """
-    Rescue the attempts that were *locked*; return the number rescued, and the attempts still locked.
+    Rescue the attempts that were *locked*; leave a note of each; return the number rescued, and those still locked.
     """
     shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
     values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}

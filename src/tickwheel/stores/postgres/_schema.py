@@ -38,6 +38,9 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
 
 
 def make_again(connection: Connection, shards: int) -> bool:
+    """
+    Insert again the rows without which an emptied database accepts no job; return False if another node has done so.
+    """
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
         return False

@@ -80,8 +80,8 @@ class PostgresStore:
         Args:
             conninfo: The driver's connection string: a URL, or keywords and values.
             url: The same with the password masked.
-            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
-            lease_s: Time that a process keeps its shards without a renewal.
+            shards: Minimum number of shards; as many processes can fire. None: 16, or the existing number.
+            lease_s: Seconds for which a process keeps its shards without a renewal.
             is_pooled: True if a pooler in transaction mode is in front of the server.
             listen: Connection string for notifications; empty for *conninfo*. None for no notifications: the owner then
                 polls twice a second.
@@ -493,7 +493,7 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards whose owner this process notifies; owners of other shards get a note.
+        Return the shards that this process surely owns, whose writes it learns of; owners of other shards get a note.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

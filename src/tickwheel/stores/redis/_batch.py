@@ -142,6 +142,9 @@ class Batch:
         return parts
 
     def answers(self, shift: int) -> list[Answer]:
+        """
+        Return the answers, whose new generations are larger by *shift* than those that the batch had assumed.
+        """
         answers = self._plan.answers
         if shift:
             answers = [self._shifted(answer, shift) for answer in answers]

@@ -97,7 +97,7 @@ class Connections:
         """
         Run the script *name*, and return its reply; load the script again if the server has lost it.
 
-        The time limit is that of *calls* calls.
+        The time limit is that of *calls* calls. After an error of a script that *is_write* its outcome is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)

@@ -386,6 +386,9 @@ class PartitionedRedisStore:
         return [found[cursor.shard] for cursor in cursors]
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
+        """
+        Return the result of *call* for each of *arguments*, all at once: one round trip for any number of partitions.
+        """
         several = list(arguments)
         if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one
             return [call(*each) for each in several]

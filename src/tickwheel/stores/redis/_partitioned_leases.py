@@ -102,7 +102,8 @@ class PartitionedLeases:
         Renew the leases in all partitions concurrently, or also acquire.
 
         If a partition does not answer, the node continues to fire: it keeps that partition's leases for half of their
-        length.
+        length, and then loses them. An error is raised only if no partition answers, if this node owns nothing yet, or
+        if the error is permanent.
         """
         with self._lock:
             began = time.monotonic()
@@ -157,7 +158,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition, or an estimate that is never earlier than its last answer implies.
+        Return the clock of the first partition, or an estimate from its last answer that is never ahead of it.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()

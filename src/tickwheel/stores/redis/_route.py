@@ -71,6 +71,9 @@ class Route:
         """
 
     def follow(self, host: str, port: int) -> bool:
+        """
+        Use the address to which a server redirects; return False if this route cannot.
+        """
         del host, port
         return False
 

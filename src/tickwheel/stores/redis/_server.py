@@ -16,8 +16,8 @@ __all__ = ["check_server", "facts_of", "loss_window", "make_schema"]
 
 VERSION: Final = 5
 """
-Version of the keys and their values (see scripts/_common.lua and _blob.py): 1 had no tails, and did not grow; 2
-had no paused jobs, 3 no paused scopes. An undivided store has 4.
+Version of the keys and their values (see scripts/_common.lua and _blob.py): 1 had no tails, and did not grow; 2 had
+no paused jobs, 3 no paused scopes. An undivided store has 4.
 """
 
 _SERVER_MIN: Final = 7

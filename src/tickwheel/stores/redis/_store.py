@@ -71,11 +71,11 @@ class RedisStore:
         Args:
             location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
             url: The same with the password masked.
-            shards: Minimum number of shards, and of processes that can fire. None: 16, or the existing number.
-            lease_s: Time that a process keeps its shards without a renewal.
+            shards: Minimum number of shards; as many processes can fire. None: 16, or the existing number.
+            lease_s: Seconds for which a process keeps its shards without a renewal.
             prefix: Prefix of all keys, in braces.
             replicas: Number of replicas that must have a write before it is answered.
-            partition: One of several; the store of all partitions listens to notifications, and warns.
+            partition: The partition of this store; if there are several, the store of all of them listens, and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
@@ -88,6 +88,7 @@ class RedisStore:
         self._shape = 1, 1
         self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
+        """The last known epochs of shards, which may be outdated; the server checks them."""
         self._owner: str | None = None
         self._silence, self._has_leases = Silence(lease_s), False
 

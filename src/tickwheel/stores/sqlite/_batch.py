@@ -97,6 +97,12 @@ class Batch:
         """Growth of the WAL, counted in writes of near jobs."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
+        """
+        Apply all *writes*, in order, and answer each.
+
+        Raises:
+            WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
+        """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
         if plan.begins:
@@ -125,7 +131,7 @@ class Batch:
         """
         Claim at most *limit* unroutable jobs that *skills* can run: make them due again, and return them.
 
-        Jobs whose recurrence is one of the *unreadable* texts, and jobs of the *unfit* generations, stay.
+        Jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit* generations, stay.
         """
         if epoch not in self._epochs.values():
             return []
@@ -326,7 +332,7 @@ class Batch:
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """
-        Delete the keys of *jobs*, including keys of shelf 1 that no run has yet.
+        Delete the keys of *jobs*; of shelf 1 only those that no run has taken yet.
         """
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:

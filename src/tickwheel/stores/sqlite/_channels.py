@@ -26,9 +26,15 @@ class Channel(Protocol):
 
     def fileno(self) -> int: ...
 
-    def is_named(self) -> bool: ...
+    def is_named(self) -> bool:
+        """
+        Return True if a process that notifies finds the channel by the file's name now.
+        """
 
-    def receive(self) -> bool: ...
+    def receive(self) -> bool:
+        """
+        Read the notifications that have come, without waiting; return True if there was one.
+        """
 
     def close(self) -> None: ...
 
@@ -51,7 +57,7 @@ class FifoChannel:
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
             return cls(path, fd)
         os.close(fd)
-        return None
+        return None  # another file has this name
 
     @staticmethod
     def notify(path: Path) -> None:
@@ -99,7 +105,7 @@ class PortChannel:
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
         if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
-            return None
+            return None  # another file has this name
         channel = cls(path)
         try:
             path.touch(mode)

@@ -135,7 +135,7 @@ class Connections:
             raise StoreError(what, "give this user the right to write; until then it can be read")
 
     def joinable(self) -> tuple[int, int] | None:
-        self.lifetime.check()
+        self.lifetime.check()  # which raises in the child of a fork, since that cannot announce writes
         self.file.check()
         return self.file.inode
 
@@ -179,7 +179,7 @@ def _reading_only(path: Path, url: str) -> str:
 def real_path(path: str | os.PathLike[str], url: str) -> Path:
     try:
         found = Path(path).resolve()
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(FileNotFoundError, NotADirectoryError):  # the file need not exist yet
             found.stat()
     except (OSError, RuntimeError) as error:
         what = f"{url} cannot be reached ({getattr(error, 'strerror', None) or error})"

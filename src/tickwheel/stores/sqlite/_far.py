@@ -127,6 +127,9 @@ class Sorter:
         self._place = _FRONT
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
+        """
+        Do the work that is due at *now* (ms), in a few short commits; nothing on a full disk.
+        """
         self._bring_near(connections, now, reserve)
         for _ in range(_SWEPT):
             with connections.reading() as connection:
@@ -180,7 +183,9 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Move a slice of the first slot with a job into level 0, if it begins before *until*; return the row count.
+    Move a slice of the first slot with a job into level 0, if it begins before *until* (ms); return the row count.
+
+    The connection must have a write transaction open.
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:

@@ -61,7 +61,7 @@ class FileListener:
             if channel is None:
                 return
             with suppress(OSError):
-                if channel.is_named():
+                if channel.is_named():  # not the file of the next owner, which stays
                     self._path.unlink()
         self._wait.retire(channel)
 

@@ -64,6 +64,10 @@ def lock(fd: int) -> None:
     Take the lock for this descriptor; closing the descriptor releases it.
 
     Retries for 50 ms, because `is_locked` of another process holds the lock for an instant.
+
+    Raises:
+        BlockingIOError: If another descriptor holds the lock.
+        OSError: If the file system does not lock.
     """
     for _ in range(_TRIES):
         with suppress(BlockingIOError):

@@ -40,6 +40,9 @@ class OpenFile:
         self._checked = time.monotonic()
 
     def check(self) -> None:
+        """
+        Raise a `StoreError` unless all files still have their names; costs three calls of stat().
+        """
         self._checked = -math.inf  # a read after a failure looks again
         for part, name in self._parts.items():
             if inode_of(name) != self._inodes[part]:
@@ -47,7 +50,7 @@ class OpenFile:
         self._checked = time.monotonic()
 
     def look(self) -> None:
-        if time.monotonic() - self._checked >= _LOOK_S:
+        if time.monotonic() - self._checked >= _LOOK_S:  # reads are short and many
             self.check()
 
     def _gone(self, part: str) -> StoreError:

@@ -58,7 +58,7 @@ class OwnerLock:
 
     def take(self, owner: str) -> None:
         """
-        Lock the file for *owner* without waiting for another owner.
+        Lock the file for *owner* without waiting for another owner; raise a `StoreInUseError` if there is one.
         """
         try:
             fd = make_side_file(self._path, self._database)

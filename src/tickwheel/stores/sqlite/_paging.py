@@ -23,6 +23,7 @@ _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
 
 _Keys: TypeAlias = tuple[str, tuple[int, ...]]
+"""The query of the keys, and the shelves for each of which it runs; empty if it runs once."""
 
 _DEAD: Final = (-1,)
 _PAUSED: Final = (-3,)

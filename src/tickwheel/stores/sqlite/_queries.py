@@ -36,8 +36,8 @@ ROWS_AT_ONCE: Final = (125, 25, 1)
 Numbers of rows that one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds
 bind.
 
-The module releases the GIL around each statement. Beside busy threads that takes longer than the row itself, so a
-commit of a thousand rows is eight statements.
+The module releases the GIL around each statement, and waits to take it again. Beside busy threads that takes longer
+than the row itself, so a commit of a thousand rows is eight statements.
 """
 
 

@@ -69,7 +69,7 @@ class Reserve:
         Make the file as large as the coming commit needs, which adds at most *more* bytes (see `growth_of`).
 
         *moved* returns the size of the database in bytes after a checkpoint; it is called only if the commits since its
-        last call may need more room.
+        last call may need more room. A `StoreFullError` is raised if there is no room.
         """
         with self._lock:
             self._room -= more
@@ -95,7 +95,7 @@ class Reserve:
 
     def check(self, writes: Sequence[Write]) -> None:
         """
-        Raise `StoreFullError` if *writes* would use the room reserved for acknowledgements.
+        Raise `StoreFullError` if *writes* would use the room reserved for cancelling, beginning and settling jobs.
         """
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"

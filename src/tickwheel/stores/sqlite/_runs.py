@@ -59,7 +59,9 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move as many keys as the commit adds (*more*) to shelf 1, so that no commit has to move many; return the number.
+        Move six keys for each of the *more* keys that the commit adds to shelf 1; return the number.
+
+        So no commit has to move many. The connection must have a write transaction open; *now* is in ms.
         """
         self._owed += _OWED * more
         slices, self._owed = divmod(self._owed, _SLICE)
@@ -76,7 +78,7 @@ class Merger:
 
 def merge(connection: sqlite3.Connection, now: int) -> int:
     """
-    Move one slice of the smallest merge under way; return the number of keys moved.
+    Move one slice of the smallest merge under way, in an open write transaction; return the number of keys moved.
     """
     shelves = _shelves(connection)
     while sources := _full(connection, shelves):
@@ -96,6 +98,9 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
+    """
+    Move the next slice from *sources* to *goal*; drop keys due before *checked* that do not lead to their jobs.
+    """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
     share = max(1, _SLICE // len(sources))

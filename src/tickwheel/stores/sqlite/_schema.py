@@ -26,7 +26,8 @@ def migrate(
     """
     Apply the missing *migrations* atomically; a file of the current version is only read.
 
-    Other tables in the same file are left alone: ours begin with `tickwheel_`.
+    Other tables in the same file are left alone: ours begin with `tickwheel_`. An older file that *is_owned* raises a
+    `StoreInUseError`: its owner would not find the writes of this version.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):
