@@ -31,11 +31,11 @@ def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     return by_name(nodes, minutes, aside, pauses, due or {})
 
 
-def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, now=1_000_000):
+def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
     """
     Return the rows of *nodes* by lane.
     """
-    return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now)}
+    return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now=now)}
 
 
 def test_nodes_are_added_up():

@@ -184,7 +184,9 @@ def _server(store: str) -> Iterator[_Found]:
 def _handlers(nodes: Sequence[Node], jobs: Sequence[Job], now: int) -> Iterator[_Found]:
     having: defaultdict[str, list[str]] = defaultdict(list)
     reports = {
-        node.owner: node.figures for node in nodes if node.figures and "handlers" in node.figures and not node.is_dead(now)
+        node.owner: node.figures
+        for node in nodes
+        if node.figures and "handlers" in node.figures and not node.is_dead(now)
     }
     for owner, report in reports.items():
         for name in report["handlers"]:

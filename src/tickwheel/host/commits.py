@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import (
     Answer,
     Begin,
@@ -58,13 +59,18 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
     return list(jobs.values()), cancelled
 
 
-def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer], now: int, era_now: int) -> dict[int, list[Job]]:
+def elapsed_of(
+    writes: Sequence[Write], answers: Sequence[Answer], clock: StoreClock
+) -> tuple[dict[int, list[Job]], bool]:
     """
-    Return the pending jobs of callers whose due times count elapsed time, by the era of the clock, which reads *now*.
+    Return the pending jobs of callers whose due times count elapsed time, by the era of *clock*.
 
-    A job that the store counted by a clock that was set in the meantime is left out: its era has not begun here yet.
+    Jobs that the store counted by a clock that was set since are left out until *clock* knows of it: the second value
+    is True if there are any.
     """
     found: dict[int, list[Job]] = {}
+    is_behind = False
+    now, era_now = clock.reading()
     last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
     for write, answer in zip(writes, answers, strict=True):
         if not isinstance(write, _TIMED) or (era := write.era) is None:
@@ -72,23 +78,30 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer], now: int, era
         outcome, job = answer.outcome, answer.job
         if job is None or outcome not in _DATED or type(answer) is Recalled:
             continue
-        if _is_of_its_era(write, job, now if era == era_now else 0):
-            if era != last:
-                last, jobs = era, found.setdefault(era, [])
-            jobs.append(job)
-    return found
+        if (begun := write.counted_from) is not None and (applied := _applied_at(write, job, outcome)) is not None:
+            waited = max(0, now - clock.moved_ms(era, era_now) - begun)
+            if not -_STEP_MS < applied - begun < waited + _STEP_MS:
+                if era == era_now:
+                    is_behind = True
+                    continue
+                era = era_now
+        if era != last:
+            last, jobs = era, found.setdefault(era, [])
+        jobs.append(job)
+    return found, is_behind
 
 
-def _is_of_its_era(write: Set | Move, job: Job, now: int) -> bool:
-    if write.counted_from is None:
-        return True
+def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
+    """
+    Return the store's time at which it applied *write*, whose due time it counted; None if the answer does not show it.
+    """
     if isinstance(write, Move):
-        due_at = write.due_at
-    elif write.mode is not SetMode.REPLACE or write.max_wait_ms is not None or job.recurrence is not None:
-        return True  # other instants count as well, or the series knows its era
-    else:
-        due_at = write.job.due_at
-    return -_STEP_MS < job.due_at - due_at < max(0, now - write.counted_from) + _STEP_MS
+        return (write.counted_from or 0) + job.due_at - write.due_at
+    if outcome is Outcome.CREATED and not write.job.first_set_at:
+        return job.first_set_at
+    if outcome is Outcome.CHANGED or write.mode is SetMode.EARLIEST or write.max_wait_ms is not None:
+        return None  # other instants count as well
+    return (write.counted_from or 0) + job.due_at - write.job.due_at
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:

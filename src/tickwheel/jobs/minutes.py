@@ -178,7 +178,9 @@ def merged_lanes(lanes: Iterable[LaneMinute], overdue: Mapping[str, int]) -> tup
     for lane in lanes:
         found.setdefault(lane.lane, []).append(lane)
     sums = [
-        each[0] if len(each) == 1 and each[0].overdue == overdue.get(name, 0) else _sum(name, each, overdue.get(name, 0))
+        each[0]
+        if len(each) == 1 and each[0].overdue == overdue.get(name, 0)
+        else _sum(name, each, overdue.get(name, 0))
         for name, each in found.items()
     ]
     return busiest(sums, len(sums))

@@ -9,6 +9,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,7 +28,7 @@ from tickwheel.host.registry import Registry
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.standby import Standby, check_role
 from tickwheel.host.store_clock import StoreClock
-from tickwheel.jobs.errors import StoreInUseError, UnsupportedError
+from tickwheel.jobs.errors import StoreError, StoreInUseError, UnsupportedError
 from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.model import Answer, Job, Outcome, Pause, Write, scope_over
@@ -258,7 +259,13 @@ class Core:
         """
         owner = self._owner
         if owner is not None:
-            for era, jobs in elapsed_of(writes, answers, *self.client.clock.reading()).items():
+            clock = self.client.clock
+            elapsed, is_behind = elapsed_of(writes, answers, clock)
+            if is_behind:  # a node that takes its old clock for right would fire these early, or an hour late
+                with suppress(StoreError):
+                    self.client.sample()
+                elapsed, _ = elapsed_of(writes, answers, clock)
+            for era, jobs in elapsed.items():
                 owner.counted(jobs, era)
             owner.written(*lives_of(writes, answers))
         elif self._unstarted is not None:

@@ -134,7 +134,7 @@ class Lanes:
             if time.monotonic() - self._read_at > _FRESH_S:
                 self._minutes = await self._scheduler.minutes(now - _SPAN_S)
                 self._read_at = time.monotonic()
-        rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats), int(now * 1000))
+        rows = rows_of(nodes, self._minutes, stats["waiting_for_handler"], pauses, _counts(stats), now=int(now * 1000))
         return document_reply(LanesDocument(instant(int(now * 1000)), _span_s(self._minutes), rows))
 
 
@@ -156,6 +156,7 @@ def rows_of(
     aside: Iterable[Mapping[str, Any]],
     pauses: Iterable[Pause],
     paused_due: Mapping[str, int],
+    *,
     now: int,
 ) -> list[LaneRowDocument]:
     """
