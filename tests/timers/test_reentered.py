@@ -102,3 +102,47 @@ def test_between_the_lines_of_a_check(kind):
         sys.settrace(before)
     assert intruder.count > 0
     wheel.check()
+
+
+VERBS = {
+    "move": lambda _, timer: timer.restart(2),
+    "cancel": lambda _, timer: timer.cancel(),
+    "fire": lambda clock, _: clock.advance(1),
+}
+
+
+@pytest.mark.parametrize("hook", ["settrace", "setprofile"])
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", WHEELS)
+def test_a_drain_at_any_event_of_a_call(kind, verb, hook):
+    """
+    A timer has one outcome, wherever a call on it is interrupted by one that drains the wheel.
+    """
+    at = 0
+    while True:
+        clock, fired, drained = ManualClock(), [], []
+        wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock)
+        timer = wheel.call_later(1, fired.append, 1)
+        left = at
+
+        def drain(*_, wheel=wheel, drained=drained):
+            nonlocal left
+            left -= 1
+            if left == -1:
+                drained += wheel.drain()
+            return drain
+
+        before = sys.gettrace() if hook == "settrace" else sys.getprofile()
+        getattr(sys, hook)(drain)
+        try:
+            VERBS[verb](clock, timer)
+        finally:
+            getattr(sys, hook)(before)
+        wheel.check()
+        stats = wheel.stats()
+        assert stats["sets"] == stats["fires"] + stats["cancels"] + len(wheel), at
+        assert len(drained) + len(fired) + len(wheel) + (verb == "cancel" and stats["cancels"] > len(drained)) == 1, at
+        if left >= 0:
+            break
+        at += 1
+    assert at > 10

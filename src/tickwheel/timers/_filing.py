@@ -43,6 +43,28 @@ class Filing:
         self._reach = NEVER  # of what is due until then, nothing is left in the wheel
         self._late: deque[WheelTimer] = deque()
 
+    def remove(self, timer: WheelTimer) -> bool:
+        """
+        Make *timer* no longer pending; return False if it was not.
+        """
+        try:
+            del self.live[timer]  # not a call, before and after which a profiler or a signal could drain the wheel
+        except KeyError:
+            return False
+        return True
+
+    def renew(self, timer: WheelTimer, deadline: int) -> bool:
+        """
+        Set the deadline of *timer*, and make it last among equals; return False if it was not pending.
+        """
+        try:
+            del self.live[timer]
+        except KeyError:
+            return False
+        self.live[timer] = None  # `self.live` is read again: between two lines a debugger could drain the wheel
+        timer.deadline = deadline
+        return True
+
     def file(self, timer: WheelTimer) -> None:
         """
         Update the wheel for *timer*, now or at the end of the current step.
@@ -97,7 +119,7 @@ class Filing:
             except IndexError:  # who came in before this line has drained all
                 break
             timer: WheelTimer = entry.payload
-            if timer.entry == entry.id and self.live.pop(timer, 0) is None:
+            if timer.entry == entry.id and self.remove(timer):
                 timer.has_fired = timer.is_due = True
                 return timer
         return None

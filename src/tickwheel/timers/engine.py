@@ -171,10 +171,8 @@ class WheelEngine(BulkVerbs):
         """
         self._stand_at_now()
         with self._lock:
-            live, before = self._filing.live, timer.deadline
-            if live.pop(timer, 0) is None:  # it was pending; asked and taken in one step
-                live[timer] = None  # last among equals
-                timer.deadline = deadline
+            before = timer.deadline
+            if self._filing.renew(timer, deadline):
                 file, verb = self._filing.file, "moves"
             elif timer.has_fired and (timer.is_due or timer.running) and not self._is_closed:
                 timer.deadline = deadline
@@ -194,8 +192,7 @@ class WheelEngine(BulkVerbs):
 
     def cancel(self, timer: WheelTimer) -> bool:
         with self._lock:
-            live = self._filing.live
-            if live.pop(timer, 0) is not None:
+            if not self._filing.remove(timer):
                 return False
             self._counts["cancels"] += 1
             held = self._let_go(timer)
