@@ -1,4 +1,4 @@
-// What can be done with a job, each with its note, and its undo where there is one.
+// The acts on a job, each with its note and its undo.
 
 import {call, jobPath} from "./api.js"
 import {toast} from "./toasts.js"
@@ -53,7 +53,7 @@ export async function stop(job) {
 	toast(answer.outcome === "stopping" ? `Stopping ${job.key}` : `Cancelled ${job.key}`)
 }
 
-// Replay many, a few at a time; what cannot be is counted and said.
+// Replay many, a few at a time, and count the refused.
 export async function replayAll(jobs) {
 	const left = [...jobs]
 	let done = 0,
@@ -90,7 +90,7 @@ async function changeBack(job, names, generation) {
 	await call("POST", jobPath(job.key, ":change"), {body, generation})
 }
 
-// Set the job again as it was, unless somebody else has set one meanwhile.
+// Set the job again as it was, unless its key is in use.
 export const restore = job => setAgain(job, {onlyNew: true})
 
 async function setAgain(before, condition) {

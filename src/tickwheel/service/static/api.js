@@ -14,7 +14,7 @@ const TOKEN = "tickwheel.token"
 const token = sessionStorage.getItem(TOKEN) // another one is for the page that is loaded with it: it may reach less
 const UNREACHABLE = 0
 
-// What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
+// Troubles that the top of the page shows.
 export const isShown = ({status}) => [UNREACHABLE, 401, 503].includes(status)
 
 // The address of a path of the service, wherever the page is mounted. It is absolute, because a relative one would
@@ -40,7 +40,7 @@ export async function call(method, path, {body, generation, onlyNew} = {}) {
 	return decode(await answer.text())
 }
 
-// What an answer says went wrong; another token is asked for where that is it.
+// The error of an answer; asks for another token if the service refused it.
 export async function problemOf(answer) {
 	const problem = new Problem(answer.status, await answer.json().catch(() => ({})))
 	if (answer.status === 401) askForToken(problem.message)

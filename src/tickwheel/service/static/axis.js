@@ -35,7 +35,7 @@ export function latePart(late) {
 export class Axis {
 	past = PAST
 
-	// All that does not flow is drawn once, into a picture that each frame begins with: words are dear.
+	// Draw once, into a picture with which each frame begins: text is dear.
 	fit(canvas, colours, ratio) {
 		const {width, height} = canvas.getBoundingClientRect()
 		Object.assign(this, colours, {width, height: height - WORDS_PX, ratio, now: 0})
@@ -85,7 +85,7 @@ export class Axis {
 		this.word(g, "now", width / 2, height + WORDS_PX - 3, "center")
 	}
 
-	// The ticks of the past or of the future, as far as they have room between now and the end.
+	// The ticks of the past or of the future, where there is room.
 	side(g, sign, side, end, edge, align) {
 		let last = this.width / 2
 		for (const ms of TICKS) {

@@ -1,4 +1,4 @@
-// The same for all jobs that the search above the list finds: counted first, and then done, in bounded requests.
+// One act on all jobs that the search finds: counted first, then done, in bounded requests.
 
 import {restore} from "./acts.js"
 import {call, jobPath} from "./api.js"
@@ -134,7 +134,7 @@ async function undone(verb, changes) {
 	toast(`Undone for ${plural(done, "job")}${left ? `; ${left} had run or changed meanwhile, and were left alone` : ""}`)
 }
 
-// Send `body` until the answer names no job to go on from, and return the sums, and where the first one began.
+// Send `body` until an answer has no cursor; return the sums, and the first cursor.
 async function through(body) {
 	const sums = {matched: 0, changed: 0, refused: 0},
 		changes = []

@@ -1,4 +1,4 @@
-// A form that counts first what it would do, and does it at the second press.
+// A form that counts first, and acts at the second press.
 
 import {attempt} from "./toasts.js"
 

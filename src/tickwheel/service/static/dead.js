@@ -1,4 +1,4 @@
-// Dead letters: each with its error, to be replayed or removed one by one, or all that are shown.
+// Dead letters, each with its error, to be replayed or removed.
 
 import {cancel, replay, replayAll} from "./acts.js"
 import {call} from "./api.js"

@@ -56,7 +56,7 @@ export function wedge(i, slots, gap, inner, outer) {
 	return `${there}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`
 }
 
-// Fill a list of names and values; what has no value is left out.
+// Fill a list of names and values, without those that have none.
 export function facts(list, rows) {
 	list.replaceChildren(
 		...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])

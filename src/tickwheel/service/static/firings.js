@@ -1,4 +1,4 @@
-// What fired and how late, newest first, as the stream reports it.
+// Firings and their lateness, newest first, from the stream.
 
 import {byId, el} from "./dom.js"
 import {syncCalmly} from "./steady.js"

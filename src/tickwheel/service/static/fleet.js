@@ -30,7 +30,7 @@ export async function showFleet() {
 	tick()
 }
 
-// What changes between two answers: how long leases last, and for how long a node has been silent.
+// Update the leases' ends and the nodes' silences between two answers.
 export function tick() {
 	for (const node of fleet?.nodes ?? []) {
 		const parent = [...byId("lanes").children].find(each => each.dataset.key === node.owner)

@@ -1,4 +1,4 @@
-// What happened to a job: what the store keeps, and what this process saw of late.
+// A job's history: the store's records, and this process's latest firings.
 
 import {call, jobPath} from "./api.js"
 import {button, el} from "./dom.js"

@@ -21,7 +21,7 @@ const NONE = Object.fromEntries(PARTS.map(name => [name, ""]))
 const HINT = " Set one: tickwheel set tea --delay 4m --target log"
 
 export class Jobs {
-	// `onQuery` gets what is asked for, as fields of an address, of which `showFields` makes it again.
+	// `onQuery` gets the search as fields of an address; `showFields` restores it.
 	constructor(onOpen, onQuery) {
 		this.onOpen = onOpen
 		this.onQuery = onQuery
@@ -58,7 +58,7 @@ export class Jobs {
 		})
 	}
 
-	// Show what `query` asks for, in the form as well; what it does not name is not asked for.
+	// Show the jobs of `query`, and `query` in the form.
 	show(query) {
 		const asked = {...NONE, ...query},
 			{elements} = byId("search")
@@ -129,7 +129,7 @@ export class Jobs {
 		await refreshed(() => this.look(asked, new URLSearchParams(fields)))
 	}
 
-	// A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
+	// One answer looks through a bounded number of keys: ask again until the list is full or the time is up.
 	async look(asked, fields) {
 		const begun = performance.now(),
 			found = []
@@ -219,7 +219,7 @@ export class Jobs {
 	}
 }
 
-// A part of the calendar, which may be open at one end; none if neither is given, or no instant is in it.
+// A range of instants, which may be open at one end; null if both are, or if it is empty.
 function part(from, end) {
 	if (!from && !end) return null
 	return from && end && from >= end ? null : {from: from || undefined, until: end || undefined}

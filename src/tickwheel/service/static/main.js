@@ -1,4 +1,4 @@
-// Puts the parts of the page together: the stream drives everything, and what it says has changed is asked for again.
+// Puts the parts of the page together: the stream drives everything, and each change is asked for.
 
 import {call} from "./api.js"
 import {Dead} from "./dead.js"
@@ -41,7 +41,7 @@ const LINKS = {
 const SILENT_CHANGES_MS = 10_000 // other processes may write without our service knowing
 const PATIENCE_MS = 5000 // what costs by all jobs, or by all dead letters, is looked for only now and then
 
-// What each view asks for again when something has changed.
+// The requests of each view after a change.
 const refresh = {
 	overview: () => Promise.all([jobs.refresh(), forecast()]),
 	dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
@@ -50,7 +50,7 @@ const refresh = {
 	fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
 	wheel: () => near.refresh().catch(() => null) // the stream shows when the service is unreachable
 }
-// What is asked for when a view is shown with filters.
+// The requests of a view that is shown with filters.
 const shown = {
 	overview: fields => Promise.all([jobs.showFields(fields), forecast()]),
 	dead: fields => Promise.all([incidents.showFields(fields), dead.refresh()]),
@@ -141,7 +141,7 @@ follow(
 	}
 )
 
-// One message at a time: beside an unreachable store nothing is "live", and of an unreachable service no store is known.
+// One message at a time, the most important first.
 function showLink(stream) {
 	const link = byId("link"),
 		trouble = byId("trouble")

@@ -120,7 +120,7 @@ export class Near {
 		this.chart.replaceChildren(...this.rings.map(ring => ring.node))
 	}
 
-	// The hands go on between two looks; a wheel that nobody looks at any more does not turn.
+	// The hands go on between two answers, while the wheel is visible.
 	turn() {
 		cancelAnimationFrame(this.frame)
 		if (byId("rings").closest("[hidden]")) return

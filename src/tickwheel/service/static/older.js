@@ -1,5 +1,4 @@
-// The firings for which the river has no dot any more: for each second of its past how many ended in which way, and about
-// how late they were. However many there are, they take the same memory.
+// The firings that have left the river's dots: their ends and lateness for each second, in constant memory.
 
 import {PAST, S} from "./axis.js"
 

@@ -19,7 +19,7 @@ export class Past {
 		Object.assign(this, {bands, kinds, number, rows: new Map(), columns: [], marks: [], from: Infinity})
 	}
 
-	// Ask for the last `span` ms, or for what is new of them.
+	// Ask for the last `span` ms, or for the new part of them.
 	async read(now, span) {
 		const isNew = now - span < this.from
 		const since = (isNew ? now - span : now - 3 * MIN) / S

@@ -13,7 +13,7 @@ const PAGE = 200
 const BUDGET_MS = 1500
 
 export class Schedules {
-	// `onQuery` gets the prefix that is asked for, as fields of an address, of which `showFields` makes it again.
+	// `onQuery` gets the prefix as fields of an address; `showFields` restores it.
 	constructor(onOpen, onQuery) {
 		this.onOpen = onOpen
 		this.list = byId("schedules")

@@ -1,4 +1,4 @@
-// What is paused as a whole, above everything else: a handler, a queue, a target, or all jobs; each can be resumed.
+// Paused scopes, above everything else, each with its button to resume.
 
 import {call} from "./api.js"
 import {button, el, sync} from "./dom.js"

@@ -1,4 +1,4 @@
-// Lists whose rows do not jump under the pointer or the focus: what would move them waits until these are elsewhere.
+// Lists whose rows do not jump under the pointer or the focus: changes wait until these are elsewhere.
 
 import {sync} from "./dom.js"
 
@@ -6,7 +6,7 @@ const waiting = new Map() // by list, its latest redraw
 
 let isActing = false
 
-// What the reader has just done is shown at once, until the pointer goes on.
+// The reader's own act is shown at once, until the pointer moves.
 export const showAct = () => (isActing = true)
 addEventListener("pointermove", () => (isActing = false), {passive: true})
 

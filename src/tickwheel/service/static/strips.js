@@ -10,7 +10,7 @@ const LEVELS = [1, 3, 10, 30, 100, 300, 1000, 10_000, 100_000]
 
 export const heat = n => LEVELS.filter(least => n >= least).length
 
-// Colour a cell of so many; one that stays as it is costs nothing.
+// Colour a cell of `n` jobs, if that changes it.
 export function paint(cell, n) {
 	const name = `h${heat(n)}`
 	if (cell.getAttribute("class") !== name) cell.setAttribute("class", name)

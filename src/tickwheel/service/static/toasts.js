@@ -26,7 +26,7 @@ new MutationObserver(changes => {
 	if (area.parentNode !== place) place.append(area)
 }).observe(document.body, {subtree: true, attributeFilter: ["open"]})
 
-// Say that something was done, and keep it in the list.
+// Show a note, and keep it in the list.
 export function toast(text, undo) {
 	const act = {text, at: now_ms(), undo}
 	acts.unshift(act)
@@ -68,7 +68,7 @@ export function showActs() {
 
 opener.addEventListener("click", showActs)
 
-// What is undone once is not undone again, from wherever; `onDone` is called before, as it may take a while.
+// Undo once only; `onDone` is called before, as the undo may take a while.
 function undoButton(act, onDone) {
 	if (!act.undo) return null
 	const undo = async () => {
@@ -80,10 +80,10 @@ function undoButton(act, onDone) {
 	return el("button", {type: "button", class: "quiet", onclick: undo}, "Undo")
 }
 
-// Ask again for what is shown, which nobody is waiting for: what is at the top of the page already is not said twice.
+// Refresh in the background: a trouble that is at the top of the page is not repeated.
 export const refreshed = action => attempt(action, isShown)
 
-// Run `action`; what goes wrong is said, with its remedy, except what `isSilent`.
+// Run `action`, and show its error and the remedy, unless `isSilent`.
 export async function attempt(action, isSilent = ({status}) => status === 401) {
 	try {
 		await action()

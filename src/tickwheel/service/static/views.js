@@ -77,7 +77,7 @@ export class Views {
 		history.replaceState(null, "", viewAddress(this.current, this.fields))
 	}
 
-	// How many dead letters there are belongs into the title: the tab says it while another is in front.
+	// The title has the number of dead letters, which a tab in the background shows.
 	count(dead) {
 		this.dead = dead
 		const badge = byId("dead-count")

@@ -1,4 +1,4 @@
-// How numbers, spans and instants are said. The server's clock is the only clock: its offset to ours is kept here.
+// Numbers, spans and instants as text. The server's clock is the only clock: its offset to ours is kept here.
 
 let offset_ms = 0
 
@@ -13,7 +13,7 @@ const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractio
 
 export const count = (n, compactFrom = 100_000) => (n < compactFrom ? whole.format(n) : compact.format(n))
 
-// A key, with its controls and marks of direction shown, which could make it look like another; as the command line does.
+// A key with its control characters and marks of direction escaped, as on the command line.
 export const printable = key =>
 	key.replace(/(?! )[\p{C}\p{Z}]/gu, char => {
 		const code = char.codePointAt(0).toString(16)
@@ -51,7 +51,7 @@ export function span(ms) {
 	return pair(s, 365.25 * 86_400, "y", 86_400, "d")
 }
 
-// A length that was chosen, such as an interval: as `span`, without a decimal that says nothing.
+// A chosen length, such as an interval: as `span`, without a decimal of 0.
 export const length = ms => span(ms).replace(/\.0 s$/, " s")
 
 function pair(s, large, largeName, small, smallName) {
