@@ -74,10 +74,12 @@ def test_incidents(run, dead):
     Dead jobs are listed by what went wrong, searched, and replayed by incident, the latest first and at a rate.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
-    fingerprint, letters, _, _, places, error = line.split("\t")
+    fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
     assert (letters, places, error) == ("3", "handler fails", "RuntimeError: no luck")
+    assert raised_in == f"{__name__}.dead.<locals>.fails+3"
     assert run("dead", "incidents", "nothing").stdout == ""
     (found,) = map(json.loads, run("dead", "incidents", "DEAD/", "--json").stdout.splitlines())
+    assert found["raised_in"] == raised_in
     assert (found["count"], sorted(found["keys"]), found["fingerprint"]) == (2, dead[:2], fingerprint)
     answer = run("dead", "replay", "--incident", fingerprint, "--limit", "2", "--rate", "0.01")
     assert answer.stdout == "replayed 2 jobs\n"

@@ -227,6 +227,7 @@ def test_traceback_of_a_process(scheduler, events, monkeypatch):
     (record,) = scheduler.history("k")
     assert record.error == "ValueError: no way"
     assert record.traceback.endswith("raise ValueError(message)\nValueError: no way")
+    assert scheduler.get("k").raised_in == "process_handlers.fail+5"
 
 
 def raised(function):

@@ -60,6 +60,9 @@ def look(*letters: Job, **fields: str) -> Incidents:
         ("commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "commit …"),
         ("the deadbeef facade, decade", "the deadbeef facade, decade"),
         ("HTTP 503\n\n  from   x", "HTTP … from x"),
+        ("disk /dev/sda1 full", "disk … full"),
+        ("no file /etc/hosts", "no file /etc/hosts"),
+        ("GET https://example.com/orders/17", "GET https://example.com/orders/…"),
         ("order17 of shop٣", "order… of shop٣"),
         ("an 'unclosed quote of 3", "an 'unclosed quote of …"),
         ("e" * 600, "e" * 500),
@@ -72,7 +75,9 @@ def test_normalised(error, expected):
     assert normalised(error) == expected
 
 
-@pytest.mark.parametrize("char", ["'", '"', "`", "a", "1", "-", "0x", "a1", " ", "1.", "\n'", "12345678-"])
+@pytest.mark.parametrize(
+    "char", ["'", '"', "`", "a", "1", "-", "/", " /", " /1", "0x", "a1", " ", "1.", "\n'", "12345678-"]
+)
 def test_normalised_in_time(char):
     """
     No error takes long, not even one that was made for that: the work is proportional to its length.
@@ -100,6 +105,26 @@ def test_groups():
     assert (silent.error, silent.example) == ("", "")
     assert (found.looked_at, found.is_all) == (6, True)
     assert len({each.fingerprint for each in found.incidents}) == 4
+
+
+def test_raised_in():
+    """
+    Letters with one error that different lines of code raised are incidents of their own, found by that line.
+    """
+    found = look(
+        replace(letter("a", "KeyError: 'x1'"), raised_in="shop.pay+3"),
+        replace(letter("b", "KeyError: 'x2'", 1), raised_in="shop.pay+3"),
+        replace(letter("c", "KeyError: 'x1'", 2), raised_in="shop.pay+4"),
+        letter("d", "KeyError: 'x1'", 3),
+    )
+    assert [(each.raised_in, each.keys) for each in found.incidents] == [
+        ("shop.pay+3", ("a", "b")),
+        ("shop.pay+4", ("c",)),
+        (None, ("d",)),
+    ]
+    assert len({each.fingerprint for each in found.incidents}) == 3
+    (searched,) = look(replace(letter("a"), raised_in="shop.pay+3"), letter("b"), search="Shop.pay").incidents
+    assert searched.keys == ("a",)
 
 
 def test_fingerprint_stays():

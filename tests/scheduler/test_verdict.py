@@ -115,6 +115,28 @@ def test_errors(one, error, expected):
     assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
 
+def pay():
+    raise ValueError("x")
+
+
+@pytest.mark.parametrize("recurrence", [None, MINUTELY])
+@pytest.mark.parametrize("attempt", [0, 2])
+def test_the_place_of_an_error(attempt, recurrence):
+    """
+    The line that raised is kept with the error, as long as that is kept, and no longer.
+    """
+    before = job(attempt, recurrence, error="before", raised_in="shop.pay+7")
+    with pytest.raises(ValueError, match="x") as caught:
+        pay()
+    settle = judge_error(before, 7, caught.value, RAN, random).settle
+    assert (settle.error, settle.raised_in) == ("ValueError: x", f"{__name__}.pay+1")
+    assert judge_error(before, 7, ValueError("never raised"), RAN, random).settle.raised_in is None
+    for verdict in (given_back(before, 7), judge_result(before, 7, Snooze(1), RAN, random)):
+        assert (verdict.settle.error, verdict.settle.raised_in) == ("before", "shop.pay+7")
+    for result in (Retry(1, "why"), Snooze(1, "why"), DeadLetter("no"), None):
+        assert judge_result(before, 7, result, RAN, random).settle.raised_in is None
+
+
 class MuteError(Exception):
     """
     Raises what it is made with where others have their text.

@@ -21,7 +21,7 @@ from tickwheel.scheduler import Incident, Outcome, Scheduler
 
 __all__ = ["command"]
 
-_COLUMNS = ("fingerprint", "letters", "first due", "last due", "went to", "error")
+_COLUMNS = ("fingerprint", "letters", "first due", "last due", "went to", "raised in", "error")
 _PLACES = 3
 
 
@@ -57,9 +57,9 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
 @json_option
 def list_incidents(search: str, store: str, as_json: bool) -> None:
     """
-    List dead letters by cause: one line for all whose errors differ only in numbers, names and identifiers.
+    List dead letters by cause: one line for all raised by one line of code with one error, apart from numbers and ids.
 
-    With SEARCH only letters that have it in their key, error, target or handler. The latest 10,000 are examined.
+    With SEARCH only letters that have it in their key, error, target, handler or place. The latest 10,000 are examined.
     """
     with opened(store) as scheduler:
         found = scheduler.incidents(search)
@@ -134,4 +134,4 @@ def _row(incident: Incident) -> tuple[object, ...]:
     places = ", ".join(f"{target} {handler}".rstrip() for target, handler, _ in incident.places[:_PLACES])
     more = f", and {len(incident.places) - _PLACES} more" if len(incident.places) > _PLACES else ""
     first, last = local_time(incident.first_at), local_time(incident.last_at)
-    return incident.fingerprint, incident.count, first, last, places + more, incident.error
+    return incident.fingerprint, incident.count, first, last, places + more, incident.raised_in or "", incident.error

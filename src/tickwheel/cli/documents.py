@@ -76,6 +76,7 @@ def incident_document(incident: Incident) -> dict[str, Any]:
         "error": incident.error,
         "example": incident.example,
         "count": incident.count,
+        "errors": incident.errors,
         "first_at": instant(incident.first_at),
         "last_at": instant(incident.last_at),
         "by_hour": incident.by_hour,
@@ -83,6 +84,7 @@ def incident_document(incident: Incident) -> dict[str, Any]:
             {"target": target, "handler": handler, "count": count} for target, handler, count in incident.places
         ],
         "keys": incident.keys,
+        "raised_in": incident.raised_in,
     }
 
 

@@ -31,7 +31,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
 """The columns that are fields of a set with the same name and value."""
-_BESIDE: Final = frozenset({"state", "pause", "error"})
+_BESIDE: Final = frozenset({"state", "pause", "error", "raised_in"})
 """The fields of a line that are not fields of a set."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
@@ -101,6 +101,7 @@ def exported(job: Job) -> dict[str, Any]:
         line["pause"] = {"by": job.pause.by, "note": job.pause.note}
     if job.state is State.DEAD:
         line |= {"state": State.DEAD.value, "error": job.error}
+        line |= {} if job.raised_in is None else {"raised_in": job.raised_in}
     return line
 
 

@@ -130,6 +130,7 @@ def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
         "manifest": job.manifest,
         "expires_at": _expiry_text(job),
         "error": job.error,
+        "raised_in": job.raised_in,
         "trace": job.trace,
     }
     print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])

@@ -44,7 +44,7 @@ from tickwheel.jobs.errors import (
 from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Pause, Settle, Settled
 from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.retry import wait_ms
-from tickwheel.jobs.tracebacks import traceback_text
+from tickwheel.jobs.tracebacks import place_of, traceback_text
 from tickwheel.jobs.unreadable import is_readable, with_end, with_retry
 from tickwheel.targets import DeadLetter, FinalError, Retry, Snooze
 from tickwheel.targets.contract import GIVE_BACK
@@ -146,6 +146,9 @@ def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Ch
         error = error.__cause__ or error
     text = error_text(error)
     verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, ran, random)
+    place = place_of(error)
+    if place is not None and verdict.settle.error is not None:
+        verdict = replace(verdict, settle=replace(verdict.settle, raised_in=place))
     trace = traceback_text(error)
     return verdict if trace is None else replace(verdict, traceback=trace)
 
@@ -263,7 +266,11 @@ def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *
             text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
         except Exception:  # noqa: BLE001  whatever a rule raises, the attempt has ended
             text = with_retry(text, job.due_at, length)
-    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
+    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text, raised_in=_place_kept(job, error))
+
+
+def _place_kept(job: Job, error: str | None) -> str | None:
+    return job.raised_in if error is job.error else None
 
 
 def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdict:
@@ -284,7 +291,8 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
         if is_readable(job.recurrence):
             return _dead(job, epoch, error_text(unknown))
         text = with_end(job.recurrence, job.due_at, ran.begun, ran.ended, has_run=has_run)
-        return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
+        place = _place_kept(job, error)
+        return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text, raised_in=place), ending)
     pause = None
     if has_run and not has_failed:
         after = replace(after, succeeded_at=ran.ended)
@@ -292,7 +300,8 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
         note = f"failed runs in a row: {after.failures}, the last with {text_of(error)}"
         pause, after = Pause(ran.ended, _BY, note[:_NOTE_CHARS]), replace(after, failures=0)
     text = job.recurrence if after is before else after.to_text()
-    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text, pause=pause), ending)
+    place = _place_kept(job, error)
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text, pause=pause, raised_in=place), ending)
 
 
 def _ms(seconds: Any) -> int:

@@ -79,12 +79,15 @@ class HandlerFailedError(TickwheelError, RuntimeError):
 
     is_transient = True
 
-    def __init__(self, what: str, *, is_whole: bool, remote_traceback: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, is_whole: bool, remote_traceback: str | None = None, remote_place: str | None = None
+    ) -> None:
         """
         Build the message from *what* happened; *is_whole* if the process can run other calls.
         """
         self.is_whole = is_whole
         self.remote_traceback = remote_traceback
+        self.remote_place = remote_place
         super().__init__(what)
 
 

@@ -1,8 +1,9 @@
 """
 Dead letters grouped by their cause (error groups, here called incidents).
 
-Two letters are in one group if they have the same target and handler and their errors differ only in parts that
-vary from job to job: numbers, ids and quoted values. Quoted names of the program do not count as variable: the key of a
+Two letters are in one group if they have the same target and handler, were raised by the same line of the user's code
+(unknown where no exception was raised here), and their errors differ only in parts that vary from job to job: numbers,
+ids and quoted values. Quoted names of the program do not count as variable: the key of a
 KeyError, the names in an AttributeError, NameError or ImportError, and names after words such as "table" or "column".
 This module reads neither a clock nor a store.
 """
@@ -34,6 +35,7 @@ _VARIABLE: Final = re.compile(
     | (?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])       # a UUID
     | \b0x[0-9a-f]+
     | \b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b                       # a digest, or a part of one
+    | (?<!\S)/(?=\S*[0-9])\S+                                                    # a path with a number
     | [0-9]+(?:[.,:_][0-9]+)*                                                    # a number, a time, an address
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -69,6 +71,7 @@ class Incident:
         by_hour: Number of letters that were due in each of the last 24 hours, the oldest hour first.
         places: Target, handler and number of letters; the most frequent first, at most 20.
         keys: The letters' keys, the latest first.
+        raised_in: The function of the user's code that raised the error, as in `Job`; or None.
     """
 
     fingerprint: str
@@ -81,6 +84,7 @@ class Incident:
     by_hour: tuple[int, ...]
     places: tuple[tuple[str, str, int], ...]
     keys: tuple[str, ...]
+    raised_in: str | None = None
 
 
 @record
@@ -106,15 +110,15 @@ def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: 
     Args:
         letters: The letters; one more than `LETTERS_MAX` if there are more.
         now: The store's time in ms, the end of the last hour.
-        search: Only letters with this text, ignoring case, in their key, error, target or handler.
+        search: Only letters with this text, ignoring case, in their key, error, target, handler or `raised_in`.
         prefix: Only letters whose key begins with this.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]
-    groups: dict[tuple[str, str, str], _Group] = {}
+    groups: dict[tuple[str, ...], _Group] = {}
     for job in looked_at:
         if _has(job, wanted):
-            kind = (normalised(job.error or ""), job.target, normalised(job.handler))
+            kind = (normalised(job.error or ""), job.target, normalised(job.handler), job.raised_in or "")
             groups.setdefault(kind, _Group(job)).add(job, now)
     found = tuple(group.incident(*kind) for kind, group in groups.items())
     return Incidents(found, len(looked_at), len(letters) <= LETTERS_MAX)
@@ -138,7 +142,8 @@ def normalised(text: str) -> str:
 
 
 def _has(job: Job, wanted: str) -> bool:
-    return not wanted or any(wanted in text.casefold() for text in (job.key, job.error or "", job.target, job.handler))
+    texts = (job.key, job.error, job.target, job.handler, job.raised_in)
+    return not wanted or any(wanted in (text or "").casefold() for text in texts)
 
 
 @dataclass(slots=True)
@@ -159,8 +164,8 @@ class _Group:
         self.keys.append(job.key)
         self.errors.add(job.error)
 
-    def incident(self, error: str, target: str, handler: str) -> Incident:
-        name = f"{error}\0{target}\0{handler}".encode("utf-8", "surrogatepass")
+    def incident(self, error: str, target: str, handler: str, raised_in: str) -> Incident:
+        name = f"{error}\0{target}\0{handler}\0{raised_in}".rstrip("\0").encode("utf-8", "surrogatepass")
         return Incident(
             fingerprint=sha256(name).hexdigest()[:16],
             error=error,
@@ -172,4 +177,5 @@ class _Group:
             by_hour=tuple(self.by_hour),
             places=tuple((*place, count) for place, count in self.places.most_common(_PLACES_MAX)),
             keys=tuple(self.keys),
+            raised_in=raised_in or None,
         )

@@ -128,6 +128,8 @@ class Job:
         pause: The pause, or None. A paused job is not due; if it is running, the pause affects what follows.
         manifest: The name of the manifest that a recurring job belongs to, or None.
         sent_as: The message id that its run began with, if it is not that of its generation; or None.
+        raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
+            function's first line (0); None if no exception is known.
         lacks_handler: True if no live owner has its handler; any node may claim it. It uses no attempt.
         awaits_worker: True if it is running and has not started; only the firing process knows.
     """
@@ -149,6 +151,7 @@ class Job:
     pause: Pause | None = None
     manifest: str | None = None
     sent_as: str | None = None
+    raised_in: str | None = None
     # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
     lacks_handler: bool = False
     awaits_worker: bool = False
@@ -392,6 +395,7 @@ class Settle:
         is_first: True if this end is written for the first time: then its *record* is stored even if the job is
             gone or has another life, since the attempt was made. Written again, it might be there already.
         pause: For DONE: the pause of the job from now on, unless it is paused already; None for none.
+        raised_in: The place that raised *error*, or None.
     """
 
     job: Job
@@ -404,6 +408,7 @@ class Settle:
     record: HistoryRecord | None = None
     is_first: bool = False
     pause: Pause | None = None
+    raised_in: str | None = None
 
 
 @record

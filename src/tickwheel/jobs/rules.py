@@ -317,7 +317,7 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
         return Answer(Outcome.WRONG_GENERATION, job), job
     if known is not None:
         attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the new policy
-        write = replace(write, job=replace(write.job, attempt=attempt, error=known.error))
+        write = replace(write, job=replace(write.job, attempt=attempt, error=known.error, raised_in=known.raised_in))
     answer, after = _set(write, job, now, next_generation)
     if known is not None and after is not None and after is not job:
         after = same_run(known, after)
@@ -430,8 +430,13 @@ def _begin_or_set_aside(write: Begin | SetAside, job: Job | None) -> Decision:
     if job.pause is not None:
         return PAUSED, job
     if isinstance(write, SetAside):
-        return GONE, job if job.lacks_handler else replace(job, lacks_handler=True, error=write.error or job.error)
+        return GONE, job if job.lacks_handler else _aside(job, write.error)
     return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
+
+
+def _aside(job: Job, error: str | None) -> Job:
+    aside = replace(job, lacks_handler=True)
+    return aside if error is None else replace(aside, error=error, raised_in=None)
 
 
 def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
@@ -445,7 +450,7 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
     if write.how is Settled.DONE:
         if write.due_at is None:
             return GONE, None
-        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error, raised_in=write.raised_in)
         if write.pause is not None and after.pause is None:
             after = replace(after, pause=write.pause)
         if write.recurrence is not None:
@@ -459,10 +464,18 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
             attempt=write.attempt,
             due_at=due_at,
             error=write.error,
+            raised_in=write.raised_in,
             recurrence=write.recurrence or job.recurrence,
         )
     else:
-        after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error, pause=None)
+        after = replace(
+            job,
+            state=State.DEAD,
+            attempt=write.attempt,
+            error=write.error,
+            raised_in=write.raised_in,
+            pause=None,
+        )
     return Answer(Outcome.SETTLED, after), after
 
 

@@ -282,6 +282,7 @@ def incidents_of(document: Mapping[str, Any]) -> Incidents:
                 by_hour=tuple(each["by_hour"]),
                 places=tuple((place["target"], place["handler"], place["count"]) for place in each["places"]),
                 keys=tuple(each["keys"]),
+                raised_in=each.get("raised_in"),
             )
             for each in document["incidents"]
         ),

@@ -302,7 +302,10 @@ class Migration:
                 writes.append(Adopt(replace(job, error=error), job.generation))
                 continue
             epoch = self._epochs[self._source.shard_of(job.key)]
-            firing = Begin(job, epoch), Settle(job, epoch, Settled.DEAD, job.attempt, error=error)
+            firing = (
+                Begin(job, epoch),
+                Settle(job, epoch, Settled.DEAD, job.attempt, error=error, raised_in=job.raised_in),
+            )
             writes += firing if job.pause is None else _as_resumed(job, job.pause, firing)
         answers = [*self._write(self._source, writes, "parked")]
         for epoch in self._epochs.values():  # what is not in the shard of its key is in another one

@@ -121,6 +121,7 @@ class JobDocument(Struct, frozen=True):
     pause: PauseDocument | None = None
     manifest: str | None = None
     sent_as: str | None = None
+    raised_in: str | None = None
 
 
 Reason: TypeAlias = Literal[

@@ -315,6 +315,7 @@ ANSWERS: Final[dict[Any, Any]] = {
                 "by_hour": [*[0] * 23, 12],
                 "places": [{"target": "handler", "handler": "boil", "count": 12}],
                 "keys": ["tea", "eggs", "soup"],
+                "raised_in": "kitchen.boil+3",
             }
         ],
         "looked_at": 12,

@@ -27,7 +27,7 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
         "type": "string",
         "pattern": "^[^\\u0000]*$",
         "maxLength": _SEARCH_CHARS_MAX,
-        "description": "Letters with this, in whatever case, in their key, error, target or handler.",
+        "description": "Letters with this, in whatever case, in their key, error, target, handler or raised_in.",
     },
     "prefix": LIST_FIELDS["prefix"],
     "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "Only this incident."},
@@ -56,8 +56,9 @@ class IncidentDocument(Struct, frozen=True):
     """
     Dead letters with the same cause: `error` has an ellipsis for variable parts, `example` is the latest, unchanged.
 
-    `errors` is the number of different errors. `first_at` and `last_at` are the due times of the last attempts of the
-    first and the latest letter; `by_hour` has the numbers of the last 24 hours.
+    `raised_in` is the function of the user's code that raised them. `errors` is the number of different errors.
+    `first_at` and `last_at` are the due times of the last attempts of the first and the latest letter; `by_hour` has
+    the numbers of the last 24 hours.
     """
 
     fingerprint: str
@@ -70,6 +71,7 @@ class IncidentDocument(Struct, frozen=True):
     by_hour: list[int]
     places: list[PlaceDocument]
     keys: list[str]
+    raised_in: str | None = None
 
 
 class IncidentsDocument(Struct, frozen=True):
@@ -97,6 +99,7 @@ class Incidents:
         """
         Return the dead letters as incidents: the same target, and the same error except for numbers and quoted values.
 
+        Two lines of code that raise the same error make two incidents.
         To retry some of them, send their keys as replays of a batch; a `delay` for each spreads them.
         """
         fields = query(call, INCIDENT_FIELDS)
@@ -123,4 +126,5 @@ def _incident(incident: Incident, keys: int) -> IncidentDocument:
         by_hour=list(incident.by_hour),
         places=[PlaceDocument(*place) for place in incident.places],
         keys=list(incident.keys[:keys]),
+        raised_in=incident.raised_in,
     )

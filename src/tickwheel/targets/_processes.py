@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tickwheel.jobs.checks import SOCKET_S_MAX
 from tickwheel.jobs.errors import HandlerFailedError, InvalidJobError, error_text
 from tickwheel.jobs.model import Progress
-from tickwheel.jobs.tracebacks import traceback_text
+from tickwheel.jobs.tracebacks import place_of, traceback_text
 from tickwheel.targets.contract import Abandoned, DeadLetter, FinalError, Firing, Retry, Snooze
 from tickwheel.threads import Lock, Timer
 
@@ -189,8 +189,8 @@ class _Process:
             elif kind == _DONE:
                 return what
             elif kind == _FAILED:
-                text, trace, is_final = what
-                error = HandlerFailedError(text, is_whole=True, remote_traceback=trace)
+                text, trace, place, is_final = what
+                error = HandlerFailedError(text, is_whole=True, remote_traceback=trace, remote_place=place)
                 if is_final:
                     raise FinalError from error
                 raise error
@@ -328,7 +328,7 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001  the function is not where it should be
-            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None, False)))
+            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None, None, False)))
             continue
         pipe.send((_BEGUN, None))
         try:
@@ -336,7 +336,7 @@ def _serve(pipe: Connection) -> None:
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
             is_final = isinstance(error, FinalError)
             cause = (error.__cause__ if is_final else None) or error
-            pipe.send((_FAILED, (error_text(cause), traceback_text(cause), is_final)))
+            pipe.send((_FAILED, (error_text(cause), traceback_text(cause), place_of(cause), is_final)))
         else:
             pipe.send(_packed(result))
 
@@ -359,5 +359,5 @@ def _packed(result: object) -> tuple[str, object]:
     try:
         pickle.dumps(result)
     except Exception as error:  # noqa: BLE001  its reason may be anything
-        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None, False)
+        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None, None, False)
     return _DONE, result

@@ -150,7 +150,8 @@ class StoreModel:
             return Outcome.WRONG_GENERATION, job
         outcome, after = self._set(write, job)
         if after is not None and after.generation == NEW:
-            after = replace(after, attempt=min(before.attempt, write.job.retry.attempts - 1), error=before.error)
+            after = replace(after, attempt=min(before.attempt, write.job.retry.attempts - 1))
+            after = replace(after, error=before.error, raised_in=before.raised_in)
             has_one_body = all(
                 getattr(before, name) == getattr(after, name) for name in ("payload", "target", "handler")
             )
@@ -218,8 +219,9 @@ class StoreModel:
             if write.due_at is None:
                 return Outcome.SETTLED, None
             life = self._at(job, write.due_at)
-            return Outcome.SETTLED, replace(life, error=write.error, recurrence=write.recurrence or life.recurrence)
-        after = replace(job, attempt=write.attempt, error=write.error)
+            life = replace(life, error=write.error, raised_in=write.raised_in)
+            return Outcome.SETTLED, replace(life, recurrence=write.recurrence or life.recurrence)
+        after = replace(job, attempt=write.attempt, error=write.error, raised_in=write.raised_in)
         if write.how == Settled.DEAD:
             return Outcome.SETTLED, replace(after, state=State.DEAD, pause=None)
         due_at = write.due_at if write.due_at is not None else job.due_at

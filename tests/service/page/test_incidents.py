@@ -46,6 +46,7 @@ def test_try_three(server, page, letters):
     (error,) = page.texts(".incident .error")
     assert "RuntimeError" in error
     assert page.texts(".incident .about")[0].startswith("5 letters · handler fails · ")
+    assert page.texts(".incident .about")[0].endswith(" · raised in service_handlers.register.<locals>.fails+3")
     assert page.texts(".incident .key") == letters
     assert page.find(".incident svg").get_attribute("aria-label") == "5 in the last 24 hours"
     assert len(set(page.run(PADDINGS))) == 1  # no button has its words elsewhere than the others

@@ -1,4 +1,4 @@
-// One job: what it is, what became of it of late, and what can be done with it.
+// One job: its fields, its history, and acts on it.
 
 import {cancel, move, pause, replay, resume, run, skip, stop} from "./acts.js"
 import {call, jobPath} from "./api.js"
@@ -77,7 +77,7 @@ const head = key =>
 
 const gone = () => el("p", {class: "empty"}, "This job is no longer there: it has run, or was cancelled.")
 
-// Of what runs on another node the fleet knows, by its last report.
+// The progress of a job on another node, by its last report.
 async function progressOf(job, firings) {
 	const mine = each => each.key === job.key && each.generation === job.generation && each.attempt === job.attempt
 	const here = firings.find(each => each.outcome === "running" && mine(each))
@@ -101,7 +101,7 @@ function far(progress) {
 	)
 }
 
-// What the stream says of the job that is shown.
+// Take the job's events from the stream.
 export function takeProgress({firings}) {
 	const shown = dialog.open && dialog.querySelector(".far")
 	const latest =
@@ -154,6 +154,7 @@ function facts(job, runs, progress, why) {
 				(wasStopped(job) ? "it was asked to stop: there is no other attempt" : moment(Date.parse(job.expires_at)))
 		],
 		["Error", job.error],
+		["Raised in", job.raised_in],
 		["Generation", String(job.generation)],
 		["Set", moment(Date.parse(job.first_set_at))],
 		["Trace", job.trace && traceLink(job.trace)]

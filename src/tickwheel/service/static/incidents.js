@@ -1,5 +1,4 @@
-// Dead letters as incidents: what broke in the same way is one card. A few of its letters are tried again and watched
-// before all are, at a rate that the place they go to can bear.
+// Dead letters as incidents, one card for each cause. A few letters are replayed and watched before all are, at a rate.
 
 import {call, jobPath} from "./api.js"
 import {button, byId, el, sure, svg, sync} from "./dom.js"
@@ -15,11 +14,11 @@ const RATES = {1: "1 a second", 10: "10 a second", 100: "100 a second", 0: "all 
 const ENDS = {done: "went well", dead: "died again", pending: "to come"}
 
 export class Incidents {
-	// `onQuery` gets what is searched for, as fields of an address, of which `showFields` makes it again.
+	// `onQuery` gets the search as fields of an address; `showFields` restores it.
 	constructor(onOpen, onQuery, onChange) {
 		Object.assign(this, {onOpen, onChange, search: "", asked: 0, looked_at: -Infinity})
-		this.tried = new Map() // by fingerprint, what was tried again: key -> what became of it
-		this.last = new Map() // by fingerprint, the incident as it was last seen: what is watched stays on the page
+		this.tried = new Map() // by fingerprint: the state of each tried key
+		this.last = new Map() // by fingerprint: the last answer; a watched incident stays on the page
 		const form = byId("incidents-search")
 		form.addEventListener("submit", event => event.preventDefault())
 		form.addEventListener("input", () => {
@@ -108,7 +107,19 @@ export class Incidents {
 	}
 
 	update(node, incident) {
-		const {fingerprint, error, errors, example, count: letters, places, first_at, last_at, by_hour, keys} = incident
+		const {
+			fingerprint,
+			error,
+			errors,
+			example,
+			count: letters,
+			places,
+			first_at,
+			last_at,
+			by_hour,
+			keys,
+			raised_in
+		} = incident
 		const part = name => node.querySelector(`.${name}`)
 		const span =
 			first_at === last_at
@@ -120,14 +131,14 @@ export class Incidents {
 			.join(", ")
 		const kinds = errors > 1 ? ` of ${errors} different errors` : ""
 		part("about").textContent =
-			`${plural(letters, "letter")}${kinds} · ${went}${places.length > TRIED ? ` and ${places.length - TRIED} more` : ""} · ${span}`
+			`${plural(letters, "letter")}${kinds} · ${went}${places.length > TRIED ? ` and ${places.length - TRIED} more` : ""} · ${span}${raised_in ? ` · raised in ${printable(raised_in)}` : ""}`
 		sync(
 			part("keys"),
 			keys,
 			key => key,
 			key => el("button", {type: "button", class: "key", onclick: () => this.onOpen(key)}, printable(key))
 		)
-		part("example").hidden = example === error
+		part("example").hidden = example === error && error.length < 99 // longer ones are cut on a phone
 		part("example").lastElementChild.textContent = printable(example)
 		part("spark").replaceChildren(spark(by_hour))
 		part("try").hidden = letters <= TRIED
@@ -157,7 +168,7 @@ export class Incidents {
 		this.onChange()
 	}
 
-	// Look what became of what was tried, until all of it has ended.
+	// Follow the tried letters until all have ended.
 	async watch() {
 		for (const [fingerprint, keys] of this.tried) {
 			for (const [key, state] of keys) {
@@ -192,7 +203,7 @@ async function stateOf(key) {
 	}
 }
 
-// Its letters in each of the last 24 hours, and how many these are for those who do not see it.
+// The letters in each of the last 24 hours, with their number as text.
 function spark(by_hour) {
 	const most = Math.max(1, ...by_hour),
 		lately = by_hour.reduce((sum, n) => sum + n, 0)

@@ -46,7 +46,7 @@ _WEIGHTLESS: Final = 16
 """Number of far jobs that fill two pages, or up to four."""
 
 _DUE_AT: Final = attrgetter("due_at")
-_is_updated: Final = is_same_but("state", "attempt", "error")
+_is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")
 """True if a job that keeps its place has changed only in columns that `update_job` writes."""
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -221,7 +221,7 @@ class Batch:
             counts[CODES[old.state]] -= 1
             if place == old_place and _is_updated(job, old):
                 counts[CODES[job.state]] += 1
-                rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
+                rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), job.raised_in, *place))
             else:
                 if self._may_grow and old_place[0] == FAR_SHARD and job.generation != old.generation:
                     buried.append(old.generation)

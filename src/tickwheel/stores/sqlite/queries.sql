@@ -49,7 +49,7 @@ VALUES (0, 0, 0, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_job
 -- columns: those that change while a job keeps its place; another change rewrites the row
-UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ? AND due_at = ? AND generation = ?;
+UPDATE tickwheel_job SET state = ?, attempt = ?, error = ?, raised_in = ? WHERE shard = ? AND due_at = ? AND generation = ?;
 
 -- name: delete_job
 DELETE FROM tickwheel_job WHERE shard = ? AND due_at = ? AND generation = ?;

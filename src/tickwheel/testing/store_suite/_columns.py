@@ -108,11 +108,13 @@ class ColumnTests(StoreTests):
                 assert rig.begin(before) is Outcome.BEGUN
                 running = rig.get(job.key)
                 _assert_kept(before, running, {"state", "attempt"})
-                for due_at in (before.due_at, rig.now + FAR_MS):  # in place, and moved
-                    settled = rig.settle(before, Settled.AGAIN, attempt=1, due_at=due_at, error="why").job
+                for due_at, place in ((before.due_at, "shop.pay+3"), (rig.now + FAR_MS, None)):  # in place, and moved
+                    failed = {"attempt": 1, "due_at": due_at, "error": "why", "raised_in": place}
+                    settled = rig.settle(before, Settled.AGAIN, **failed).job
                     assert settled is not None
                     assert rig.get(job.key) == settled, name
-                    _assert_kept(before, settled, {"attempt", "error", "due_at"})
+                    assert settled.raised_in == place
+                    _assert_kept(before, settled, {"attempt", "error", "raised_in", "due_at"})
                     before = settled
                     assert rig.begin(before) is Outcome.BEGUN
 
@@ -132,7 +134,8 @@ class ColumnTests(StoreTests):
                 assert resumed is not None
                 _assert_kept(before, rig.get(job.key), set())
                 assert rig.begin(resumed) is Outcome.BEGUN
-                dead = rig.settle(resumed, Settled.DEAD, attempt=resumed.attempt, error=resumed.error).job
+                failed = {name: getattr(resumed, name) for name in ("attempt", "error", "raised_in")}
+                dead = rig.settle(resumed, Settled.DEAD, **failed).job
                 assert dead is not None
                 _assert_kept(before, rig.get(job.key), {"state"})
                 again = rig.replay(job.key, NEAR_MS).job

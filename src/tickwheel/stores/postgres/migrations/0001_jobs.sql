@@ -22,7 +22,9 @@ CREATE TABLE tickwheel_job (
     pause text,
     manifest text COLLATE "C",
     -- The message id of a run that was tried under another generation.
-    sent_as text
+    sent_as text,
+    -- The function that raised the error.
+    raised_in text
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 50000);
 
 CREATE INDEX tickwheel_job_due ON tickwheel_job (shard, due_at, generation);

@@ -22,6 +22,8 @@ CREATE TABLE tickwheel_job (
     manifest TEXT,
     -- The message id of a run that was tried under another generation.
     sent_as TEXT,
+    -- The function that raised the error.
+    raised_in TEXT,
     -- When a job of level -4 is due; NULL on all other shards.
     instant INTEGER,
     PRIMARY KEY (shard, due_at, generation)
