@@ -130,8 +130,9 @@ export class Incidents {
 			.map(place => printable(where(place)))
 			.join(", ")
 		const kinds = errors > 1 ? ` of ${errors} different errors` : ""
-		part("about").textContent =
-			`${plural(letters, "letter")}${kinds} · ${went}${places.length > TRIED ? ` and ${places.length - TRIED} more` : ""} · ${span}${raised_in ? ` · raised in ${printable(raised_in)}` : ""}`
+		const more = places.length > TRIED ? ` and ${places.length - TRIED} more` : ""
+		const raised = raised_in ? ` · raised in ${printable(raised_in)}` : ""
+		part("about").textContent = `${plural(letters, "letter")}${kinds} · ${went}${more} · ${span}${raised}`
 		sync(
 			part("keys"),
 			keys,
