@@ -10,7 +10,14 @@ from typing import Final, NamedTuple
 
 from tickwheel.jobs.record import record
 
-__all__ = ["CUT_OFF", "Actor", "HistoryRecord"]
+__all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
+
+ACTS_MAX: Final = 10_000
+"""
+Maximum number of records in the log of acts: acts and events, without parts of bulk acts.
+
+The limits of other records do not apply to them, so no number of attempts pushes an act out of the log.
+"""
 
 CUT_OFF: Final = "cut_off"
 """The outcome of an attempt whose process ended, or lost its shard, before the attempt did."""
@@ -83,3 +90,10 @@ class HistoryRecord(NamedTuple):
     nominal_at: int | None = None
     was_due_at: int | None = None
     bulk: str | None = None
+
+    @property
+    def is_logged(self) -> bool:
+        """
+        True if it is in the log of acts.
+        """
+        return not self.attempt and self.bulk is None

@@ -4,12 +4,17 @@ The past of jobs in memory.
 
 from __future__ import annotations
 
-from heapq import nlargest
+from collections.abc import Iterable
+from heapq import nlargest, nsmallest
 from itertools import chain, islice, takewhile
+from typing import Final
 
+from tickwheel.jobs.history import ACTS_MAX
 from tickwheel.jobs.model import HistoryRecord
 
 __all__ = ["MemoryHistory"]
+
+_EVER: Final = 2**63
 
 
 class MemoryHistory:
@@ -33,20 +38,27 @@ class MemoryHistory:
         return list(islice((each for each in newest if before is None or each.number < before), limit))
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
-        acts = (each for each in self._records.values() if not each.attempt and each.bulk is None)
+        acts = (each for each in self._records.values() if each.is_logged)
         return nlargest(limit, (each for each in acts if since <= each.at < until), lambda each: (each.at, each.number))
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         records = self._records.values()
         going = list(takewhile(lambda record: record.at < since, islice(records, limit)))
         if not going:
-            long = (islice(of.values(), len(of) - per_key) for of in self._by_key.values() if len(of) > per_key)
+            going = nsmallest(limit, self.acts(0, _EVER, len(self._records))[ACTS_MAX:], lambda each: each.number)
+        if not going:
+            long = (_surplus(of.values(), per_key) for of in self._by_key.values() if len(of) > per_key)
             going = list(islice(chain.from_iterable(long), limit))
         if not going:
-            going = list(islice(records, min(limit, max(0, len(records) - total))))
+            going = list(islice(_surplus(records, total), limit))
         for record in going:
             del self._records[record.number]
             del self._by_key[record.key][record.number]
             if not self._by_key[record.key]:
                 del self._by_key[record.key]
         return len(going)
+
+
+def _surplus(records: Iterable[HistoryRecord], most: int) -> list[HistoryRecord]:
+    others = [each for each in records if not each.is_logged]
+    return others[: max(0, len(others) - most)]

@@ -301,9 +301,9 @@ class Store(Protocol):
         """
         Delete at most *limit* records of the history, the oldest first; return their number, 0 if none must go.
 
-        First go records older than *since* (ms since the epoch), then all but the newest *per_key* records of each key,
-        then the oldest while there are more than *total*. Any node may call it; of two concurrent calls one does the
-        work.
+        First go records older than *since* (ms since the epoch), then all but the newest 10,000 of the log of acts,
+        then all but the newest *per_key* other records of each key, then the oldest others while there are more than
+        *total*. Any node may call it; of two concurrent calls one does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:

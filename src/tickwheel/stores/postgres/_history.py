@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tickwheel.jobs.history import ACTS_MAX
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import HistoryRecord
 from tickwheel.stores.postgres._connections import Connection
@@ -51,10 +52,13 @@ def prune(connection: Connection, since: int, per_key: int, total: int, limit: i
     old = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()
     if old and old[0]:
         return connection.execute(SQL["delete_history"], old).rowcount
+    acts = connection.execute(SQL["delete_acts"], (limit, ACTS_MAX)).rowcount
+    if acts:
+        return acts
     long = connection.execute(SQL["long_histories"], {"most": per_key, "limit": limit}).fetchall()
     if long:
         keys, numbers = map(list, zip(*long, strict=True))
         return connection.execute(SQL["shorten_histories"], (keys, numbers, limit)).rowcount
     there = connection.execute(SQL["count_history"]).fetchone()
     surplus = min(there[0] - total, limit) if there else 0
-    return connection.execute(SQL["delete_history"], (surplus,)).rowcount if surplus > 0 else 0
+    return connection.execute(SQL["delete_others"], (surplus,)).rowcount if surplus > 0 else 0

@@ -35,7 +35,10 @@ WHERE span_ms >= %(span_ms)s AND span_ms <= %(span_ms)s AND at >= %(since)s AND 
 DELETE FROM tickwheel_minute WHERE (span_ms = %s AND at < %s) OR (span_ms = %s AND at < %s);
 
 -- name: count_history
-SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records;
+-- Without the log of acts, which has its own limit.
+SELECT (SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records) - (
+    SELECT count(*) FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
+);
 
 -- name: count_old_history
 -- Numbers grow with time, but for clocks that differ: what is behind a younger one waits until that has gone.
@@ -50,13 +53,32 @@ DELETE FROM tickwheel_history WHERE number <= (
     SELECT max(number) FROM (SELECT number FROM tickwheel_history ORDER BY number LIMIT %s) AS front
 );
 
+-- name: delete_others
+DELETE FROM tickwheel_history WHERE (attempt > 0 OR bulk IS NOT NULL) AND number <= (
+    SELECT max(number) FROM (
+        SELECT number FROM tickwheel_history WHERE attempt > 0 OR bulk IS NOT NULL ORDER BY number LIMIT %s
+    ) AS front
+);
+
+-- name: delete_acts
+-- All but the newest of the log of acts.
+DELETE FROM tickwheel_history WHERE number = ANY(ARRAY(
+    SELECT number FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
+    ORDER BY at DESC, number DESC LIMIT %s OFFSET %s
+));
+
 -- name: long_histories
--- The keys that have more than so many records, each with the newest that is to go.
+-- The keys that have more than so many records besides the log of acts, each with the newest that is to go.
 SELECT key, (
-    SELECT number FROM tickwheel_history AS h WHERE h.key >= long.key AND h.key <= long.key
+    SELECT number FROM tickwheel_history AS h
+    WHERE h.key >= long.key AND h.key <= long.key AND (h.attempt > 0 OR h.bulk IS NOT NULL)
     ORDER BY key DESC, number DESC LIMIT 1 OFFSET %(most)s
 )
-FROM (SELECT key FROM tickwheel_history GROUP BY key HAVING count(*) > %(most)s ORDER BY key LIMIT %(limit)s) AS long;
+FROM (
+    SELECT key FROM tickwheel_history GROUP BY key
+    HAVING count(*) > %(most)s AND count(*) FILTER (WHERE attempt > 0 OR bulk IS NOT NULL) > %(most)s
+    ORDER BY key LIMIT %(limit)s
+) AS long;
 
 -- name: shorten_histories
 DELETE FROM tickwheel_history AS h
@@ -64,6 +86,7 @@ USING (
     SELECT found.ctid FROM unnest(%s::text[], %s::bigint[]) AS long (key, number) CROSS JOIN LATERAL (
         SELECT h.ctid FROM tickwheel_history AS h
         WHERE h.key >= long.key AND (h.key, h.number) <= (long.key, long.number)
+            AND (h.attempt > 0 OR h.bulk IS NOT NULL)
         ORDER BY h.key, h.number OFFSET 0
     ) AS found
     LIMIT %s

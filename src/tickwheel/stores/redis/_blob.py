@@ -24,6 +24,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Final
 
 from tickwheel.jobs.columns import ALL, NAMES, PLAIN
+from tickwheel.jobs.history import ACTS_MAX
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, State
 from tickwheel.jobs.rows import ASIDE, CODES, PAUSED, is_plain, job_of, row_of
@@ -90,6 +91,7 @@ CONSTANTS: Final = "".join(
         "HEAD": _HEAD.size,
         "HAS_TARGET": _HAS_TARGET,
         "HAS_SHARD": _HAS_SHARD,
+        "ACTS_MAX": ACTS_MAX,
         "FIRST_COLUMN": _FIRST_COLUMN,
         "LAST_COLUMN": _OTHERS[-1][2],
         **{

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
+from tickwheel.jobs.history import ACTS_MAX
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import HistoryRecord
 from tickwheel.stores.sqlite._connections import Connections
@@ -49,17 +51,31 @@ def prune(connections: Connections, since: int, per_key: int, total: int, limit:
     Delete at most *limit* old or surplus records; the search for them blocks no writer.
     """
     with connections.reading() as connection:
-        at_front: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]
-        long = [] if at_front else connection.execute(SQL["long_histories"], (per_key, per_key, limit)).fetchall()
-        if not at_front and not long:
-            at_front = min(connection.execute(SQL["count_history"]).fetchone()[0] - total, limit)
-            if at_front <= 0:
-                return 0
-        last = connection.execute(SQL["front_of_history"], (at_front,)).fetchone()
+        statement, rows = _surplus(connection, since, per_key, total, limit)
     gone = 0
-    with connections.writing() as connection:
-        if at_front:
-            return connection.execute(SQL["delete_history"], last).rowcount
-        for key, number in long:
-            gone += connection.execute(SQL["shorten_history"], (key, number, limit - gone)).rowcount
+    if rows:
+        with connections.writing() as connection:
+            for row in rows:
+                if gone < limit:
+                    values = (*row, limit - gone) if statement == "shorten_history" else row
+                    gone += connection.execute(SQL[statement], values).rowcount
     return gone
+
+
+def _surplus(
+    connection: sqlite3.Connection, since: int, per_key: int, total: int, limit: int
+) -> tuple[str, list[tuple[Any, ...]]]:
+    """
+    Return the statement that deletes the next records, and the values of each execution.
+    """
+    old: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]
+    if old:
+        return "delete_history", connection.execute(SQL["front_of_history"], (old,)).fetchall()
+    acts = connection.execute(SQL["surplus_acts"], (limit, ACTS_MAX)).fetchall()
+    if acts:
+        return "delete_act", acts
+    long = connection.execute(SQL["long_histories"], (per_key, per_key, per_key, limit)).fetchall()
+    if long:
+        return "shorten_history", long
+    surplus = min(connection.execute(SQL["count_history"]).fetchone()[0] - total, limit)
+    return "delete_others", connection.execute(SQL["front_of_others"], (surplus,)).fetchall() if surplus > 0 else []

@@ -36,7 +36,10 @@ SELECT owner, at, span_ms, figures FROM tickwheel_minute WHERE span_ms = ? AND a
 DELETE FROM tickwheel_minute WHERE (span_ms = ? AND at < ?) OR (span_ms = ? AND at < ?);
 
 -- name: count_history
-SELECT count(*) FROM tickwheel_history;
+-- Without the log of acts, which has its own limit.
+SELECT (SELECT count(*) FROM tickwheel_history) - (
+    SELECT count(*) FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE attempt = 0 AND bulk IS NULL
+);
 
 -- name: count_old_history
 -- Numbers grow with time, but for clocks that are set: what is behind a younger one waits until that has gone.
@@ -45,16 +48,36 @@ SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT ?) 
 -- name: front_of_history
 SELECT max(number) FROM (SELECT number FROM tickwheel_history ORDER BY number LIMIT ?);
 
+-- name: front_of_others
+SELECT max(number) FROM (
+    SELECT number FROM tickwheel_history WHERE attempt > 0 OR bulk IS NOT NULL ORDER BY number LIMIT ?
+);
+
+-- name: surplus_acts
+SELECT number FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE attempt = 0 AND bulk IS NULL
+ORDER BY at DESC, number DESC LIMIT ? OFFSET ?;
+
 -- name: long_histories
--- The keys that have more than so many records, each with the newest that is to go.
+-- The keys that have more than so many records besides the log of acts, each with the newest that is to go.
 SELECT key, (
-    SELECT number FROM tickwheel_history WHERE key = h.key ORDER BY number DESC LIMIT 1 OFFSET ?
+    SELECT number FROM tickwheel_history WHERE key = h.key AND (attempt > 0 OR bulk IS NOT NULL)
+    ORDER BY number DESC LIMIT 1 OFFSET ?
 )
-FROM tickwheel_history AS h GROUP BY key HAVING count(*) > ? LIMIT ?;
+FROM (SELECT key FROM tickwheel_history GROUP BY key HAVING count(*) > ?) AS h
+WHERE (SELECT count(*) FROM tickwheel_history WHERE key = h.key AND (attempt > 0 OR bulk IS NOT NULL)) > ? LIMIT ?;
 
 -- name: delete_history
 DELETE FROM tickwheel_history WHERE number <= ?;
 
+-- name: delete_others
+DELETE FROM tickwheel_history WHERE number <= ? AND (attempt > 0 OR bulk IS NOT NULL);
+
+-- name: delete_act
+DELETE FROM tickwheel_history WHERE number = ?;
+
 -- name: shorten_history
 DELETE FROM tickwheel_history
-WHERE number IN (SELECT number FROM tickwheel_history WHERE key = ? AND number <= ? ORDER BY number LIMIT ?);
+WHERE number IN (
+    SELECT number FROM tickwheel_history WHERE key = ? AND number <= ? AND (attempt > 0 OR bulk IS NOT NULL)
+    ORDER BY number LIMIT ?
+);

@@ -4,6 +4,7 @@ Audit records of callers' writes, in the writes' own transaction.
 
 from __future__ import annotations
 
+from tickwheel.jobs.history import ACTS_MAX
 from tickwheel.jobs.model import (
     Actor,
     Cancel,
@@ -141,6 +142,27 @@ class ActTests(StoreTests):
                 rig.store.add_records([HistoryRecord(0, at, key, 0, 0, "deployed", "node", "", "", at)])
             assert rig.store.prune(rig.now - 1_000, 100, 1_000, 10) == 1
             assert [each.key for each in rig.store.acts(0, EVER, 10)] == ["y"]
+
+    def test_the_log_has_a_limit_of_its_own(self) -> None:
+        """
+        No number of attempts pushes an act out of the log, and of more acts than its limit the newest stay.
+        """
+        with self.rig() as rig:
+            for start in range(0, ACTS_MAX + 6, 1_000):
+                numbers = range(start, min(start + 1_000, ACTS_MAX + 6))
+                rig.store.add_records([_record(rig.now + number, 0) for number in numbers])
+            rig.store.add_records([_record(rig.now + number, 1) for number in range(20_000, 20_040)])
+            while rig.store.prune(rig.now, 30, 10, 500):
+                pass
+            acts = rig.store.acts(0, EVER, 2 * ACTS_MAX)
+            assert [act.at - rig.now for act in acts] == list(range(ACTS_MAX + 5, 5, -1))
+            attempts = [each for each in rig.store.history("node", None, 2 * ACTS_MAX) if each.attempt]
+            assert 0 < len(attempts) <= 10  # the partitions of a store share the total
+            assert [each.at - rig.now for each in attempts] == list(range(20_039, 20_039 - len(attempts), -1))
+
+
+def _record(at: int, attempt: int) -> HistoryRecord:
+    return HistoryRecord(0, at, "node", 0, attempt, "node_died", "node", "", "", at)
 
 
 def _set_all(rig: Rig, keys: list[str]) -> list[tuple[str, int]]:

@@ -177,7 +177,7 @@ local function set_of(blob, shard)
     return 'due:' .. struct.unpack('>I2', blob, handler_end + 1)
 end
 
-local ACTS_MAX, BULK = 10000, 17
+local BULK = 17
 
 -- Keeps a record, which begins with its instant, of what happened to the job of a key.
 local function keep_record(key, record)
