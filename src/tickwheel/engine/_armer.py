@@ -86,7 +86,7 @@ class Armer:
         self._slots: dict[int, list[StagedJob]] = {}
         self._held: deque[StagedJob] = deque()
         self._herds: Counter[str] = Counter()
-        """Number of posts under way that may not be overtaken, by the handlers of their begins."""
+        """Number of unfinished posts that must not be overtaken, by the handlers of their begins."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
         """A heap of begun jobs by fire time, so that they are handed over in order even if a timer is late."""
         self._numbers = count()
@@ -143,7 +143,7 @@ class Armer:
     @property
     def held(self) -> int:
         """
-        Number of entries that wait because too many attempts are under way in all, or the lease is not trusted.
+        Number of entries that wait because `running_max` attempts are under way, or because the lease is not trusted.
         """
         return len(self._held)
 
@@ -345,7 +345,7 @@ class Armer:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Give back those of *entries* that were begun by a clock that was set since, and return the others.
+        Give back those of *entries* that were begun by an earlier setting of the clock, and return the others.
 
         An entry that is given back can be moved and cancelled again, and is begun again when it is due.
         """

@@ -86,7 +86,7 @@ class Explainer:
         """
         Return why *job* does not run here, or None if it is not due or runs.
 
-        The store has the job pending or running in a shard of this process.
+        *job* must be pending or running in a shard of this process.
         """
         if (found := self._of_process(job)) is not None:
             return found

@@ -1,7 +1,7 @@
 """
-The heartbeat: what this node reports of itself to all that share its store, with each renewal of its leases.
+The heartbeat: the report of this node to all nodes that share its store, sent with each renewal of its leases.
 
-It has a thread of its own, because a report may take long, and the next renewal may not wait for it.
+It has a thread of its own, because a report may take long, and must not delay the next renewal.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tickwheel.engine.resources import Resources
 __all__ = ["Heartbeat"]
 
 _SPAN_S: Final = 60.0
-"""Over how long the lateness and the rate are taken, and a step more."""
+"""Length of the window over which the lateness and the rate are measured; it may be one step longer."""
 _STEP_S: Final = 5.0
-"""The time from one kept reading to the next, however often leases are renewed."""
+"""Minimum time between two readings that are kept, however often leases are renewed."""
 _HANDLERS_MAX: Final = 200
-"""The largest number of handlers' names in a report."""
+"""Maximum number of handler names in a report."""
 _RECENT_MAX: Final = 50
-"""Of how many firings that ended each report has the keys and the ends."""
+"""Maximum number of finished firings in a report: their keys and outcomes."""
 
 
 class Heartbeat:
@@ -33,12 +33,12 @@ class Heartbeat:
     The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
 
     Args:
-        resources: What all roles share.
-        figures: What it has done.
-        sizes: Returns what it is busy with.
-        progress: Returns how far that has come.
-        leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
-            the hooks, which may take as long as they like here.
+        resources: The resources of all roles.
+        figures: Counters of the firings of this node.
+        sizes: Returns the numbers of jobs that this node holds.
+        progress: Returns the progress of running jobs.
+        leases: Gives the interval of heartbeats, from which other nodes see that one is missing; and news for the
+            hooks, which may block in this thread.
         lanes: Returns the figures of its lanes, pull queues and receivers.
         handlers: Returns the names of its handlers.
         on_renewed: Called in the heartbeat's thread after a renewal.
@@ -83,13 +83,13 @@ class Heartbeat:
 
     def ask(self) -> None:
         """
-        Report soon, in the heartbeat's own thread; what is asked while a report is under way is one more report.
+        Request a report from the heartbeat's thread; requests during a report result in one more report.
         """
         self._asked.set()
 
     def stop(self, timeout_s: float) -> None:
         """
-        Report nothing more, and wait up to *timeout_s* for a report that is under way.
+        Send no further report, and wait up to *timeout_s* for a report that is under way.
         """
         self._is_stopped = True
         self._asked.set()
@@ -108,7 +108,7 @@ class Heartbeat:
 
     def beat(self) -> None:
         """
-        Report the figures, if anybody else may have a share in the store; a failure is passed to the hooks alone.
+        Report the figures, if the store can have other nodes; a failure is only passed to the hooks.
         """
         now = self._monotonic()
         while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:

@@ -28,7 +28,7 @@ _FIRST: Final = (-(2**63), -1)
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads."""
 _BUDGET_S: Final = 0.1
-"""Seconds that one look may read past jobs that wait for a place; the next look continues from there."""
+"""Maximum seconds that one search reads past jobs that wait for a place; the next search continues from there."""
 
 
 class Lookout:

@@ -36,7 +36,7 @@ __all__ = ["LaneCounts", "MinuteKeeper"]
 _NAMES_MAX: Final = 1_000
 """Maximum number of targets and handlers that are counted apart: addresses of one receiver may be many more."""
 _UNKEPT_MAX: Final = 240
-"""Maximum number of rows that wait in memory while the store does not answer: of more than three hours."""
+"""Maximum number of rows that wait in memory while the store does not answer: those of more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
@@ -57,9 +57,6 @@ class LaneCounts:
         self._folded: tuple[LaneMinute, ...] = ()
 
     def add(self, ended: Sequence[tuple[StagedJob, Ending]]) -> None:
-        """
-        Count attempts that ended; O(1) for each.
-        """
         with self._lock:
             counts = self._counts
             for entry, ending in ended:
@@ -85,7 +82,7 @@ class LaneCounts:
 
     def take(self) -> tuple[LaneMinute, ...]:
         """
-        Return the counts by lane since the last call.
+        Return and reset the counts by lane.
         """
         with self._lock:
             self._fold()
@@ -94,7 +91,7 @@ class LaneCounts:
 
     def _fold(self) -> None:
         """
-        Add the counts to those of their lanes; beyond the busiest lanes, to those of the others.
+        Add the open counts to the counts of their lanes; lanes beyond the busiest ones are counted together as others.
         """
         lanes = (
             LaneMinute(
@@ -160,7 +157,7 @@ class MinuteKeeper:
 
     def stop(self, timeout_s: float | None) -> None:
         """
-        Keep the open minute, and no further one.
+        Store the open minute, and no later one.
         """
         self._is_stopped = True
         if self._thread is not None:
@@ -190,7 +187,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Keep the figures since the last call, if there are any, as those of the minute of that call.
+        Store the figures since the last call, if there are any, as those of the minute of that call.
 
         A second call in the same minute adds to its row; a clock that is set back a little causes one.
 

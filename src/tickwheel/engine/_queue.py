@@ -80,7 +80,7 @@ class Queue:
         """Places without loans; a leaked entry takes one."""
         self._lent = 0
         self._starved: set[_Line] = set()
-        """The idle lines at the last call of `lend`."""
+        """The idle lines found by the last call of `lend`."""
         self.places: int = size
         """Places with loans."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
@@ -101,7 +101,7 @@ class Queue:
 
     def take(self, ended: StagedJob | None = None) -> StagedJob | None:
         """
-        Free the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
+        Free the place of *ended*, if any, and give one to the next entry; None if the next entry has to wait.
         """
         with self._lock:
             running = self._running
@@ -139,7 +139,7 @@ class Queue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each line that was idle at the last call and has waited since; False if there was none.
+        Lend a place to each line that has been idle since the last call; False if there is no such line.
         """
         with self._lock:
             starved = sum(line in self._starved for line in self._idle)

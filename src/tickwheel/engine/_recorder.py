@@ -1,9 +1,9 @@
 """
 Adds the record for the history to a settle, so that both are written in one commit.
 
-    how much is kept     "none"   "failures"                  "usual"                        "all"
-    of one that          -        failed, died, expired, or   and every run of a job that    and every success and
-                                                              recurs, or noted something     snooze
+    history.keep            "none"   "failures"                  "usual"                        "all"
+    recorded attempts       -        failed, died, expired, or   and every run of a recurring   and every success and
+                                     noted something             job                            snooze
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Redater:
 
     def look(self) -> None:
         """
-        Start a scan: rows that are read from now on are newer than all jobs that `on_lives` has got.
+        Start a scan: rows that are read from now on are newer than all jobs that `on_lives` was called with.
         """
         self._outdated.clear()
 
@@ -103,7 +103,7 @@ class Redater:
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
         """
-        Rewrite the due times of *jobs* whose rules give others by the zone data of this node.
+        Rewrite the due times of recurring *jobs* for which the zone data of this node gives another instant.
         """
         writes: list[Redate] = []
         now = self._clock.now_ms()

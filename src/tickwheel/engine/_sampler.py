@@ -2,7 +2,7 @@
 Samples the store's clock just before jobs are due, in a thread of its own.
 
 Between two samples either clock may be slewed, that is, run up to a tenth faster or slower until it is right. So a job
-fires when the last sample proves that it is due, and a sample a few milliseconds old proves that in time.
+fires when the last sample proves that it is due, and a sample that is a few milliseconds old proves it in time.
 """
 
 from __future__ import annotations

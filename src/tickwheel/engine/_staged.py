@@ -1,36 +1,37 @@
 """
-The staged jobs: those that are in memory, and what may become of each.
+The staged jobs, that is, the jobs in memory, and their state machine.
 
-A job, by which is meant a key with a generation, is in one state at a time. The table:
+A job here is a key with a generation. It is in one state at a time:
 
-    state       where it is                                       event     next
-    far         in the store alone                                stage     staged
+    state       meaning                                           event     next
+    far         in the store only                                 stage     staged
     staged      filed, waiting for its attempt to be counted      begin     beginning
                                                                   drop      far        (moved, set again, cancelled)
     beginning   the count is on its way to the store              begun     begun
-                                                                  refuse    far        (somebody else was faster)
+                                                                  refuse    far        (another writer was faster)
                                                                   withdraw  settling   (moved, set again, cancelled)
     begun       counted, waiting for its instant or a worker      start     running
                                                                   withdraw  settling   (moved, set again, cancelled)
                                                                   end       settling   (given back)
-    running     in its target's hands                             end       settling
-    settling    its end is on its way to the store                settle    far        (gone, or a new life there)
+    running     its target runs it                                end       settling
+    settling    its end is on its way to the store                settle    far        (deleted, or rescheduled there)
 
-Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
-of a generation that is known here is left out, and any other meets the store's own check when its attempt is counted.
-So a job loaded twice, or loaded while it is moved, fires once.
+Loading is reading rows from the store to stage them. A row may be stale when it arrives. That does no harm: a row of a
+generation that is known here is left out, and any other is checked by the store when its attempt is counted. So a job
+that is loaded twice, or loaded while it is moved, fires once.
 
-Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
+Of two generations of one key, one is busy at a time: the later one is begun only after the end of the earlier one is
+written.
 
-The table is shared as the buffer of a network switch is (the dynamic threshold of Choudhury and Hahne): a lane may hold
-three times what is free. So one lane may hold three quarters of the table, and whatever lanes hold, something is free
-for the next one. Jobs that are due when they are staged are counted apart, and a lane holds fewer of them: they wait
-for a place and not for their instant, so that more of them in memory would fire no earlier. So a lane that is full of
-later jobs has room for one that is due. A job that its lane has no room for is refused, whichever thread brings it; it
+The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
+three times as many jobs as there are free places. So one lane may hold three quarters of the table, and there is always
+room for another lane. Jobs that are due when they are staged are counted separately, with a lower limit for each lane:
+they wait for a place and not for their instant, so that more of them in memory would fire no earlier. So a lane that is
+full of later jobs has room for a job that is due. A job is refused if its lane is full, whichever thread brings it; it
 stays in the store.
 
-Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller that
-got the answer that a job is cancelled knows that it will not start; the answer that it is too late means that it has.
+Only this table decides between a start and a withdrawal: the first of the two prevents the other. So a caller that got
+the answer CANCELLED knows that the job will not start; TOO_LATE means that it has started.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class StagedJobs:
         """The number of waiting entries of each lane that has some. A named lane is not in it, but the lanes of its
         handlers are, because one may be registered while its jobs wait here."""
         self._due_by_lane: dict[str, int] = {}
-        """The number of those of them that were due when they were staged."""
+        """The number of the entries in `_by_lane` that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._queued: dict[str, list[StagedJob]] = {}
@@ -125,7 +126,7 @@ class StagedJobs:
 
     def is_full(self, lane: str, *, is_due: bool) -> bool:
         """
-        Return whether *lane* has no room for another job, which *is_due* or comes later.
+        Return whether *lane* has no room for another job, which is due now if *is_due*.
         """
         return self._is_full(self.due_in(lane) if is_due else self.waiting_in(lane), is_due=is_due)
 
@@ -139,20 +140,20 @@ class StagedJobs:
     @property
     def busy(self) -> int:
         """
-        The number of jobs that were begun, or are about to be, and are not settled.
+        Number of jobs that were begun, or are about to be, and are not settled.
         """
         return len(self._busy)
 
     def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
         """
-        Take up *jobs*; return the new entries, and the jobs whose lanes have no room.
+        Add *jobs*; return the new entries, and the jobs whose lanes have no room.
 
         Args:
             jobs: Pending jobs.
-            epoch: Of their shard.
-            is_news: Whether they come from a commit of this process, and so replace what is staged of their keys,
-                unless that is newer: two commits may be reported in the other order. Read rows replace only an older
-                generation, or what was staged under a lease that has ended.
+            epoch: The epoch of their shard.
+            is_news: True for jobs of a commit of this process: they replace staged jobs of their keys, unless those are
+                newer, since two commits may be reported in the other order. Rows that were read replace only an older
+                generation, or a job staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
@@ -189,7 +190,7 @@ class StagedJobs:
 
     def turn_away(self, entries: Iterable[StagedJob]) -> None:
         """
-        Forget those of *entries* that wait; they are in the store.
+        Forget those of *entries* that are still staged; they are in the store.
         """
         with self._lock:
             for entry in entries:
@@ -211,9 +212,9 @@ class StagedJobs:
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
-        Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
+        Begin at most *room* of the *entries* that are still staged; return them, and those without room.
 
-        One whose key is busy is neither: it comes back when that ends.
+        An entry whose key is busy is in neither list: it is returned by the call that ends the busy one.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -238,22 +239,22 @@ class StagedJobs:
 
     def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Note that the attempts of *entries* are counted; return those that were not withdrawn meanwhile.
+        Note that the attempts of *entries* are counted; return those that have not been withdrawn since.
         """
         with self._lock:
             return _step_all(entries, Step.BEGUN)
 
     def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget *entries*, whose attempts were not counted; return what waited for their keys.
+        Forget *entries*, whose attempts were not counted; return the entries that waited for their keys.
         """
         return self._leave(entries, Step.REFUSE)
 
     def start(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* starts; False if it may not: it was withdrawn or given back.
+        Note that *entry* starts; False if it must not, since it was withdrawn or given back.
 
-        This is the last check: what is started by its answer can be neither moved nor cancelled any more.
+        This is the last check: a started job can be neither moved nor cancelled any more.
         """
         with self._lock:
             following = _START.get(entry.phase)
@@ -268,12 +269,12 @@ class StagedJobs:
         Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
 
         Args:
-            job: As the store has it: running, with that attempt counted.
+            job: The job as read from the store: running, with that attempt counted.
 
         Returns:
-            None if nothing is known here of that attempt. What is WITHDRAWN is settling, and the last of the three says
-            whether it is since this call, whose caller sees to its end. That is written once: a second time it would
-            end the next try, which is counted as the same attempt.
+            The entry, its status, and True if this call withdrew it; None if the attempt is unknown here. A WITHDRAWN
+            attempt is settling, and the caller that withdrew it must write its end, once: a second write would end the
+            next try, which is counted as the same attempt.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
@@ -284,7 +285,7 @@ class StagedJobs:
 
     def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Keep those of *entries* from starting whose attempt is counted, and return them; the caller writes their ends.
+        Withdraw the counted *entries* that have not started, and return them; the caller writes their ends.
         """
         with self._lock:
             return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
@@ -295,7 +296,7 @@ class StagedJobs:
 
     def entry_of(self, key: str) -> StagedJob | None:
         """
-        Return the begun entry of *key*, or else the one that waits, or None. O(begun entries).
+        Return the begun entry of *key*, or else the staged one, or None. O(begun entries).
         """
         with self._lock:
             if key in self._busy_keys:
@@ -308,7 +309,7 @@ class StagedJobs:
 
     def end(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
+        Note that *entry* has ended; False if it had ended before, so only the first of a result and a timeout counts.
         """
         with self._lock:
             following = _END.get(entry.phase)
@@ -319,13 +320,13 @@ class StagedJobs:
 
     def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget *entries*, whose ends are written or were refused; return what waited for their keys.
+        Forget *entries*, whose ends are written or were refused; return the entries that waited for their keys.
         """
         return self._leave(entries, Step.SETTLE)
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget begun *entries* without a settle: their shard has another owner, who takes them up.
+        Forget begun *entries* without a settle: their shard has another owner, which takes them up.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 
@@ -389,7 +390,7 @@ def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:
 
 def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
     """
-    Move *entries* on, and return those that *step* could move.
+    Apply the event *step* to *entries*, and return those for which it is allowed.
     """
     steps = TABLE[step]
     moved: list[StagedJob] = []
@@ -405,7 +406,8 @@ def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob |
     """
     Return whether a row that was read under the lease of *epoch* brings nothing new.
 
-    What runs under an earlier lease may not end any more: its life goes on under this one, once it is out of the way.
+    An attempt that runs under an earlier lease can no longer be settled: the job continues under this lease once the
+    attempt has ended.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

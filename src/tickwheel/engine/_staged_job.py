@@ -1,5 +1,5 @@
 """
-One job in memory, the states it may be in, and the queues in which it waits.
+One job in memory, its states, and the queues in which it waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SWEEP_MIN: Final = 100
 
 class Phase(StrEnum):
     """
-    The states of a job on its way, as the table has them.
+    The states of a job in memory, as in the table of `_staged`.
     """
 
     FAR = "far"
@@ -64,7 +64,7 @@ TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
     Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""By step, the states in which it may happen and what follows; in any other state it does not happen."""
+"""The allowed transitions: by event, the next state for each state; in any other state the event is refused."""
 
 
 class Ran(NamedTuple):
@@ -75,11 +75,11 @@ class Ran(NamedTuple):
     begun: int
     ended: int
     doubt: int = 0
-    """Maximum error of `ended`, which is never ahead."""
+    """Maximum error of `ended` in ms; the true end is never earlier."""
 
     def after(self, wait: int) -> int:
         """
-        Return the instant *wait* ms after the end, which is never early.
+        Return the instant *wait* ms after the end; never early.
         """
         return self.ended + self.doubt + wait if wait else self.ended
 
@@ -91,29 +91,29 @@ class StagedJob:
     One job in memory.
 
     Attributes:
-        job: As the store had it when it was staged: pending.
-        epoch: Of the lease under which it fires.
-        fire_at: When to fire it: its instant, or later where its handler's rate is used up.
-        phase: Where it is; changed by `StagedJobs` alone.
+        job: The job as it was in the store when it was staged: pending.
+        epoch: The epoch of the lease under which it fires.
+        fire_at: When to fire it: its instant, or later if its handler's rate is used up.
+        phase: Its state; only `StagedJobs` changes it.
         was_due: True if its instant had come when it was staged.
-        is_booked: Whether the rate was asked.
-        lane: Where it holds a place while it is begun.
-        call: How to run it, from its instant on.
-        late_at: When its timeout is over, by the monotonic clock.
-        is_late: Whether that was so.
-        expire: Cancels its task, kills its process, or lets its target drop it, if it has one of these.
-        is_stopped: Whether it was asked to stop: its job was cancelled while it ran, or its next run is due.
-        is_overtaken: Whether it was for the latter.
-        has_started: Whether its target has it, or had.
-        begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
-        ready_at: The time in ms of the store's clock at which it was handed over to be run; 0 before.
-        fired_at: The same in ms of the store's clock; 0 before.
-        begun_ms: The same in whole ms by the setting of the clock in which its end is judged, if its job recurs.
-        progress: How far its handler says that it has come.
-        ran_ms: How long the target took.
-        era: Of the clock, when it was judged what follows from its end.
-        is_drawn: Whether its firing is traced if its job carries no trace.
-        span: Of its firing, if that is traced.
+        is_booked: True once the rate limiter granted a slot.
+        lane: The lane in which it holds a place while it is begun.
+        call: The function that runs it; set at its instant.
+        late_at: When its timeout ends, by the monotonic clock.
+        is_late: True once the timeout has passed.
+        expire: Cancels its task, kills its process, or makes its target drop it, if it has one of these.
+        is_stopped: True if it was asked to stop: its job was cancelled while it ran, or its next run is due.
+        is_overtaken: True if it was asked to stop because its next run is due.
+        has_started: True once its target has got it.
+        begun_at: When its target began, in monotonic seconds, if a hook or the tracer needs it.
+        ready_at: When it was handed over to be run, in ms of the store's clock; 0 before.
+        fired_at: When its target began, in ms of the store's clock; 0 before.
+        begun_ms: For a recurring job, `fired_at` in whole ms, by the clock setting in which its end is judged.
+        progress: The progress that its handler last reported.
+        ran_ms: How long the target took, in ms.
+        era: The era (number of the clock step) in which its verdict was made.
+        is_drawn: True if its firing is traced even if its job carries no trace.
+        span: The span of its firing, if that is traced.
     """
 
     job: Job
@@ -143,7 +143,7 @@ class StagedJob:
     @property
     def attempt(self) -> int:
         """
-        The number of the attempt that was counted for it, from 1.
+        Number of its counted attempt, from 1.
         """
         return self.job.attempt + 1
 
@@ -156,12 +156,13 @@ class StagedJob:
 
 class Waiting(deque[StagedJob]):
     """
-    A queue from which entries may be taken back without a search: they leave the phase in which they wait.
+    A queue from which entries can be withdrawn without a search: they leave the state in which they wait.
 
-    Code that takes one out has to look at its phase. They are swept out once they are half of what waits.
+    A caller that takes an entry out must check its state. Withdrawn entries are removed once they are half of the
+    queue.
 
     Args:
-        phase: In which an entry waits here.
+        phase: The state of an entry that waits here.
     """
 
     __slots__ = ("_phase", "_sweep_at")
@@ -173,7 +174,7 @@ class Waiting(deque[StagedJob]):
 
     def put(self, entry: StagedJob) -> None:
         """
-        Let *entry* wait. O(1) amortised.
+        Append *entry*. O(1) amortised.
         """
         self.append(entry)
         if len(self) > self._sweep_at:

@@ -39,7 +39,7 @@ _PAGE: Final = 1_000
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
 _SWEEP_S: Final = 60.0
-"""Interval at which separately read lanes are read from the beginning again, for missed jobs."""
+"""Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
 """The last generation of an instant, and the last instant."""
 _RETRY_S: Final = 1.0
@@ -52,7 +52,7 @@ _WATCH_S: Final = 0.5
 _PAGES: Final = 4
 """Number of pages of jobs that one look checks after the clock was set."""
 _UNDER_WAY: Final = 4 * _PAGE
-"""Maximum number of due times being rewritten in the store before more are checked."""
+"""Maximum number of due times that are being rewritten in the store before more are checked."""
 
 
 class Stager:
@@ -240,7 +240,7 @@ class Stager:
 
     def _was_set(self) -> bool:
         """
-        Return whether the clock was set or the machine slept; if not, stop the checks when no job is pending.
+        Return whether the clock was set or the machine slept; if no job is pending, the checks stop.
         """
         offset = self._clock.now() - self._clock.local()
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -353,7 +353,7 @@ class Stager:
         """
         Stage from the cursors to the horizon, while there is room; return when the next job is due.
 
-        Jobs that other processes wrote at or before the cursors are staged, too; later ones are met by reading on.
+        Jobs that other processes wrote at or before the cursors are staged, too; later jobs are found by the scan.
         """
         with self._lock:
             for shard in shards.values():

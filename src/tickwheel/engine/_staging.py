@@ -3,9 +3,9 @@ Files jobs that come within the horizon, or sets them aside for a node that can 
 
 Jobs of all processes are checked when they come within the horizon. If this node lacks a job's handler, target or rule,
 or its handler does not take the payload, the job leaves its shard in the store, without an attempt; all nodes are
-notified, and the first that can run it moves it into a shard of its own. A job that no node can run waits there for one
-that starts, and a paused job until its scope is resumed. If all nodes have everything, that costs one set lookup per
-job, and one query every other second.
+notified, and the first that can run it moves it into a shard of its own. A job that no node can run waits there until a
+node that can run it starts, and a paused job until its scope is resumed. If every node can run every job, that costs
+one set lookup per job, and one query every other second.
 """
 
 from __future__ import annotations

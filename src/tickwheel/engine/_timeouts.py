@@ -73,7 +73,7 @@ class Timeouts:
 
     def stop(self, entry: StagedJob) -> None:
         """
-        End *entry*, a task whose job was cancelled, as at a timeout.
+        End *entry*, a task whose job was cancelled, in the way that a timeout ends it.
         """
         if entry.expire is not None:  # else it begins, and looks for itself, or has ended
             entry.late_at = self._now()

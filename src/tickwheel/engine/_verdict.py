@@ -1,25 +1,25 @@
 """
-The verdict on an attempt that ended: done, again or dead, and when next. Pure: no clock, no store, no thread.
+The verdict on a finished attempt: done, again or dead, and the time of the next one. Pure: no clock, store or thread.
 
-    end of the attempt              one-time job                     job that recurs
-    success                         gone                             next run; after the last one gone
+    end of the attempt              one-time job                     recurring job
+    success                         deleted                          next run; deleted after the last one
     failure, attempts left          again, by its retry policy       again
-    failure, none left              dead letter                      next run, the error kept with it, and paused after
-                                                                     so many as `pause_after`; after the last run a
+    failure, none left              dead letter                      next run, with the error kept, and paused after
+                                                                     `pause_after` such runs; after the last run a
                                                                      dead letter
-    Snooze                          again, the attempt given back    again; after a second at the earliest
+    Snooze                          again, the attempt given back    again; after at least a second
     the class Retry, an exception   as a failure                     as a failure
       that is returned
     Retry                           as a failure                     as a failure
-    DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
-    an error that is final          as DeadLetter                   as DeadLetter
-    expired or missed               gone                             next run
-    any, and the search for the                                      dead letter, as whether there is a next run is not
-      next run gives up                                              known
-    any, and this node cannot read                                   as above; the end is noted, and the first node that
-      the rule                                                       can read it finds the next run
-    cancelled while it ran          gone, unless it succeeded        gone
-    its next run due, "cancel"                                       next run, the error kept with it
+    DeadLetter, no handler, poison  dead letter                      dead letter: the series ends until it is replayed
+    an error that is final          as DeadLetter                    as DeadLetter
+    expired or missed               deleted                          next run
+    any, and the search for the                                      dead letter, since it is unknown whether there is
+      next run gives up                                              a next run
+    any, and this node cannot read                                   as above; the end is stored, and the first node
+      the rule                                                       that can read it finds the next run
+    cancelled while it ran          deleted, unless it succeeded     deleted
+    its next run due, "cancel"                                       next run, with the error kept
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _OVERTAKEN = "its next run was due"
 _BY: Final = "pause_after"
 """The author of an automatic pause after failed runs."""
 _NOTE_CHARS: Final = 240
-"""A thousand bytes at most."""
+"""Maximum length of a note, in characters; at most a thousand bytes."""
 
 
 class Ending(StrEnum):
@@ -102,7 +102,7 @@ class Verdict:
     settle: Settle
     ending: Ending
     rests: bool = False
-    """True if the pending job stays in the store for now."""
+    """True if the pending job stays in the store for now, and is not staged."""
     traceback: str | None = None
     """Location of the failure in the target, if known."""
     reason: str = ""

@@ -110,7 +110,7 @@ class Elapsed:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Carry over what is known of jobs to their next lives, with the era in which each end was judged.
+        Carry over the knowledge about jobs to their next lives, with the era in which each end was judged.
         """
         for before, after, era in lives:
             is_again = after.generation == before.generation

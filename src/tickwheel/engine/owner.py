@@ -47,19 +47,19 @@ __all__ = ["Owner"]
 
 
 _CLOSING_S: Final = 0.3
-"""What a stop keeps of its time for closing connections and threads."""
+"""Part of a stop's timeout, in seconds, that is reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""A stop looks at least that often whether all is settled; it is not notified of refused begins."""
+"""Interval at which a stop checks whether all attempts are settled; it is not notified of refused begins."""
 _DOUBT_S: Final = 0.1
-"""After which a firing that met an untrusted lease is looked at again."""
+"""Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
-"""Of how many that run the progress is reported: their keys and notes are anybody's, and go with every heartbeat."""
+"""Maximum number of running jobs whose progress a heartbeat reports: their keys and notes have any size."""
 
 
 class Owner:
     """
-    Fires the jobs of a store. Made, started once, and stopped, again if that was interrupted.
+    Fires the jobs of a store: created, started once, and stopped; an interrupted stop may be repeated.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Owner:
         Take the leases, and fire from now on.
 
         Raises:
-            StoreError: If they cannot be had. Whatever is raised, nothing runs then, and no lease is held.
+            StoreError: If the store does not grant them. After any error nothing runs, and no lease is held.
         """
         resources = self._resources
         try:
@@ -149,14 +149,14 @@ class Owner:
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
-        Stop firing, give back what is begun and not handed over, and wait for the rest until *deadline*.
+        Stop firing, give back attempts that are begun and not handed over, and wait for the rest until *deadline*.
 
         Args:
-            deadline: On the runtime's `monotonic`; None for as long as it takes.
-            is_last: Whether the targets are closed, too; after that nothing can be started again.
+            deadline: By the runtime's `monotonic`; None to wait without a limit.
+            is_last: True to close the targets as well; then nothing can be started again.
 
         Returns:
-            What still runs.
+            The firings that still run.
         """
         self._is_stopping = True
         for stager in self._stagers:
@@ -203,7 +203,7 @@ class Owner:
 
     def progress(self) -> list[dict[str, Any]]:
         """
-        Return how far those have come that run here and say so, at most 50.
+        Return the progress of up to 50 running jobs that report it.
         """
         noted = ((entry, entry.progress) for entry in self.running() if entry.progress is not None)
         return [
@@ -229,13 +229,13 @@ class Owner:
 
     def lanes(self) -> list[LaneState]:
         """
-        Return the figures of up to 50 lanes, those whose jobs wait first, and of the others together.
+        Return the figures of up to 50 lanes, those whose jobs wait first, and the sum of the others.
         """
         return self._explainer.lanes()
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job*, of a shard of this process, waits here; None if nothing here holds it up.
+        Return why *job*, of a shard of this process, waits here; None if this process does not hold it up.
         """
         return self._explainer.explain(job)
 
@@ -257,7 +257,7 @@ class Owner:
 
     def wheel(self) -> dict[str, Any]:
         """
-        Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
+        Return the near wheel's own counts: timers, not jobs, because jobs of one instant share a timer.
         """
         return self._resources.timers.stats()
 
@@ -268,13 +268,13 @@ class Owner:
 
     def counted(self, jobs: Sequence[Job], era: int) -> None:
         """
-        Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
+        Remember committed jobs whose due times count elapsed time, with the *era* of the clock.
         """
         self._resources.elapsed.note(jobs, era)
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        From a commit of this process, for a caller or of a run that ended, to the stager.
+        Pass jobs of a commit of this process, for a caller or of a finished run, to the stager.
         """
         if paused := [job.key for job in jobs if job.pause is not None]:
             cancelled = (*cancelled, *paused)
@@ -287,7 +287,7 @@ class Owner:
 
     def changed(self, partitions: Collection[int] | None = None) -> None:
         """
-        From other processes to the stager; and what they ask, to the withdrawals.
+        Report writes of other processes to the stager, and their requests to the withdrawals.
         """
         self._stage_changes(partitions)
         shards = [lease.shard for lease in self.leases.held]
@@ -324,14 +324,14 @@ class Owner:
 
     def made_room(self) -> None:
         """
-        From the armer, which has begun some, to the stager.
+        Continue staging, since the armer has begun some jobs.
         """
         for stager in self._stagers:
             stager.made_room()
 
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
-        From the armer, at the instant, to the dispatcher; unless the right to fire has ended meanwhile.
+        Pass due entries from the armer to the dispatcher, unless their lease has ended.
         """
         if self._is_stopping:
             self.give_back(entries)
@@ -350,14 +350,14 @@ class Owner:
 
     def give_back(self, entries: list[StagedJob]) -> None:
         """
-        From begun to the settler, without a start.
+        Settle begun entries without a start.
         """
         for entry in entries:
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
     def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        From the settler to the armer: there is room for the next.
+        Notify the armer that there is room for the next jobs.
         """
         if self._is_stopping:
             self._is_quiet.set()
@@ -376,9 +376,9 @@ class Owner:
 
     def renewed(self) -> None:
         """
-        Go on with what was held back for lack of trust, let go of what is others', and report to the other nodes.
+        Resume work that waited for a trusted lease, drop attempts of lost shards, and report to the other nodes.
 
-        All of that is left to other threads: the caller has the next renewal to make.
+        All of that runs in other threads, since the caller has the next renewal to make.
         """
         with suppress(ClosedError):  # a stop gives everything back
             self._resources.pacer.call_later(0, self._go_on)
@@ -393,9 +393,9 @@ class Owner:
 
     def _let_go(self) -> None:
         """
-        End what targets hold under epochs that were lost: the next owner of its shard fires it, which may be this one.
+        End attempts that targets hold under lost epochs: the next owner of the shard, maybe this process, fires them.
 
-        The store refuses these ends. What an orderly hand-over leaves here has its epoch in a tail, and goes on.
+        The store refuses these ends. Attempts left by an orderly hand-over have their epoch in a tail, and continue.
         """
         for entry in self._dispatcher.take_held():
             if entry.epoch not in self._epochs:
@@ -405,7 +405,7 @@ class Owner:
 
     def _wait(self, deadline: float | None) -> None:
         """
-        Wait until nothing is begun any more, or until *deadline*.
+        Wait until no attempt is begun any more, or until *deadline*.
         """
         while self.staged.busy:
             left = self._left(deadline)

@@ -54,7 +54,7 @@ class Recent:
         """
         Return the firings that ended after *number*, in order, and those that run now; all are *by* one owner.
 
-        *running* is called last: a firing that ends in the meantime is in the next answer only.
+        *running* is called last: a firing that ends in between is only in the next answer.
         """
         ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
         return ended + [_running(entry, by) for entry in running() if entry.fired_at]

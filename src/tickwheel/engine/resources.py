@@ -24,18 +24,18 @@ __all__ = ["Resources"]
 @dataclass(frozen=True, slots=True)
 class Resources:
     """
-    The parts that every role uses and none owns.
+    The parts that every role uses and no role owns.
 
     Attributes:
-        owner: The name of this life in the store: no other scheduler has it, and no later life of this one.
-        store: Open; the stager, the leases and the watcher read it.
+        owner: The name of this start of the scheduler in the store: no other scheduler and no later start has it.
+        store: The open store; the stager, the leases and the watcher read it.
         writer: The only way to write to it.
-        clock: The store's, read without asking it.
+        clock: The store's clock, read without asking the store.
         elapsed: The jobs that count elapsed time, whatever the clock is set to.
         timers: The near wheel, on the scheduler's clock.
-        pacer: A wheel on the real clock, for waits on threads and stores: the same one, unless a test moves the
+        pacer: A wheel on the real clock, for waits on threads and stores: the same wheel, unless a test moves the
             scheduler's clock by hand.
-        tracer: Makes spans of firings, if there is one.
+        tracer: Makes spans of firings; None without tracing.
     """
 
     runtime: Runtime
