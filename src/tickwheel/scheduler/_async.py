@@ -58,7 +58,7 @@ class AsyncScheduler(Common):
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
-    """The one that it was started on."""
+    """The loop on which it was started."""
 
     @cached_property
     def _replies(self) -> Replies:
@@ -69,7 +69,7 @@ class AsyncScheduler(Common):
         Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
 
         Raises:
-            UnsupportedError: If it was started before, on a loop that is closed by now.
+            UnsupportedError: If it was started before, on a loop that has been closed since.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop.is_closed():
@@ -181,7 +181,7 @@ class AsyncScheduler(Common):
         dry_run: bool = False,
     ) -> Declared:
         """
-        Make the recurring jobs of a manifest what *schedules* say: see `Scheduler.declare`.
+        Make the recurring jobs of a manifest match *schedules*: see `Scheduler.declare`.
         """
         asked = checked_declaration(
             schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
@@ -198,7 +198,7 @@ class AsyncScheduler(Common):
         conn: object = None,
     ) -> Answer:
         """
-        Give a pending job another instant: see `Scheduler.move`.
+        Move a pending job to another instant: see `Scheduler.move`.
         """
         return (await self._do(MoveJobs((key,), When(delay, at), if_generation), conn))[0]
 
@@ -244,13 +244,13 @@ class AsyncScheduler(Common):
 
     async def paused_scopes(self) -> Sequence[Pause]:
         """
-        Return what is paused as a whole: see `Scheduler.paused_scopes`.
+        List the paused scopes: see `Scheduler.paused_scopes`.
         """
         return await asyncio.to_thread(self._core.client.scopes)
 
     async def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Leave out the next run of a recurring job: see `Scheduler.skip`.
+        Skip the next run of a recurring job: see `Scheduler.skip`.
         """
         return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
 
@@ -272,7 +272,7 @@ class AsyncScheduler(Common):
 
     async def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
-        Change some of a pending job: see `Scheduler.change`.
+        Change some fields of a pending job: see `Scheduler.change`.
         """
         return await asyncio.to_thread(self._core.client.change, key, fields, if_generation)
 
@@ -286,7 +286,7 @@ class AsyncScheduler(Common):
         self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
-        Give many pending jobs one instant: see `Scheduler.move_many`.
+        Move many pending jobs to one instant: see `Scheduler.move_many`.
         """
         return await self._do(MoveJobs(keys, When(delay, at)), conn)
 
@@ -318,7 +318,7 @@ class AsyncScheduler(Common):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Do the same to all jobs that a filter chooses: see `Scheduler.bulk`.
+        Change all jobs that match a filter: see `Scheduler.bulk`.
 
         *on_progress* is called on the loop.
         """
@@ -347,7 +347,7 @@ class AsyncScheduler(Common):
 
     async def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return what happened to the jobs of *key*, the newest first: see `Scheduler.history`.
+        Return the history records of the jobs of *key*, the newest first: see `Scheduler.history`.
         """
         return await asyncio.to_thread(self._core.client.history, key, before, limit)
 
@@ -374,7 +374,7 @@ class AsyncScheduler(Common):
 
     async def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
-        Count what falls due: see `Scheduler.forecast`.
+        Count the jobs that fall due in each step: see `Scheduler.forecast`.
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
 
@@ -386,19 +386,19 @@ class AsyncScheduler(Common):
 
     async def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire, each with what it last reported: see `Scheduler.nodes`.
+        Return the processes that fire jobs, each with its last report: see `Scheduler.nodes`.
         """
         return await asyncio.to_thread(self._core.nodes)
 
     async def progress(self, key: str) -> Progress | None:
         """
-        Return how far the job has come that runs under *key*: see `Scheduler.progress`.
+        Return the last progress of the job that runs under *key*: see `Scheduler.progress`.
         """
         return progress_of(key, await self.nodes())
 
     async def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
-        Return the dead letters grouped by what went wrong: see `Scheduler.incidents`.
+        Return the dead letters grouped by error: see `Scheduler.incidents`.
         """
         return await asyncio.to_thread(self._core.client.incidents, search, prefix)
 
@@ -449,7 +449,7 @@ class AsyncScheduler(Common):
 
     async def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Give a leased firing back: see `Scheduler.release`.
+        Return a leased firing without counting an attempt: see `Scheduler.release`.
         """
         await self._replies.awaitable(self._core.pulls.release(fire_id, delay))
 
@@ -457,14 +457,14 @@ class AsyncScheduler(Common):
         self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = ""
     ) -> int:
         """
-        Let a lease end later: see `Scheduler.extend`.
+        Extend a lease: see `Scheduler.extend`.
         """
         return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)))
 
 
 def _on_loop(call: Callable[[_T], object] | None) -> Callable[[_T], object] | None:
     """
-    Return what makes the running loop call *call*, if there is one, from any thread.
+    Return a function that makes the running loop call *call*, from any thread; None if *call* is None.
     """
     if call is None:
         return None

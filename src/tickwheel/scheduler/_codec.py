@@ -1,8 +1,8 @@
 """
 The codec of tasks: values of annotated types to JSON and back, by msgspec.
 
-What msgspec does not know, pydantic's models do for themselves. Nothing is ever pickled, and no class is named in a
-payload: the annotation alone says what is made of it.
+Types that msgspec does not know, such as pydantic's models, convert themselves. Nothing is ever pickled, and a payload
+names no class: only the annotation decides which type a value becomes.
 """
 
 from __future__ import annotations

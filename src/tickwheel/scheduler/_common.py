@@ -44,9 +44,10 @@ class Common:
     The methods that need no waiting, and are the same for both faces.
 
     Args:
-        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses; or the address of a
-            service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull theirs.
-        options: The knobs.
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store object that nothing else uses; or the address of
+            a service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull
+            theirs.
+        options: The options.
         targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: The source of time; for tests.
         tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
@@ -55,7 +56,7 @@ class Common:
 
     Raises:
         UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
-        StoreError: If the URL names no store that can be had; the store itself is opened on first use.
+        StoreError: If the URL does not name a store; the store itself is opened on first use.
         MissingExtraError: If it needs a library that is not installed.
     """
 
@@ -91,7 +92,7 @@ class Common:
 
     def _runtime(self, clock: Clock) -> Runtime:
         """
-        Return what the scheduler runs on; the simulation has one of its own.
+        Return the runtime of the scheduler; the simulation has its own.
         """
         return Runtime(clock=clock)
 
@@ -128,31 +129,33 @@ class Common:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
 
-        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`.
-        A `def` runs in a worker thread, an `async def` on the scheduler's event loop. What it returns means done,
-        unless it is a `DeadLetter`, `Snooze` or `Retry`; what it raises is a failed attempt.
+        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`. A `def` runs in
+        a worker thread, an `async def` on the scheduler's event loop. An attempt succeeds if the function returns
+        anything but a `DeadLetter`, `Snooze` or `Retry`, and fails if it raises.
 
         Args:
-            name: None for the function's own, as with `@scheduler.handler` without brackets.
+            name: The name that jobs give; None for the function's own name, as with `@scheduler.handler` without
+                brackets.
             retry: The policy of jobs that are set here without one.
-            timeout: Seconds after which an attempt counts as failed; None for never, by default those of
-                `SchedulerOptions.timeout_s`: half an hour. A heartbeat lets them begin again. A thread cannot be
-                stopped: a `def` runs on, its thread has leaked, and what it answers is ignored.
-            concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
-                until its end is written. By default they may take three quarters of the threads, tasks or processes, so
-                that a handler that hangs leaves room for others; where there is one place, they share it. None for all.
-            rate: How many may begin in a second, evenly spaced, on this scheduler.
-            lane: Name of the lane (the jobs that share a fate); None for one of the handler's own. Handlers of one lane
-                share one `concurrency` and one `rate`, which all of them must name alike, the places that one lane may
-                take, and its share of memory; see `explain` and `stats()["lanes"]`. 1 to 255 bytes of UTF-8. Register
-                the same in all processes: each goes by its own registrations.
-            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
-                is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
-                the top level of a module; the main module needs its `if __name__ == "__main__":`.
+            timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
+                `SchedulerOptions.timeout_s`: half an hour. A heartbeat restarts the timeout. A thread cannot be
+                stopped: a `def` runs on, its thread has leaked, and its result is ignored.
+            concurrency: Maximum number of attempts under way on this scheduler; an attempt is under way from shortly
+                before its instant until its end is written. By default it is three quarters of the threads, tasks or
+                processes, so that a hanging handler leaves room for others; if there is only one place, all handlers
+                share it. None for all places.
+            rate: Maximum number of attempts that begin in a second, evenly spaced, on this scheduler.
+            lane: Name of the lane (the jobs that share a fate); None for a lane of this handler alone. Handlers of one
+                lane share one `concurrency` and one `rate`, which must be the same for all of them, the places that one
+                lane may take, and its share of memory; see `explain` and `stats()["lanes"]`. 1 to 255 bytes of UTF-8.
+                Register the same in all processes: each process uses its own registrations.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: if that process crashes,
+                or is killed at the timeout, only the attempt of this job fails. For a plain function at the top level
+                of a module; the main module needs its `if __name__ == "__main__":`.
 
         Raises:
-            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, the lane has handlers with
-                other limits, or a process could not find the function.
+            InvalidJobError: If the name is taken or invalid, a limit is not positive, the lane has handlers with other
+                limits, or a process could not find the function.
             TypeError: If the function takes neither one nor two arguments.
         """
         if callable(name):
@@ -190,34 +193,35 @@ class Common:
         `scheduler.set(key, cancel_order.of(number=17), delay="30m")` sets a job that calls it, and `cancel_order(17)`
         calls it here and now. The payload is JSON, the arguments by name, read back by the annotations: enums,
         datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models among them. A parameter `firing`, the
-        first or with a default, gets the `Firing`. What a function returns or raises counts as a handler's does.
+        first or with a default, gets the `Firing`. The result or exception of the function counts as a handler's does.
 
         A job whose arguments do not fit uses no attempt: it waits for a node whose function takes them.
 
         Args:
-            function: As in `@scheduler.task` without brackets.
-            name: Its name in jobs; by default `module.qualname`, which a function of the main module, or inside
-                another one, does not have.
-            aliases: Names that it had before, whose jobs it runs, too.
+            function: The function, if the decorator is `@scheduler.task` without brackets.
+            name: Its name in jobs; the default is `module.qualname`. A function of the main module, or inside another
+                function, has no default name.
+            aliases: Its earlier names; it also runs the jobs of these.
             retry: The policy of its jobs that are set without one.
-            retry_on: The classes of exceptions that are tried again; after any other the job is a dead letter. By
-                default all are. What ends an attempt from outside, such as its timeout, is always tried again.
-            dead_on: The classes of exceptions after which it is not tried again; they come before *retry_on*.
-            timeout: As for `handler`, and so the others.
-            concurrency: See there.
-            rate: See there.
-            lane: See there.
-            executor: See there.
+            retry_on: The classes of exceptions that are retried; after any other the job is a dead letter. The default
+                is all. An attempt that is ended from outside, such as by its timeout, is always retried.
+            dead_on: The classes of exceptions that are not retried; they take precedence over *retry_on*.
+            timeout: As for `handler`.
+            concurrency: As for `handler`.
+            rate: As for `handler`.
+            lane: As for `handler`.
+            executor: As for `handler`.
 
         Raises:
-            InvalidJobError: If it has no name that another process would know, a name is taken, or an option cannot be.
+            InvalidJobError: If it has no name by which another process would find it, a name is taken, or an option is
+                invalid.
             TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
         """
         return made(function, fields, lambda task: task.register(self._core.handlers))
 
     def register(self, *tasks: Task[..., ..., Any]) -> None:
         """
-        Run the jobs of *tasks* here, which `tickwheel.scheduler.task` has made; before or after the start.
+        Run the jobs of *tasks*, made by `tickwheel.scheduler.task`, here; before or after the start.
 
         Raises:
             InvalidJobError: If a name is taken, or one of *tasks* is not a task.
@@ -227,7 +231,7 @@ class Common:
 
     def register_within(self, task: Task[..., ..., Any], around: Around) -> None:
         """
-        Run the jobs of *task* here, each attempt within what *around* makes of it; for integrations.
+        Run the jobs of *task* here, each attempt wrapped by *around*; for integrations.
 
         Raises:
             InvalidJobError: As `register`.
@@ -236,11 +240,11 @@ class Common:
 
     def middleware(self, around: _Middleware) -> _Middleware:
         """
-        Run every attempt of handlers and tasks from now on within what *around* returns for it; for a decorator.
+        Run every later attempt inside the context manager that *around* returns for it; usable as a decorator.
 
-        It gets the `Firing` and returns a context manager, for `def` and `async def` alike, such as that of a function
-        with `@contextmanager`. What is raised in it is the attempt's end. The first one is the outermost. Where the
-        executor is "process", it is entered in this process.
+        *around* gets the `Firing` and returns a context manager, for `def` and `async def` alike, such as a function
+        with `@contextmanager` returns. An exception that it raises ends the attempt. The first registered one is the
+        outermost. With the executor "process", it is entered in this process.
         """
         self._core.handlers.add_middleware(around)
         return around
@@ -249,7 +253,8 @@ class Common:
         """
         Return True if a handler of that *name* is registered here.
 
-        A job may name one that is not: others may register it. If you know that nobody will, refuse it early.
+        A job may name a handler that is not registered here: another process may have it. If you know that no process
+        has it, refuse the job early.
         """
         return self._core.handlers.has(name)
 
@@ -259,13 +264,13 @@ class Common:
 
         Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
         store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,
-        and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
+        and no worker is free), in_flight (run by their targets). `leaked` lists how many attempts run on past their
         timeouts, by handler and executor. `full_lanes` lists up to 50 handlers or receivers that have more jobs than
         their share of memory, how many are staged, and what holds them up: "paused", "no_handler", "rate",
         "concurrency", "no_worker" (of a pull queue) or "busy"; the jobs of all others go on. `lanes` lists, as the
         fields of `LaneState`, up to 50 lanes with jobs in memory or under way, those whose jobs wait first, and adds
         the others up as "(others)". `lateness` and `commit` are their distributions; owner, epoch, store and offset_ms
-        show who fires by which clock.
+        show which process fires, and by which clock.
 
         Args:
             with_store: False leaves out what only the store knows (pending, running, dead, paused, paused_scopes,
@@ -273,13 +278,13 @@ class Common:
 
         Raises:
             ClosedError: If the scheduler was stopped.
-            StoreError: If the store does not answer; never without *with_store*, but for a client of a service.
+            StoreError: If the store does not answer; without *with_store* only for a client of a service.
         """
         return self._core.stats(with_store=with_store)
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Report to the other nodes of the store where they reach the service of this process.
+        Report the address of this process's service to the other nodes of the store.
 
         The report is part of each heartbeat, so call it before `start`. A service calls it itself.
 
@@ -294,9 +299,9 @@ class Common:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Call *hook* with every event from now on (`tickwheel.observe.events`); return what ends that.
+        Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
-        It is called on the scheduler's threads, must not block, and what it raises is logged.
+        The hook is called on the scheduler's threads and must not block; its exceptions are logged.
 
         Args:
             hook: Gets each event.
@@ -307,12 +312,12 @@ class Common:
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
-        Return the last firings of this scheduler: what ended, in order, and what runs now.
+        Return the last firings of this scheduler: finished firings, in order, and those that run now.
 
-        It remembers 500 ends, and remembering costs a firing almost nothing.
+        It remembers 500 finished firings, at almost no cost for each.
 
         Args:
-            after: Only what ended after the one of this number.
+            after: Return only firings that ended after the one with this number.
         """
         return self._core.recent(after)
 
@@ -326,10 +331,10 @@ class Common:
     @property
     def is_ready(self) -> bool:
         """
-        True while this scheduler fires jobs, or would: it is started, and its store has lately answered.
+        True while this scheduler fires jobs, or could: it is started, and its store has lately answered.
 
-        It turns False where no renewal of leases was answered for as long as one lasts, and at once where another
-        process has become the one owner of a file. It asks nobody and costs a comparison. A node whose shards are all
-        with others is ready, too; a scheduler on a service is from `start` to `stop`.
+        It turns False if no renewal of its leases was answered for the length of a lease, and at once if another
+        process has become the only owner of a file. Does no I/O and costs one comparison. A node without shards,
+        because other nodes have them all, is ready, too; a scheduler on a service is ready from `start` to `stop`.
         """
         return self._core.is_ready

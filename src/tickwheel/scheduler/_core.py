@@ -174,7 +174,7 @@ class Core:
 
     def _warn_of_left(self) -> None:
         """
-        Log once per handler that its jobs wait: the owner lacks the handler, and this standby process has it.
+        Log once per handler that its jobs wait because the owner lacks the handler, which this standby process has.
         """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
@@ -225,10 +225,10 @@ class Core:
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
-        Stop as `Scheduler.stop` says.
+        Stop as described by `Scheduler.stop`.
 
-        This does nothing in the child of a fork, which has nothing of its own to stop, and while the interpreter ends:
-        threads are frozen by then, and none could be waited for.
+        Does nothing in the child of a fork, which has nothing of its own to stop, and while the interpreter ends:
+        threads are frozen by then, and could not be waited for.
         """
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []

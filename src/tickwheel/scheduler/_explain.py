@@ -1,8 +1,8 @@
 """
-The verb `explain`: why has a job not run yet?
+The verb `explain`: why a job has not run yet.
 
-The store says whether it is due, paused or set aside, and which process fires it. That process knows the rest; others
-know of it the lanes that wait there, which it reports with its heartbeats.
+The store shows whether it is due, paused or set aside, and which process fires it. That process knows the rest; other
+processes know only the lanes that wait there, which it reports with its heartbeats.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Question:
 
     def answer(self) -> Explanation:
         """
-        Return the first reason, in the order in which the scheduler meets them.
+        Return the first reason, in the order in which the scheduler checks them.
         """
         owner = self._owner
         is_here = owner is not None and (self._node == owner.name or self._comes_here(owner))
@@ -84,7 +84,7 @@ class _Question:
 
     def _comes_here(self, owner: Owner) -> bool:
         """
-        Return True if the job is unroutable, and this process will claim it once its lane has room.
+        Return True if the job is set aside, and this process will claim it once its lane has room.
         """
         return self._job.lacks_handler and owner.runnable.lack(self._job) is None
 

@@ -1,5 +1,5 @@
 """
-The scheduler for threads, as far as it is about a whole store and who runs its jobs: forecast, nodes, pull workers.
+The methods of `Scheduler` that concern a whole store and its processes: forecast, nodes, pull workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Fleet", "progress_of"]
 
 class Fleet(Common):
     """
-    Reads that concern several jobs, and the verbs of pull workers.
+    Reads that concern several jobs, and the methods of pull workers.
     """
 
     def upcoming(
@@ -52,7 +52,7 @@ class Fleet(Common):
 
     def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire, or did within ten minutes, each with its last report.
+        Return the processes that fire jobs, or have within the last ten minutes, each with its last report.
 
         Only stores with several owners keep reports; with other stores a process knows only its own.
         """
@@ -60,7 +60,7 @@ class Fleet(Common):
 
     def progress(self, key: str) -> Progress | None:
         """
-        Return the last progress noted by the handler of the job that runs under *key*; None if there is no note.
+        Return the last progress reported by the handler of the job that runs under *key*; None if there is no report.
 
         Progress on this node is known at once, progress on another node with its next report, at each renewal of
         its leases. A node reports the first 50 running jobs with progress.
@@ -72,11 +72,11 @@ class Fleet(Common):
         Return the dead letters in groups of errors that differ only in numbers, names and identifiers.
 
         It reads the 10,000 with the latest due times. To replay the jobs of one incident:
-        `replay_many(incident.keys[:3])`, and when that went well `replay_many(incident.keys, rate=10)`.
+        `replay_many(incident.keys[:3])`, and if that went well `replay_many(incident.keys, rate=10)`.
 
         Args:
-            search: Only letters with this text, in any case, in their key, error, target or handler.
-            prefix: Only letters whose key begins with this.
+            search: Return only letters with this text, in any case, in their key, error, target or handler.
+            prefix: Return only letters whose key begins with this.
         """
         return self._core.client.incidents(search, prefix)
 
@@ -84,7 +84,7 @@ class Fleet(Common):
         """
         Return the acts of callers on jobs and scopes, and the events of nodes, the newest first.
 
-        A bulk act is one record. Acts on jobs that fire once are there if a token, or a user of the page, did them.
+        A bulk act is one record. Acts on one-time jobs are recorded only if a token, or a user of the page, did them.
         The events are "deployed", "node_died" and "took_over". All are records of the history, with its bounds.
 
         Args:
@@ -114,11 +114,12 @@ class Fleet(Common):
         """
         Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.
 
-        Minutes are kept for four hours; older figures come by quarters of an hour, which are kept for 48. A node has
-        no row for a minute in which it had nothing to do, and a killed node loses its open minute.
+        Minutes are kept for four hours; older figures are combined to quarters of an hour, which are kept for 48 hours.
+        A
+        node has no row for a minute in which it had nothing to do, and a killed node loses its open minute.
 
         Args:
-            since: The start of the span; the minute that it is in is part of it.
+            since: The start of the span; it includes the whole minute that contains this instant.
             until: The end of the span; None for now.
 
         Raises:
@@ -130,7 +131,7 @@ class Fleet(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
+        Lease due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 
         The caller must `ack` or `nack` each before its lease ends; otherwise the attempt has failed.
 
@@ -143,7 +144,7 @@ class Fleet(Common):
         Raises:
             InvalidJobError: If a value is out of bounds.
             LeaseEndedError: If this scheduler is not started.
-            TooManyWaitingError: If too many wait already.
+            TooManyWaitingError: If too many callers wait already.
         """
         return self._core.pulls.lease(queue, limit, wait, seconds).result()
 
@@ -164,9 +165,9 @@ class Fleet(Common):
 
         Args:
             fire_id: Id of the leased firing.
-            delay: Seconds until the next attempt; None for the wait of the job's policy.
+            delay: Seconds until the next attempt; None for the delay of the job's retry policy.
             error: Text of the error; it is kept with the job.
-            is_dead: Park the job as a dead letter, whatever attempts are left.
+            is_dead: True to make the job a dead letter, whatever attempts are left.
 
         Raises:
             LeaseEndedError: As `ack`.
@@ -191,7 +192,7 @@ class Fleet(Common):
 
     def extend(self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = "") -> int:
         """
-        Let the lease end *seconds* from now; return its end, in ms since the epoch.
+        Extend the lease to *seconds* from now; return its end, in ms since the epoch.
 
         Args:
             fire_id: Id of the leased firing.

@@ -1,5 +1,5 @@
 """
-Answers on their way from the writer's thread to an event loop: one wake-up for all that a commit has answered.
+Passes answers from the writer's thread to an event loop, with one wake-up for all answers of a commit.
 
 `asyncio.wrap_future` wakes the loop once for each answer, through a system call; under load that costs more than the
 write did.
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 class _Inbox:
     """
-    The answers for one loop that are not yet delivered there.
+    The answers for one loop that have not been delivered yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -50,18 +50,18 @@ class Scheduler(Fleet):
 
     def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Become the store's owner, take up what a crash left, and fire.
+        Become the store's owner, recover jobs that a crash left running, and fire.
 
-        Started already, it does nothing.
+        Does nothing if it is started already.
 
         Args:
-            role: "owner", or "auto" for one of several processes on one SQLite file: whichever comes first is the
-                owner, the others are clients, and one of them takes over within a second when the owner ends.
+            role: "owner", or "auto" for one of several processes on one SQLite file: the first process is the owner,
+                the others are clients, and one of them takes over within a second when the owner ends.
 
         Raises:
             InvalidJobError: For another *role*, or a task with an annotation that cannot be resolved.
             StoreInUseError: As "owner", if another process owns the store; this one stays a client.
-            StoreError: If the store cannot be had.
+            StoreError: If the store cannot be opened.
             ClosedError: After `stop`.
         """
         self._core.handlers.prepare()
@@ -70,18 +70,19 @@ class Scheduler(Fleet):
 
     def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
         """
-        Stop firing, let handlers finish, write their ends, give the store back, and close.
+        Stop firing, let handlers finish, write their ends, release the store, and close.
 
-        What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
-        Before `start` it closes the client; a second call returns [], or does what is left if Ctrl-C ended the first,
-        which gives the store back nevertheless. From inside a handler it returns [] at once and the stop goes on
-        without it. Once the interpreter ends, it does nothing, and the next owner takes up what is left.
+        Pending jobs stay in the store. An attempt that was begun and not yet handed over does not count.
+        Before `start` it closes the client; a second call returns [], or finishes the first call if Ctrl-C ended that,
+        which releases the store even so. Inside a handler it returns [] at once and the stop continues in the
+        background.
+        Once the interpreter ends, it does nothing, and the next owner recovers the running jobs.
 
         Args:
             timeout: Maximum seconds; None to wait for all handlers.
 
         Returns:
-            What still runs; the next owner takes it up again.
+            The firings that still run; the next owner recovers them.
         """
         return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
@@ -149,11 +150,11 @@ class Scheduler(Fleet):
         **fields: Unpack[SetFields],
     ) -> Answer:
         """
-        Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
+        Set the job of *key*; a pending job of that key is replaced, unless `mode` says otherwise.
 
-        The job is durable when this returns. A recurring job that exists goes on: it keeps its next run, a run that is
-        under way or owed, its attempts and its count. With the same rule and payload nothing is written, so a program
-        may set its recurring jobs at each start.
+        The job is durable when this returns. A recurring job that exists continues: it keeps its next run, a run that
+        is under way or owed, its attempts and its count. With the same rule and payload nothing is written, so a
+        program may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
@@ -161,17 +162,17 @@ class Scheduler(Fleet):
             conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
                 SQLAlchemy Session or Connection or Django's `connection` to it. The write joins its transaction: it
                 takes effect if and only if you commit.
-            if_generation: Only if the live job has this generation; 0: only if there is none. Without it the answer
-                has a job.
-            **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
+            if_generation: Set only if the live job has this generation, or, with 0, if there is no live job. Without
+                this argument the answer always has a job.
+            **fields: The fields of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
-            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it now is. Of a recurring job that exists:
-            UNCHANGED, CHANGED (after its end, for a run under way), CANCELLED where no run is left, RESTARTED, or DEAD
-            where it has ended as a dead letter, which `replay` or mode="restart" revives.
+            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it is now. For a recurring job that exists:
+            UNCHANGED, CHANGED (after its end, for a run under way), CANCELLED if no run is left, RESTARTED, or DEAD
+            if it has ended as a dead letter, which `replay` or mode="restart" revives.
 
         Raises:
-            InvalidJobError: A value that no job can have; its message names value and remedy. Nothing was stored.
+            InvalidJobError: For an invalid value; its message names value and remedy. Nothing was stored.
             InvalidDelayError: For NaN.
             TypeError: For a time that is not a number, or an unknown argument.
             StoreError: If the store does not answer.
@@ -184,7 +185,7 @@ class Scheduler(Fleet):
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
-        Set many jobs in as few commits as there can be; the answers are in order.
+        Set many jobs in as few commits as possible; the answers are in order.
 
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
@@ -201,29 +202,30 @@ class Scheduler(Fleet):
         dry_run: bool = False,
     ) -> Declared:
         """
-        Make the recurring jobs of a manifest (a named list of them) what *schedules* say, in one commit.
+        Make the recurring jobs of a manifest (a named list of them) match *schedules*, in one commit.
 
-        Each job is set as by `set`: one that exists goes on, and keeps what it owes. Jobs that an earlier declaration
-        had and this one has not are cancelled; a run under way ends undisturbed. So a program may declare its jobs at
-        each start: with nothing changed, nothing is written. On a Redis cluster each partition has a commit of its own.
+        Each job is set as by `set`: a job that exists continues, and keeps the runs that it owes. Jobs that an earlier
+        declaration had and this one lacks are cancelled; a run under way ends undisturbed. So a program may declare its
+        jobs at each start: if nothing changed, nothing is written. On a Redis cluster each partition has its own
+        commit.
 
         A key that belongs to no manifest is taken into this one. A series with `max_runs=` that has ended, or was
-        cancelled, stays so until its rule changes; any other that was cancelled is created again.
+        cancelled, stays so until its rule changes; any other job that was cancelled is created again.
 
         Args:
             schedules: The jobs of the manifest, each key once; at most 10,000.
             manifest: Its name, such as that of the program: 1 to 255 bytes of UTF-8.
-            revision: The number of the build or release. Where a newer one was declared, this one does nothing.
-            rollback: True if an older revision is wanted nevertheless.
-            allow_empty: True if an empty list is meant: it cancels all jobs of the manifest.
+            revision: The number of the build or release. If a newer one was declared, this call does nothing.
+            rollback: True to declare an older revision nevertheless.
+            allow_empty: True to allow an empty list, which cancels all jobs of the manifest.
             dry_run: True to return the result without writing anything.
 
         Returns:
             The outcome for each job, and as a whole: CHANGED, UNCHANGED or SUPERSEDED.
 
         Raises:
-            InvalidJobError: For a value that no job can have, a key of another manifest, or an empty list that is not
-                allowed. Nothing was done then.
+            InvalidJobError: For an invalid value, a key of another manifest, or an empty list that is not allowed. Then
+                nothing was changed.
             StoreError: If the store does not answer; transient, if others keep declaring the manifest.
         """
         asked = checked_declaration(
@@ -241,16 +243,16 @@ class Scheduler(Fleet):
         conn: object = None,
     ) -> Answer:
         """
-        Give the pending job of *key* another instant.
+        Move the pending job of *key* to another instant.
 
         Returns:
-            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
+            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it is now.
         """
         return self._do(MoveJobs((key,), When(delay, at), if_generation), conn)[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now; one that recurs keeps the instant of its next run.
+        Move the pending job of *key* to now; a recurring job keeps the instant of its next run.
 
         Returns:
             As `move`.
@@ -261,10 +263,10 @@ class Scheduler(Fleet):
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
     ) -> Answer:
         """
-        Remove the pending or dead job of *key*; one that recurs also while it runs.
+        Remove the pending or dead job of *key*; a recurring job also while it runs.
 
-        With *running*, and without *conn*, one that runs is asked to stop: an async handler is cancelled, a process
-        killed, a thread sees `Firing.cancelled`, a pull worker loses it. It is not tried again and has no next run.
+        With *running*, and without *conn*, a running job is asked to stop: an async handler is cancelled, a process
+        killed, a thread sees `Firing.cancelled`, a pull worker loses it. It is not retried and has no next run.
 
         Returns:
             CANCELLED (it will not fire any more), STOPPING (it ran, and was asked to stop), TOO_LATE (it is running),
@@ -274,17 +276,17 @@ class Scheduler(Fleet):
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """
-        Keep the pending job of *key* from being due until it is resumed; it uses no attempt.
+        Pause the pending job of *key*: it is not due until it is resumed; it uses no attempt.
 
-        It stays pending, keeps its instant, and shows its pause: set, moved or replaced meanwhile, it stays paused.
-        One that recurs is paused also while it runs: this run goes on, and what follows it waits. A second pause
-        replaces the words of the first.
+        It stays pending, keeps its instant, and shows its pause; it stays paused if it is set, moved or replaced.
+        A recurring job can also be paused while it runs: this run continues, and the next one waits. A second pause
+        replaces the note and author of the first.
 
         Args:
-            key: The job's.
+            key: The job's key.
             note: Reason of the pause, shown to others; at most 1,000 bytes.
             by: Author of the pause; None for this process, by its `SchedulerOptions.owner`.
-            if_generation: Only if the job has this generation.
+            if_generation: Pause only if the job has this generation.
 
         Returns:
             PAUSED (it will not start any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
@@ -295,8 +297,8 @@ class Scheduler(Fleet):
         """
         End the pause of the job of *key*, which is due at its instant again.
 
-        If that has passed, it is due at once. A recurring job then does about the runs that it missed what its
-        `misfire` says; a job past its `expires` is left out.
+        If its instant has passed, it is due at once. A recurring job handles the runs that it missed by its `misfire`
+        policy; a job past its `expires` is dropped.
 
         Returns:
             RESUMED, KEPT (it was not paused), NOT_FOUND or WRONG_GENERATION.
@@ -307,8 +309,9 @@ class Scheduler(Fleet):
         """
         Keep all jobs of "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all) from starting.
 
-        They stay pending and use no attempt, also those that are set later. What runs goes on. After the answer none
-        starts on this scheduler, and 5 s later none on other nodes. *note* and *by* are as for `pause`.
+        They stay pending and use no attempt, including jobs that are set later. Running jobs continue. Once this
+        returns, no job of the scope starts on this scheduler, and after 5 s none on other nodes. *note* and *by* are as
+        for `pause`.
         """
         return self._outside("pause_scope").pause_scope(scope, note, by)
 
@@ -320,21 +323,21 @@ class Scheduler(Fleet):
 
     def paused_scopes(self) -> Sequence[Pause]:
         """
-        Return what is paused as a whole, since when, by whom and why; `stats` counts the jobs that wait for each.
+        Return the paused scopes, each with its time, author and note; `stats` counts the jobs that wait for each.
         """
         return self._core.client.scopes()
 
     def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Leave out the next run of the recurring job of *key*: it is moved to the run after that one.
+        Skip the next run of the recurring job of *key*: it is moved to the run after that one.
 
-        A run that was left out does not count for `max_runs`. A paused job stays paused.
+        A skipped run does not count for `max_runs`. A paused job stays paused.
 
         Returns:
             MOVED, CANCELLED (there is no other run), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
 
         Raises:
-            InvalidJobError: If the job fires once.
+            InvalidJobError: If the job is not recurring.
         """
         return skipped(self._outside("skip"), key, if_generation)
 
@@ -351,44 +354,44 @@ class Scheduler(Fleet):
         """
         Run the recurring job of *key* once more for each of its instants in a range of the past.
 
-        Each run is a job of its own that fires once, `KEY@2030-01-01T09:00:00.000Z`, with the payload, the target and
-        the retries that the recurring one has now; that one goes on as it was. An instant whose job still waits or
-        runs gets no second one, so a backfill may be repeated. O(runs).
+        Each run is a one-time job, `KEY@2030-01-01T09:00:00.000Z`, with the present payload, target and retries of the
+        recurring job, which continues unchanged. An instant whose job still waits or runs gets no second one, so a
+        backfill may be repeated. O(runs).
 
         Args:
-            key: The recurring job's.
-            since: The first instant that is in the range.
-            until: The first that is no longer in it; at most when the next run is due.
-            rate: Runs a second, one after the other; None for all of them now.
+            key: The recurring job's key.
+            since: The start of the range, inclusive.
+            until: The end of the range, exclusive; at most the due time of the next run.
+            rate: Number of runs per second, one after the other; None for all of them now.
             limit: Maximum number of runs, 1 to 10,000; the answer has the start of the rest.
             dry_run: True to count them only.
 
         Raises:
-            InvalidJobError: If no recurring job has this key, and for another value, naming the remedy.
+            InvalidJobError: If no recurring job has this key, or another value is invalid; it names the remedy.
             TypeError: For an instant of another type.
         """
         return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 
     def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
-        Change some of the pending job of *key*, such as its payload or its cron line; the rest stays as it is.
+        Change some fields of the pending job of *key*, such as its payload or its cron line; the others stay unchanged.
 
         Attempts, a pause and the count of runs stay. The due time stays the same unless `every`, `cron`, `tz` or
-        `exclude` changes; a run that is owed or tried again keeps it in any case. A recurring job that runs changes
-        once its run has ended.
+        `exclude` changes; a run that is owed or retried keeps it in any case. A running recurring job changes once its
+        run has ended.
 
         Args:
-            key: The job's.
-            if_generation: Only if the job has this generation.
+            key: The job's key.
+            if_generation: Change only if the job has this generation.
             **fields: payload, target, handler, retry, expires; of a recurring job also its rule: see `ChangeFields`.
 
         Returns:
-            CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for one that fires once,
-            NOT_FOUND or WRONG_GENERATION, and the job as it now is.
+            CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND
+            or WRONG_GENERATION, and the job as it is now.
 
         Raises:
-            InvalidJobError: For a value that the job cannot have, a rule for a job that fires once, or no field.
-            StoreError: If the store does not answer; transient, if others keep changing the job meanwhile.
+            InvalidJobError: For an invalid value, a rule for a one-time job, or no field.
+            StoreError: If the store does not answer; transient, if others keep changing the job.
         """
         return self._outside("change").change(key, fields, if_generation)
 
@@ -405,33 +408,33 @@ class Scheduler(Fleet):
         self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
-        Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
+        Move all pending jobs of *keys* to one instant; the answers are in order, each as from `move`.
         """
         return self._do(MoveJobs(keys, When(delay, at)), conn)
 
     def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove the jobs of *keys*, and with *running* ask those to stop that run; answers are as `cancel` has them.
+        Remove the jobs of *keys*; the answers are in order, each as from `cancel`, which explains *running*.
         """
         return self._do(CancelJobs(keys, running=running), conn)
 
     def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
-        Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
+        Make the dead jobs of *keys* pending again; the answers are in order, each as from `replay`.
 
-        They are due now, or one after the other with *rate* per second.
+        They are due now, or, with *rate*, one after the other, that many per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
     def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
-        Pause the jobs of *keys*; answers are in order, as `pause` has them.
+        Pause the jobs of *keys*; the answers are in order, each as from `pause`.
         """
         return self._do(PauseJobs(keys, note, by))
 
     def resume_many(self, keys: Iterable[str]) -> list[Answer]:
         """
-        End the pauses of the jobs of *keys*; answers are in order, as `resume` has them.
+        End the pauses of the jobs of *keys*; the answers are in order, each as from `resume`.
         """
         return self._do(ResumeJobs(keys))
 
@@ -439,17 +442,17 @@ class Scheduler(Fleet):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Do the same to all jobs that a filter chooses, a thousand a commit: count them first with `dry_run=True`.
+        Change all jobs that match a filter, a thousand per commit; count them first with `dry_run=True`.
 
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
-        "resume". Pending jobs are changed unless `state=` says otherwise; "cancel" and "pause" also change recurring
-        jobs that run, as the single verbs do, and "cancel" with `running=True` asks all that run to stop.
-        A job that others change meanwhile is left alone, and counted as refused. A run that was interrupted goes on
-        with `cursor=`, and so does one that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
+        "resume". Pending jobs are changed unless `state=` says otherwise; "cancel" and "pause" also change running
+        recurring jobs, as the single verbs do, and "cancel" with `running=True` asks all running jobs to stop. A job
+        that others change at the same time is left alone, and counted as refused. An interrupted run is continued with
+        `cursor=`, and so is a run that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
 
         Args:
             verb: The operation.
-            prefix: Of the key; a prefix or another filter is needed.
+            prefix: Prefix of the keys; a prefix or another filter is needed.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
                 shift, over, since, note, by, running, dry_run, limit, cursor, changes: see `BulkFields`.
@@ -464,11 +467,13 @@ class Scheduler(Fleet):
         """
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
 
-        What is set meanwhile may be left, what runs is. Costs time and memory for all that it returns.
+        Jobs that are set during the call may remain, and running jobs do. Costs time and memory in proportion to the
+        result.
 
         Args:
-            prefix: Of the key; all jobs by default.
-            on_progress: Called in this thread after each thousand or so, with how many more were cancelled.
+            prefix: Prefix of the keys; all jobs by default.
+            on_progress: Called in this thread after each thousand or so, with the number of jobs cancelled since the
+                last call.
         """
         return drained(self._outside("drain"), prefix, on_progress)
 
@@ -487,23 +492,24 @@ class Scheduler(Fleet):
         May be called from any thread.
 
         Args:
-            key: The job's name.
+            key: The job's key.
 
         Raises:
-            InvalidJobError: If *key* cannot be one.
-            StoreError: If the store refuses. If it does not answer, that is the explanation.
+            InvalidJobError: If *key* is invalid.
+            StoreError: If the store refuses; a store that does not answer is an explanation.
         """
         return self._core.explain(key)
 
     def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return what happened to the jobs of *key*, the newest first, also where none has that key any more.
+        Return the history records of the jobs of *key*, the newest first, even if the key has no job any more.
 
-        It is written in the commit that ends an attempt, and bounded: `SchedulerOptions.history` says what is kept.
+        A record is written in the commit that ends an attempt; `SchedulerOptions.history` says which are kept, and how
+        long.
 
         Args:
-            key: The job's name.
-            before: Only records with numbers below this one; that of the last one goes on from there.
+            key: The job's key.
+            before: Return only records with numbers below this; pass the number of the last record for the next page.
             limit: Maximum number, 1 to 1000.
         """
         return self._core.client.history(key, before, limit)
@@ -516,13 +522,13 @@ class Scheduler(Fleet):
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
-        Return a page of jobs in the order of their keys; go on with `cursor=page.cursor` until that is None.
+        Return a page of jobs in the order of their keys; continue with `cursor=page.cursor` until that is None.
 
-        A page looks through 10,000 keys at most, 2,000 on Redis, and so takes some ten milliseconds: one may hold fewer
-        jobs than asked for, even none, and still not be the last. O(pages) for what few jobs match.
+        A page reads at most 10,000 keys, 2,000 on Redis, and so takes some ten milliseconds: a page may have fewer jobs
+        than requested, even none, and still not be the last. O(pages) if few jobs match.
 
         Args:
-            prefix: Of the key.
+            prefix: Prefix of the keys.
             **fields: The filters, and cursor and limit: see `ListFields`.
         """
         check_names("list", fields, ListRest.__annotations__)

@@ -1,5 +1,5 @@
 """
-The signature of a task: its arguments by name, to a payload and back.
+The signature of a task: converts its arguments, by name, to a payload and back.
 
 The annotations are read when the first call is made or a scheduler starts, so that a type may be defined below.
 """
@@ -28,7 +28,7 @@ class Signature:
     The parameters of *function*, the task called *name*.
 
     Attributes:
-        shown: Its form in messages.
+        shown: The signature as text, for messages.
 
     Raises:
         TypeError: For parameters that no payload can name.
@@ -67,8 +67,8 @@ class Signature:
         Return the payload of a call: the passed arguments by name.
 
         Raises:
-            TypeError: As from the function itself, for arguments that it does not take.
-            InvalidJobError: Naming the argument that its annotation does not allow.
+            TypeError: For arguments that the function does not take, as from a call of the function.
+            InvalidJobError: For an argument that its annotation does not allow; it names the argument.
         """
         if self._firing is not None and _FIRING in kwargs:
             message = f"{self.shown} gets its firing when it runs: leave firing= out"
@@ -175,7 +175,7 @@ def _evaluated(function: Callable[..., Any], parameter: inspect.Parameter) -> An
     """
     Return the annotation of *parameter* as a type; Any without an annotation.
 
-    Each is evaluated alone: what others need, such as the return value's, may be there for type checkers only.
+    Each is evaluated alone: names in other annotations, such as the return value's, may exist for type checkers only.
     """
     if parameter.annotation is parameter.empty:
         return Any

@@ -1,8 +1,8 @@
 """
-Leave out the next run of a recurring job.
+Skips the next run of a recurring job.
 
-The job is read, and moved to the run after that one on the condition that it is still the same: so the rule needs to be
-known to the caller alone, and of several who skip at once each skips another run.
+The job is read, and moved to the run after the next on the condition that it is unchanged: so only the caller needs to
+know the rule, and if several callers skip at once, each skips another run.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["skipped"]
 
 def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
     """
-    Leave out the next run of the job of *key*, and return what came of it; blocks.
+    Skip the next run of the job of *key*, and return the answer; blocks.
 
     Raises:
-        InvalidJobError: If it fires once.
+        InvalidJobError: If the job is not recurring.
         StoreError: Transient, if other callers keep changing it.
     """
 
@@ -35,7 +35,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
 def _write(job: Job, now: int) -> Verb:
     """
-    Return what leaves out the run that *job* waits for, and those missed until *now*; a series without another ends.
+    Return the write that skips the next run of *job* and runs missed until *now*; without another run, the series ends.
     """
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")

@@ -53,7 +53,7 @@ class Unstarted:
 
     def end(self, *, is_started: bool = False) -> None:
         """
-        Watch no more; warn, unless the scheduler *is_started*, if jobs are left. Twice is allowed.
+        Stop watching; unless the scheduler *is_started*, warn if jobs are left. May be called twice.
         """
         with self._lock:
             is_done, self._is_done = self._is_done, True
@@ -66,7 +66,7 @@ class Unstarted:
 
     def _look_later(self, due_at: int) -> None:
         """
-        Look once a job of *due_at* has been overdue for a moment, or when it was planned, if that is earlier.
+        Check again once a job of *due_at* has been overdue for a moment, or at the planned check, if that is earlier.
         """
         with self._lock, suppress(ClosedError):  # it was started or stopped
             if self._is_done or due_at >= self._look_at:

@@ -1,8 +1,8 @@
 """
-Run again what a recurring job ran, or would have run, in a range of the past: one job for each of its instants.
+Runs a recurring job again for a range of the past: one job for each of its instants.
 
-They are set in order, a thousand a commit, under keys that name job and instant: one that still waits or runs is not
-set again, and a backfill that was broken off can be repeated.
+They are set in order, a thousand per commit, under keys that name job and instant: a job that still waits or runs is
+not set again, and an interrupted backfill can be repeated.
 
 Internal: other packages use it, users do not.
 """
@@ -39,8 +39,7 @@ class Backfill:
     Attributes:
         runs: Number of instants, up to the limit.
         created: Number of jobs that were set; the other instants have a live job. None in a dry run.
-        next_at: The first instant past the limit, in seconds since the epoch, to be the next `since`; None if there is
-            none.
+        next_at: The first instant past the limit, in seconds since the epoch, to be the next `since`; None at the end.
     """
 
     runs: int
@@ -51,7 +50,7 @@ class Backfill:
 @dataclass(frozen=True, slots=True)
 class BackfillRange:
     """
-    The range that is asked for; `Scheduler.backfill` says what the fields mean.
+    The requested range; `Scheduler.backfill` explains the fields.
     """
 
     since: Instant
@@ -63,7 +62,7 @@ class BackfillRange:
 
 def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
     """
-    Set a job for each instant in the range that is *asked* for of the series of *key*; blocks.
+    Set a job for each instant of the series of *key* in the range *asked*; blocks.
     """
     limit = checks.check_count("limit", asked.limit, BACKFILL_MAX)
     step = 0.0 if asked.rate is None else 1 / checks.check_rate(asked.rate)

@@ -1,8 +1,8 @@
 """
 Effects that happen once, although a firing may be repeated.
 
-A firing is repeated where its process ends between the work and the note that it was done. Where the work is a
-transaction in SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids, in the same commit.
+A firing is repeated if its process ends between the work and the acknowledgement. If the work is a transaction in
+SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids, in the same commit.
 
     @scheduler.handler("bill")
     def bill(payload, firing):
@@ -10,8 +10,8 @@ transaction in SQLite or PostgreSQL, the repeat is recognised there: by a table 
             if first_time(conn, firing):
                 conn.execute("INSERT INTO bills ...")
 
-The first firing that commits has the effect; every later one of the same life of the job finds its id there. Prune the
-table of what is older than any repeat can be: `prune`.
+The first firing that commits has the effect; every later one of the same life of the job finds its id there. Delete
+ids that are older than any repeat can be with `prune`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEPT_S: Final = 30 * 86_400.0
 
 def create_table(conn: Any) -> None:
     """
-    Make the table `tickwheel_effects`, if there is none, in the transaction of *conn*.
+    Create the table `tickwheel_effects`, if it does not exist, in the transaction of *conn*.
 
     Args:
         conn: A connection of `sqlite3` or psycopg 3.
@@ -45,18 +45,18 @@ def create_table(conn: Any) -> None:
 
 def first_time(conn: Any, firing: Firing) -> bool:
     """
-    Return True if the effect of *firing* is to happen now, and note that it does, in the transaction of *conn*.
+    Return True if *firing* is the first to have its effect, and record it, in the transaction of *conn*.
 
-    What is done before the same commit happens once. If the transaction is rolled back, or its process ends, it has not
-    happened, and the next firing gets True. In PostgreSQL, one that runs at the same time waits for that commit.
+    Work in the same transaction happens once. If the transaction is rolled back, or its process ends, it has not
+    happened, and the next firing gets True. In PostgreSQL, a firing that runs at the same time waits for that commit.
 
     Args:
-        conn: A connection of `sqlite3` or psycopg 3, in the transaction that the effect is written by; one that
-            begins a transaction automatically will do. The table must be there: see `create_table`.
-        firing: As the handler gets it.
+        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect; a connection
+            that begins a transaction automatically will do. The table must exist: see `create_table`.
+        firing: The handler's firing.
 
     Raises:
-        TransactionError: If *conn* commits every statement at once: the note would be kept without the effect.
+        TransactionError: If *conn* commits every statement at once: the id would be kept without the effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
@@ -64,7 +64,7 @@ def first_time(conn: Any, firing: Firing) -> bool:
 
 async def first_time_async(conn: Any, firing: Firing) -> bool:
     """
-    Do as `first_time` does, for an `AsyncConnection` of psycopg 3.
+    Do the same as `first_time`, for an `AsyncConnection` of psycopg 3.
     """
     _check(conn)
     cursor = await conn.execute(_of(conn, _ADD), _row(firing))
@@ -73,9 +73,9 @@ async def first_time_async(conn: Any, firing: Firing) -> bool:
 
 def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
-    Forget effects that are older than *older_than_s*, and return how many; in the transaction of *conn*.
+    Delete ids that are older than *older_than_s*, and return their number; in the transaction of *conn*.
 
-    A job must not be retried or put off for longer than that, or its effect could happen once more.
+    A job must not be retried or snoozed for longer than that, or its effect could happen once more.
     """
     age_ms = int(checks.seconds("older_than_s", older_than_s) * 1000)
     return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - age_ms,)).rowcount)

@@ -1,17 +1,17 @@
 """
-Jobs on their way from one store to another.
+Moves jobs from one store to another.
 
 Each takes four steps, in batches, and is fireable in at most one store at any instant:
 
     1  parked      the source makes it a dead letter with a mark in place of its error
     2  staged      the target gets a copy that is a dead letter with a mark, too
-    3  removed     the source forgets it
-    4  activated   the target makes it what it was
+    3  removed     the source deletes it
+    4  activated   the target restores its state
 
 So whatever ends a migration, and whichever nodes own the stores before the next one, nothing is lost and nothing fires
-twice: the next one finds the marks and goes on with the step that follows. Every step is conditional on the generation
-that the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or
-cancels a job meanwhile wins.
+twice: the next migration finds the marks and continues with the step that follows. Every step is conditional on the
+generation that the step before it left, and the first one on the epoch of the source's shards: a caller that sets,
+replays or cancels a job in between wins.
 
 Internal: other packages use it, users do not.
 """
@@ -56,7 +56,7 @@ from tickwheel.stores import Store, partitions_of
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
 _SCRATCH: Final = "tickwheel/migrate"
-"""A key of our own, by which two stores are known to be two."""
+"""A key of our own, which shows whether two URLs are two stores."""
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3
@@ -64,12 +64,12 @@ _RENEWALS: Final = 3
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
-"""Enough keys to meet each of 256 shards."""
+"""Number of keys that is enough to meet each of 256 shards."""
 
 
 class SameStoreError(ValueError):
     """
-    Source and target are one store.
+    The source and the target are one store.
     """
 
 
@@ -82,11 +82,11 @@ class MigrationReport:
         moved: Number of jobs that are in the target now, and no longer in the source.
         finished: Number of them that an earlier migration had left unfinished.
         changed: Number of jobs that other callers changed during the move; those changes are kept.
-        conflicts: Keys that both stores have, which were left where they were.
-        others: Keys of the source that run, that are on their way to a third store, or that it refused to park.
+        conflicts: Keys that both stores have; their jobs stay where they are.
+        others: Keys of the source that run, that are being moved to a third store, or that it refused to park.
         late: Number of jobs that callers have set in the source since the last pass; another run moves them.
         left: Number of jobs in the source now: the conflicts, the others and the late ones.
-        is_complete: True if all that was moved is as it was.
+        is_complete: True if every moved job has its former state.
     """
 
     moved: int = 0
@@ -101,7 +101,7 @@ class MigrationReport:
 
 def identity_of(store: Store) -> str:
     """
-    Return how a mark names *store*, the same in every run.
+    Return the name of *store* in a mark, the same in every run.
     """
     place, _, query = store.url.partition("?")
     path = place.removeprefix("sqlite:///")
@@ -125,7 +125,7 @@ def is_parked(job: Job) -> bool:
 
 class Migration:
     """
-    One run; both stores are open, and the source is fired by nobody.
+    One run; both stores are open, and no process fires jobs of the source.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Migration:
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         """
-        Remember what to do.
+        Prepare the run; `run` does it.
 
         Args:
             source: The store with the jobs.
@@ -165,10 +165,10 @@ class Migration:
 
     def run(self) -> MigrationReport:
         """
-        Move all jobs, those that an interrupted run has left on their way first.
+        Move all jobs, first those that an interrupted run has left unfinished.
 
-        It passes through the source until a pass finds nothing, or no fewer jobs than the pass before: then callers go
-        on setting them, and would keep it from ending.
+        It passes through the source until a pass finds nothing, or no fewer jobs than the pass before: then callers
+        keep setting jobs, and would prevent its end.
 
         Raises:
             StoreInUseError: If another owner fires the source's jobs.
@@ -247,7 +247,7 @@ class Migration:
 
     def _check_that_they_differ(self) -> None:
         """
-        Make sure that there are two stores, and that no generation of the first will come again in the second.
+        Check that there are two stores, and that no generation of the source is used again in the target.
         """
         (answer,) = self._source.apply([Set(Job(_SCRATCH, 0, _FAR))])
         is_same = self._target.get(_SCRATCH) is not None
@@ -260,7 +260,7 @@ class Migration:
 
     def _finish(self) -> None:
         """
-        Activate what the source has forgotten already; what it still has comes with the first pass.
+        Activate jobs that the source has removed already; the first pass handles those that it still has.
         """
         for jobs in pages_of(self._target, self._batch, State.DEAD):
             staged = [job for job in jobs if self._mark_of(job) and self._source.get(job.key) is None]
@@ -269,7 +269,7 @@ class Migration:
 
     def _pass(self) -> int:
         """
-        Move all jobs that the source has, and return how many were taken up.
+        Move all jobs of the source, and return the number of those that were taken up.
         """
         return sum(self._move(jobs) for jobs in pages_of(self._source, self._batch))
 
@@ -389,9 +389,9 @@ class Migration:
 
 def _as_resumed(job: Job, pause: Pause, firing: Sequence[Write]) -> list[Write]:
     """
-    Return what does *firing* to a paused *job*, which begins only while it is resumed.
+    Return the writes that apply *firing* to a paused *job*, which begins only while it is resumed.
 
-    Where the lease is lost, and the firing is refused, the last write pauses it again; a dead letter it leaves alone.
+    If the lease is lost and the firing is refused, the last write pauses the job again; a dead letter stays unchanged.
     """
     again = SetPause(job.key, pause.by, pause.note, job.generation)
     return [Resume(job.key, job.generation), *firing, again]

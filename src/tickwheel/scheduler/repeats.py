@@ -1,5 +1,5 @@
 """
-Requests that may come twice, for a service over a scheduler.
+Repeated requests, for a service over a scheduler: their first answers are kept.
 
 Internal: other packages use it, users do not.
 """
@@ -23,7 +23,7 @@ class Keeper:
     The answers that the store of a scheduler keeps.
 
     Attributes:
-        is_whole: True if the store has one transaction for all of a request; otherwise a key must be claimed before
+        is_whole: True if the store has one transaction for a whole request; otherwise a key must be claimed before
             anything is written, because two requests under it may write to different partitions.
         keep: Writes a `Keep`.
     """

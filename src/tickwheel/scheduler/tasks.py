@@ -7,7 +7,7 @@ Tasks: functions that jobs call with typed arguments.
     scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
     cancel_order(17)    # a plain call runs it
 
-`task` makes one in a module that has no scheduler; `Scheduler.register` lets a scheduler run it.
+In a module that has no scheduler, `task` makes one; `Scheduler.register` lets a scheduler run it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _R_co = TypeVar("_R_co", covariant=True)
 Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
 """One class of exceptions, or several."""
 Around: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Returns a function that calls another, within something."""
+"""Returns a function that wraps another."""
 
 
 class TaskFields(TypedDict, total=False):
     """
-    The keyword arguments of `task`; `Scheduler.task` says what they mean.
+    The keyword arguments of `task`; `Scheduler.task` explains them.
     """
 
     name: str
@@ -77,10 +77,6 @@ class TaskFields(TypedDict, total=False):
 
 
 class WithFiring(Protocol[_P, _R_co]):
-    """
-    A function whose first parameter is `firing`.
-    """
-
     def __call__(self, firing: Firing, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
         """
         Run it.
@@ -107,7 +103,7 @@ class Task(Generic[_P, _Q, _R]):
 
     Attributes:
         name: Its name in jobs: module and qualified name, unless another name was given.
-        aliases: Names that it had before, whose jobs it runs, too.
+        aliases: Its earlier names, whose jobs it also runs.
         __wrapped__: The function.
     """
 
@@ -163,7 +159,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def __reduce__(self) -> str:
         """
-        Name it by its module, where another process finds it.
+        Pickle it by its name in its module, where another process finds it.
         """
         return cast("str", getattr(self, "__qualname__", self.name))
 
@@ -177,7 +173,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Return a call with these arguments, for `set`.
 
-        What is left out is not stored: the function's own default counts when it runs.
+        An omitted argument is not stored: the function's own default applies when it runs.
 
         Raises:
             TypeError: For arguments that the function does not take.
@@ -191,14 +187,14 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: Naming the parameter whose annotation cannot be resolved, or that JSON cannot hold.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot hold it; it names the parameter.
             MissingExtraError: If msgspec is not installed.
         """
         self._signature.prepare()
 
     def misfit(self, payload: Any) -> str | None:
         """
-        Return why the decoded *payload* is none of this function's, or None if it is.
+        Return why the function cannot take the decoded *payload*, or None if it can.
 
         Raises:
             InvalidJobError: As `prepare`.
@@ -207,7 +203,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return True if there is no further attempt after *error*, by `dead_on` and `retry_on`.
+        Return True if `dead_on` and `retry_on` exclude another attempt after *error*.
         """
         if isinstance(error, self._dead_on):
             return True
@@ -221,16 +217,13 @@ class Task(Generic[_P, _Q, _R]):
         return self._anyhow(*args, **kwargs)
 
     async def run_async(self, payload: Any, firing: Firing) -> object:
-        """
-        Await the function with a decoded *payload*.
-        """
         args, kwargs = self._signature.arguments(payload, firing)
         result: Any = self._anyhow(*args, **kwargs)
         return await result
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function in a process of its own, where its errors are judged.
+        Run the function in a separate process, where its errors are judged.
 
         Raises:
             FinalError: From an error that is final.
@@ -244,7 +237,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def register(self, handlers: HandlerTarget, around: Around = lambda function: function) -> None:
         """
-        Let *handlers* run the jobs of all its names, each within what *around* makes of it.
+        Register the function with *handlers* under all its names, each attempt wrapped by *around*.
 
         Raises:
             InvalidJobError: If a name is taken, a limit is not positive, or a process could not find the function.
@@ -287,12 +280,12 @@ def task(function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: .
 
 def task(function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
     """
-    Make a task of the decorated function, for whichever schedulers get it by `Scheduler.register`.
+    Make a task of the decorated function, for schedulers that get it by `Scheduler.register`.
 
     The arguments are those of `Scheduler.task`, which also registers it.
 
     Raises:
-        InvalidJobError: If it has no name that another process would know, or an option cannot be.
+        InvalidJobError: If it has no name by which another process would find it, or an option is invalid.
         TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
     """
     return made(function, fields, None)
@@ -302,7 +295,7 @@ def made(
     function: Callable[..., Any] | None, fields: TaskFields, keep: Callable[[Task[..., ..., Any]], object] | None
 ) -> Any:
     """
-    Return the task of *function* once *keep* has it, or, without one, the decorator that makes it.
+    Return the task of *function* after passing it to *keep*, or, without *function*, the decorator that makes it.
     """
     check_names("task", fields, TaskFields.__annotations__)
 
@@ -332,7 +325,7 @@ def names_of(task: Task[..., ..., Any]) -> tuple[str, ...]:
     Return all names of *task*.
 
     Raises:
-        InvalidJobError: If it is none.
+        InvalidJobError: If it is not a task.
     """
     return (check_task(task).name, *task.aliases)
 
