@@ -38,8 +38,10 @@ _STATES: Final = {
     "pause": (State.PENDING, State.RUNNING),
     "replay": (State.DEAD,),
 }
-"""The states that a verb can change, if not only pending; of running jobs, only recurring ones, unless they are to
-stop."""
+"""
+The states that a verb can change, if not only pending; running jobs only if they are recurring, or are asked to
+stop.
+"""
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
 

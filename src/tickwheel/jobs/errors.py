@@ -178,7 +178,7 @@ class AccessError(TickwheelError, OSError):
 
 class StoreError(TickwheelError, OSError):
     """
-    The store did not answer.
+    The store failed or did not answer.
     """
 
     def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:

@@ -19,10 +19,6 @@ EVERY_LANE: Final = "*"
 
 
 class WaitReason(StrEnum):
-    """
-    The reasons for which a job has not run yet.
-    """
-
     NOT_DUE = "not_due"
     """It is not due yet."""
     RETRY = "retry"
@@ -117,13 +113,13 @@ class Explanation:
     The reason for which a job has not run yet.
 
     Attributes:
-        key: The job's.
-        reason: Of several, the one that the scheduler meets first.
-        lane: The name of its lane; "" where the store does not answer.
+        key: The job's key.
+        reason: The reason; if there are several, the one that the scheduler checks first.
+        lane: The name of its lane; "" if the store does not answer.
         text: The reason in a sentence, with its figures.
         remedy: The way to end it.
         until: Instant, in ms since the epoch, at which the reason ends without your help; None if it is not known.
-        owner: The process that fires the job; None if none does, or it is not known.
+        owner: The process that fires the job; None if no process does, or it is not known.
         state: The figures of the lane; None if the process that fires it does not report them.
     """
 

@@ -142,7 +142,7 @@ def bucket_of(late_ms: float) -> int:
 
 def kept_from(now_ms: int) -> tuple[int, int]:
     """
-    Return the start of the oldest minute and of the oldest quarter of an hour that are kept at *now_ms*.
+    Return the starts of the oldest minute and the oldest quarter of an hour that are still kept at *now_ms*.
     """
     minutes, quarters = now_ms - _MINUTES_KEPT_MS, now_ms - _QUARTERS_KEPT_MS
     return minutes // QUARTER_MS * QUARTER_MS, quarters // QUARTER_MS * QUARTER_MS
@@ -150,7 +150,7 @@ def kept_from(now_ms: int) -> tuple[int, int]:
 
 def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") -> Minute:
     """
-    Return the sum of *minutes* as one of that start and length; overdue jobs are those at the end, of all nodes.
+    Return the sum of *minutes* as one with that start and length; its overdue jobs are those of all nodes at the end.
     """
     commits, commit_ms, commit_max_ms, found = 0, 0.0, 0.0, list[LaneMinute]()
     end, last = -1, dict[str, Minute]()

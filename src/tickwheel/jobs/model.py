@@ -105,7 +105,7 @@ class SetMode(StrEnum):
 @record
 class Job:
     """
-    A job as the store holds it.
+    A job in the store.
 
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
@@ -116,18 +116,18 @@ class Job:
         handler: The handler of that kind: a handler's name, a URL.
         attempt: Number of attempts that were begun in this generation.
         retry: The retry policy.
-        expires_at: Time after which it no longer fires, or None. Where the store gives the job another instant
-            than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays;
-            after a retry it is what the recurrence names as `expires_ms`, which goes then.
-            `STOPPED` of one that was asked to stop while it ran.
-        recurrence: The canonical text of its recurrence, or None for one time.
+        expires_at: Time after which it no longer fires, or None. If the store gives the job another instant than the
+            requested one (a move, a maximum wait, the next run; not a retry), its distance from `due_at` stays the
+            same; after a retry the distance is the `expires_ms` of the recurrence, which is then removed there.
+            `STOPPED` if it was asked to stop while it ran.
+        recurrence: The canonical text of its recurrence; None for a one-time job.
         state: See `State`.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: Start of this life of the key; a debounce's maximum wait counts from it.
-        pause: The pause, or None. A paused job is not due; if it is running, the pause affects what follows.
+        pause: The pause, or None. A paused job is not due; if it is running, the pause applies after the run.
         manifest: The name of the manifest that a recurring job belongs to, or None.
-        sent_as: The message id that its run began with, if it is not that of its generation; or None.
+        sent_as: The message id of its run, if it differs from the one of its generation; or None.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
         lacks_handler: True if no live owner has its handler; any node may claim it. It uses no attempt.
@@ -272,7 +272,7 @@ class Cancel:
     it was.
 
     Attributes:
-        key: The job's.
+        key: The job's key.
         if_generation: Only if it has this generation.
         over: Status of its counted attempt.
         actor: As for a `Set`.
@@ -334,9 +334,9 @@ class Begin:
     TOO_LATE: it is running already, so a Begin that is repeated after an unknown outcome shows the result of the first.
 
     Attributes:
-        job: As `due` or an answer gave it: pending. The store knows it by instant and generation, without a search by
-            key, and refuses another of either as WRONG_GENERATION; it now has `job.attempt + 1`.
-        epoch: The lease's.
+        job: The pending job, as returned by `due` or an answer. The store finds it by instant and generation, without
+            a search by key, and refuses another of either as WRONG_GENERATION; it now has `job.attempt + 1`.
+        epoch: The epoch of the lease.
     """
 
     job: Job
@@ -380,21 +380,20 @@ class Settle:
     """
     End a firing that was begun. Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    SETTLED carries the job where it lives on, None where it is gone. A job that is not running has nothing to settle:
-    WRONG_GENERATION.
+    SETTLED carries the job if it lives on, else None. A job that is not running cannot be settled: WRONG_GENERATION.
 
     Attributes:
-        job: The same as in its `Begin`.
-        epoch: The lease's.
+        job: The job of its `Begin`.
+        epoch: The epoch of the lease.
         how: The kind of end.
         attempt: The new number of attempts; a snooze gives its attempt back.
-        due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
+        due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the present one.
         error: The error, or None.
         recurrence: The canonical text of its recurrence if the job lives on; None keeps the current one.
         record: The history record, stored in the same transaction if the answer is SETTLED.
         is_first: True if this end is written for the first time: then its *record* is stored even if the job is
-            gone or has another life, since the attempt was made. Written again, it might be there already.
-        pause: For DONE: the pause of the job from now on, unless it is paused already; None for none.
+            gone or has another life, since the attempt was made. A repeated write might have stored it already.
+        pause: For DONE: the pause of the job from now on, unless it is paused already; None for no pause.
         raised_in: The place that raised *error*, or None.
     """
 
@@ -421,9 +420,9 @@ class Redate:
     after an unknown outcome that shows whether an earlier Redate took effect.
 
     Attributes:
-        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
-        epoch: The lease's.
-        due_at: The instant.
+        job: The pending job, as the owner read it. If it was moved or set since, the answer is WRONG_GENERATION.
+        epoch: The epoch of the lease.
+        due_at: The new instant.
         recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
     """
 
@@ -484,10 +483,10 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The answer that an equal write got before, under the same mark; this one did nothing.
+    The answer to an earlier equal write under the same mark; this write did nothing.
 
     Attributes:
-        data: The reply that a `Keep` asked for.
+        data: The stored reply of a `Keep`.
     """
 
     data: bytes = b""

@@ -52,7 +52,7 @@ class JobQuery:
     @property
     def is_narrowed(self) -> bool:
         """
-        True if it filters by a field without a set of keys: any field except prefix, paused, recurring and manifest.
+        True if it filters by any field except keys, prefix, paused, recurring and manifest.
         """
         jobs = (self.state, self.due_from, self.due_until, self.handler, self.target)
         return any(value is not None for value in (*jobs, self.contains, self.error, self.payload))

@@ -73,7 +73,7 @@ _PASSES_MAX: Final = 10_000
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
 """Range of a search, as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
-"""Maximum error of a zone's clock by outdated data: the largest difference of two zones."""
+"""Maximum error of a zone's clock with outdated data: the largest difference of two zones."""
 _LAST_MS: Final = 253_370_764_800_000
 """The year 9999: calendars here end with it, and an exclusion looks ahead."""
 
@@ -108,14 +108,14 @@ class Interval:
     @property
     def starts_at(self) -> int:
         """
-        The first instant.
+        The first instant of the series.
         """
         return self.anchor_at
 
     @property
     def length(self) -> float:
         """
-        The distance in seconds, the caller's unit.
+        The interval in seconds, the caller's unit.
         """
         return self.every_ms / 1000
 
@@ -131,11 +131,11 @@ class Overlap(StrEnum):
     """
 
     SKIP = "skip"
-    """They are left out; the next run is the next one in the future."""
+    """They are skipped; the next run is the next one in the future."""
     ONCE = "once"
     """One run follows at once, for all of them."""
     ALL = "all"
-    """As many runs follow, one after the other."""
+    """One run for each of them follows, one after the other."""
     CANCEL = "cancel"
     """The run is asked to stop at the first of them, and the next one follows once it has ended."""
 
@@ -601,7 +601,7 @@ def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
     """
-    Like `turned_into`, if no instant changes, except by *step_ms* of another jitter.
+    Like `turned_into`, if the instants stay the same, except for *step_ms* of another jitter.
     """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series

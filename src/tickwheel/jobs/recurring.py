@@ -72,7 +72,7 @@ _NOISE_MS = 1e-6
 
 def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
     """
-    Return the requested interval: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar rule.
+    Return the interval: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar rule.
     """
     if every is None and isinstance(cron, str):
         alias, _, interval = cron.replace("\t", " ").strip().partition(" ")

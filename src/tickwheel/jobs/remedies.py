@@ -27,7 +27,7 @@ _REMEDIES: Final = {
     "enum.Enum": "pass value.value, and read it with its class",
     "tickwheel.jobs.task_call.TaskCall": "pass it behind the key, as in set('order/17', call)",
 }
-"""By names of types, so that none of their modules is imported."""
+"""The remedies by names of types, so that none of their modules is imported."""
 
 
 _MARKS: Final = {
@@ -36,7 +36,7 @@ _MARKS: Final = {
     "__dataclass_fields__": "pass dataclasses.asdict(value), and read it with its class",
     "__attrs_attrs__": "pass attrs.asdict(value), and read it with its class",
 }
-"""By an attribute of a library's classes, so that the library is not imported."""
+"""The remedies by an attribute of a library's classes, so that the library is not imported."""
 
 
 class NotJsonError(TypeError):

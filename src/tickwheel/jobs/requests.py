@@ -396,7 +396,7 @@ def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> b
     """
     Return True if the *first* instant of *request* may move with *latest*, from which it counts.
 
-    A run that is due now does not wait; a move could pass the end of a series, or lead to or from an excluded time.
+    A run that is due now does not wait; a moved run could pass the end of a series, or enter or leave an excluded time.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
         return False

@@ -31,7 +31,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of a pending job that was set aside; modulo three a code is that of the state."""
+"""The code of a pending job that was set aside; a code modulo three is the code of its state."""
 PAUSED: Final = 6
 """The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")

@@ -176,7 +176,7 @@ def runs_besides(job: Job) -> str | None:
     """
     Return the recurrence of *job* for an additional earlier run: its series continues with the scheduled instant.
 
-    A run that is retried is the same run, and an additional run that is due already does not move the series.
+    A retried run is the same run, and an additional run that is already due does not move the series.
     """
     if not is_series(job):
         return job.recurrence
@@ -196,7 +196,7 @@ def length_of(text: str) -> int | None:
 
 def of_next_life(text: str) -> str:
     """
-    Return the recurrence *text* of a job that is due at the instant of a run again.
+    Return the recurrence *text* for a job that is due at the instant of a run again.
     """
     return _LENGTH.sub("", text)
 
