@@ -66,7 +66,7 @@ class Handlers:
         Register the decorated function as the handler of jobs with `handler=name`: see `Scheduler.handler`.
 
         Raises:
-            InvalidJobError: If the name is taken. What else `Scheduler.handler` refuses, it refuses when it is made.
+            InvalidJobError: If the name is taken. The scheduler checks the other arguments when it is made.
         """
         if callable(name):
             return self.handler()(name)
@@ -95,8 +95,8 @@ class Handlers:
         Make a task of the decorated function, for all schedulers of the application: see `Scheduler.task`.
 
         Raises:
-            InvalidJobError: As there.
-            TypeError: As there.
+            InvalidJobError: As `Scheduler.task`.
+            TypeError: As `Scheduler.task`.
         """
         return made(function, fields, self.keep)
 
@@ -127,9 +127,9 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers and tasks on *scheduler*, each as *around* returns it; in a process one runs as it is.
+        Register all handlers and tasks on *scheduler*, each wrapped by *around*, except in handler processes.
 
-        Those that were registered there before stay.
+        Handlers that were registered there before stay.
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():

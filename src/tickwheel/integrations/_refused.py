@@ -1,5 +1,5 @@
 """
-Times and rules that a user of the application wrote and that cannot be read: 422, with the reason.
+Answers 422, with the reason, if a user of the application wrote a time or rule that cannot be read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["STATUS", "Refusal", "document_of"]
 STATUS: Final = 422
 
 Refusal = (InvalidValueError, InvalidDelayError)
-"""The classes of errors among which `document_of` finds such input."""
+"""The classes of errors that such input can raise; `document_of` chooses among them."""
 
 _WHEN: Final = frozenset(
     {
@@ -21,7 +21,7 @@ _WHEN: Final = frozenset(
         *("max_runs", "max_wait", "misfire", "misfire_grace", "overlap", "pause_after", "time", "tz", "until"),
     }
 )
-"""The arguments of `set` that say when a job is due, as a user may write them."""
+"""The arguments of `set` that determine when a job is due, as a user may write them."""
 
 
 def document_of(error: Exception) -> dict[str, str] | None:

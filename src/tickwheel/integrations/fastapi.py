@@ -18,13 +18,13 @@ __all__ = ["Jobs"]
 
 class Jobs(Handlers):
     """
-    The handlers of an application, and the `AsyncScheduler` that runs while it does.
+    The handlers of an application, and the `AsyncScheduler` that runs while the application does.
 
     `FastAPI(lifespan=jobs.lifespan)` starts it, `Depends(jobs)` gives it to a request, and `jobs.scheduler` to other
-    code. Each time that the application starts, the scheduler is another one, so it may start again, as in tests.
+    code. Each start of the application makes a new scheduler, so an application may start again, as in tests.
 
     Args:
-        store: A URL, as `AsyncScheduler` takes it.
+        store: A URL, as for `AsyncScheduler`.
         role: "auto" for one of several workers on one SQLite file: see `Scheduler.start`; "owner" to insist.
         **options: Further arguments of `AsyncScheduler`.
     """
@@ -41,7 +41,7 @@ class Jobs(Handlers):
         The scheduler of the running application.
 
         Raises:
-            RuntimeError: If it does not run.
+            RuntimeError: If the application does not run.
         """
         if self._scheduler is None:
             message = (
@@ -59,8 +59,8 @@ class Jobs(Handlers):
         Run a scheduler with all handlers inside the block, for a lifespan of your own.
 
         Args:
-            app: The application. If it is given, it answers 422 where a user wrote a rule or time that cannot be read,
-                unless it has an exception handler of its own for `InvalidValueError` or a base of that.
+            app: The application. If it is given, it answers 422 for a rule or time of a user that cannot be read,
+                unless it has its own exception handler for `InvalidValueError` or a base of that.
 
         Raises:
             RuntimeError: If one runs already.
@@ -89,7 +89,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: AsyncScheduler) -> Iterator[AsyncScheduler]:
         """
-        Let an application that starts inside the block use *scheduler*, with all handlers and tasks, for a test.
+        Make an application that starts inside the block use *scheduler*, with all handlers and tasks, for a test.
 
         It is not stopped with the application; pass the fixture `async_scheduler`, whose clock the test moves.
         """
@@ -111,7 +111,7 @@ class Jobs(Handlers):
 
 def _answer_rules(app: Any) -> None:
     """
-    Let *app*, which may have begun its lifespan, answer 422 where a user wrote a rule that cannot be read.
+    Make *app*, which may have begun its lifespan, answer 422 for a rule of a user that cannot be read.
     """
     from starlette.applications import Starlette  # noqa: PLC0415  on use
     from starlette.middleware.exceptions import ExceptionMiddleware  # noqa: PLC0415  on use

@@ -30,9 +30,9 @@ class Jobs(Handlers):
     """
     The handlers of an application, and its `Scheduler`, which starts with it and stops with the process.
 
-    The configuration says `TICKWHEEL_STORE`, a URL, by default sqlite:///tickwheel.db; and `TICKWHEEL_ROLE`: "auto",
-    which fires in one of several workers, "owner" to insist, or "client" not to fire, where `flask tickwheel` does that
-    in a process of its own. A handler runs in the application's context.
+    The configuration has `TICKWHEEL_STORE`, a URL, by default sqlite:///tickwheel.db; and `TICKWHEEL_ROLE`: "auto",
+    which fires in one of several workers, "owner" to insist, or "client" not to fire, if `flask tickwheel` fires in a
+    separate process. A handler runs in the application's context.
 
     Args:
         app: The application, once its handlers are registered; or call `init_app` later.
@@ -49,17 +49,18 @@ class Jobs(Handlers):
 
     def init_app(self, app: flask.Flask, scheduler: Scheduler | None = None) -> None:
         """
-        Give *app* its scheduler, with all handlers that are registered by now, and start that.
+        Give *app* its scheduler, with all handlers that are registered by now, and start the scheduler.
 
-        Where `flask run` reloads, it starts in the process that serves; other commands of `flask` do not start it.
+        With the reloader of `flask run`, it starts in the process that serves; other commands of `flask` do not start
+        it.
 
         Args:
-            app: With its configuration.
-            scheduler: Another one, for a test: it is neither started nor stopped here.
+            app: The application, with its configuration.
+            scheduler: Another scheduler, for a test: it is neither started nor stopped here.
 
         Raises:
             StoreError: As `Scheduler.start`.
-            InvalidJobError: For options of a handler or a role that there cannot be.
+            InvalidJobError: For invalid options of a handler, or an invalid role.
             RuntimeError: If *scheduler* was given to another application, in whose context its handlers run.
         """
         role = app.config.get("TICKWHEEL_ROLE", "auto")
@@ -90,7 +91,7 @@ class Jobs(Handlers):
         The scheduler of the current application.
 
         Raises:
-            RuntimeError: Outside of an application's context, or in that of one without `init_app`.
+            RuntimeError: Outside of an application's context, or if the application has no `init_app`.
         """
         from flask import current_app  # noqa: PLC0415  on use
 
@@ -101,7 +102,7 @@ class Jobs(Handlers):
 
     def _of(self, app: flask.Flask) -> Scheduler:
         """
-        Return the scheduler of *app* in this process; that of a parent is the parent's.
+        Return the scheduler of *app* in this process; a scheduler made before a fork belongs to the parent process.
         """
         found: Scheduler = app.extensions[_NAME]
         return self._make(app) if self._pids.get(found, os.getpid()) != os.getpid() else found
@@ -140,7 +141,7 @@ class Jobs(Handlers):
 
 def _refuse(error: Exception) -> tuple[dict[str, str], int]:
     """
-    Answer 422 where a user wrote a rule or time that cannot be read; raise any other error again.
+    Answer 422 for a rule or time of a user that cannot be read; raise any other error again.
     """
     document = document_of(error)
     if document is None:
@@ -150,7 +151,7 @@ def _refuse(error: Exception) -> tuple[dict[str, str], int]:
 
 def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
     """
-    Return True if the application answers errors of this *kind*, or of a base of it, in its own way.
+    Return True if the application itself handles errors of this *kind*, or of a base of it.
     """
     own = {each for by_code in app.error_handler_spec[None].values() for each in by_code}
     return not own.isdisjoint(set(kind.__mro__) - {Exception})
@@ -158,7 +159,7 @@ def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
 
 def _will_fork() -> bool:
     """
-    Return True if a server loads the application in the process whose children serve it.
+    Return True if a server loads the application in the parent of the processes that serve it.
 
     gunicorn does with `--preload`, and uWSGI without `lazy-apps`.
     """
@@ -172,7 +173,7 @@ def _will_fork() -> bool:
 
 def _is_serving() -> bool:
     """
-    Return True if this process is to fire: not under `flask shell` and the like, nor in the one that only reloads.
+    Return True if this process should fire: not under `flask shell` and the like, nor in the reloader's parent process.
     """
     import click  # noqa: PLC0415  Flask brings it
     from flask.cli import FlaskGroup, run_command  # noqa: PLC0415  on use

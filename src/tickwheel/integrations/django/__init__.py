@@ -3,7 +3,8 @@ A Django application: jobs in the database of your models, set in their transact
 
     INSTALLED_APPS = [..., "tickwheel.integrations.django"]
 
-Handlers are found in the module `jobs` of each application, `manage.py tickwheel` fires, and the admin lists the jobs.
+Handlers are found in the module `jobs` of each application; `manage.py tickwheel` fires the jobs, and the admin lists
+them.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ __all__ = ["Jobs", "jobs"]
 
 class Jobs(Handlers):
     """
-    The handlers of a project, and its `Scheduler`; `jobs` is the only one.
+    The handlers of a project, and its `Scheduler`; `jobs` is the only instance.
 
-    `settings.TICKWHEEL` may have: `DATABASE`, the alias of the database that holds the jobs, "default" if it is left
-    out, and `QUERY`, options of the URL of its store; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of
+    `settings.TICKWHEEL` may have: `DATABASE`, the alias of the database that holds the jobs, by default "default", and
+    `QUERY`, options of the URL of its store; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of
     `SchedulerOptions`; `TARGETS`, URLs by name.
 
-    In the same database, what is set, moved or cancelled inside `transaction.atomic()` joins that transaction: it takes
-    effect if and only if you commit. A verb that cannot join, such as `skip`, is refused there. For jobs elsewhere use
+    In the same database, a set, move or cancel inside `transaction.atomic()` joins that transaction: it takes effect if
+    and only if you commit. An operation that cannot join, such as `skip`, is refused there. For jobs elsewhere use
     `transaction.on_commit`.
     """
 
@@ -45,10 +46,10 @@ class Jobs(Handlers):
     @property
     def scheduler(self) -> Scheduler:
         """
-        The scheduler of this process. It is made when it is first used, and does not fire: `manage.py tickwheel` does.
+        The scheduler of this process, created on first use. It does not fire: `manage.py tickwheel` does.
 
         Raises:
-            ImproperlyConfigured: If the settings name no store.
+            ImproperlyConfigured: If the settings do not name a store.
         """
         with self._lock:
             if self._scheduler is None or (self._pid != os.getpid() and not self._is_lent):
@@ -63,7 +64,7 @@ class Jobs(Handlers):
         """
         Register all handlers on *scheduler*; around each, connections to databases that are too old are closed.
 
-        The queues of `settings.TASKS` are handlers, too, where their backend is `TickwheelBackend` of this module.
+        The queues of `settings.TASKS` are handlers, too, if their backend is the `TickwheelBackend` of this module.
         """
         from django.conf import settings  # noqa: PLC0415  Django, on use
         from django.utils.module_loading import import_string  # noqa: PLC0415  as above
@@ -77,7 +78,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Let `scheduler` be *scheduler* inside the block, with all handlers, for a test that starts and stops it.
+        Replace `scheduler` by *scheduler* inside the block, with all handlers, for a test that starts and stops it.
         """
         self.register(scheduler)
         with self._lock:
@@ -113,10 +114,9 @@ def __getattr__(name: str) -> Any:
 
 def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Return *function* as Django calls a view: connections past their age, or broken, are closed before and after it.
+    Wrap *function* as Django wraps a view: connections past their age, or broken, are closed before and after it.
 
-    A connection whose transaction was open before belongs to the caller, such as a test that moves the clock, and stays
-    as it is.
+    A connection with an open transaction belongs to the caller, such as a test that moves the clock, and stays open.
     """
     if not is_async(function):
         return within(function, _fresh_connections)

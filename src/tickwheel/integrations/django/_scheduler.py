@@ -27,12 +27,12 @@ _NAME: Final = "TICKWHEEL"
 _KNOWN: Final = ("DATABASE", "OPTIONS", "QUERY", "STORE", "TARGETS")
 _OF_DJANGO: Final = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 _OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
-"""What the `OPTIONS` of a database may have beside what libpq knows, which alone belongs in a URL."""
+"""The `OPTIONS` of a database that libpq does not know, and that so cannot be in a URL."""
 
 
 class _JoiningScheduler(Scheduler):
     """
-    A scheduler in a database of Django's, whose writes join the transaction that is open there, or are refused in it.
+    A scheduler in a database of Django's: its writes join an open transaction there, or are refused in it.
     """
 
     def __init__(self, store: str, alias: str, **options: Any) -> None:
@@ -83,7 +83,7 @@ def configured() -> Scheduler:
 
 def prepare(using: str) -> None:
     """
-    Make the tables of the jobs in the database *using*, if they belong there and it is not in memory.
+    Create the tables of the jobs in the database *using*, if they belong there and it is not in memory.
     """
     given = _settings()
     if "STORE" in given or _alias(given) != using or _is_in_memory(using):

@@ -55,11 +55,12 @@ class TickwheelBackend(_backends.BaseTaskBackend):
     Runs tasks as jobs of `jobs.scheduler`: enqueued inside `transaction.atomic()`, they join that transaction.
 
     Each name in `QUEUES` is a handler, called "django.tasks/NAME", so queues do not wait for each other. A task that
-    raises is tried again, as any job is, and is `FAILED` once it is a dead letter. A function that no process has, such
+    raises is retried like any job, and is `FAILED` once it is a dead letter. A function that no process has, such
     as one of the next release, waits for a process that has it.
 
-    `OPTIONS` may have `attempts`, how often a task is tried, by default as often as other jobs; and `keep_results`, for
-    how long the result of a task is kept, in seconds, a timedelta or text such as "1h", by default a day.
+    `OPTIONS` may have `attempts`, the maximum number of attempts of a task, by default that of other jobs; and
+    `keep_results`, the time for which the result of a task is kept, in seconds, a timedelta or text such as "1h", by
+    default a day.
     """
 
     supports_defer = True
@@ -136,7 +137,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
 class _Queue(Task[..., ..., Any]):
     """
-    The handler of a queue. A call of a function that this process does not have waits for one that does.
+    The handler of a queue. A call of a function that this process lacks waits for a process that has it.
     """
 
     def __init__(self, name: str) -> None:
@@ -192,7 +193,7 @@ def _call(firing: Firing, call: Any) -> None:
 
 def _forget(_payload: object) -> None:
     """
-    Do nothing: a result that is kept is a job that is due when it is not any more.
+    Do nothing: a kept result is a job that is due when the result expires.
     """
 
 

@@ -16,7 +16,7 @@ __all__ = ["RuleMiddleware"]
 
 class RuleMiddleware(MiddlewareMixin):
     """
-    Answers 422, with the reason as JSON, where a view let a rule or time raise that cannot be read.
+    Answers 422, with the reason as JSON, if a view raised because a rule or time cannot be read.
     """
 
     def process_exception(self, _request: Any, error: Exception) -> JsonResponse | None:

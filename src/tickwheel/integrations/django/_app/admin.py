@@ -28,7 +28,7 @@ __all__ = ["JobAdmin"]
 _PAGE: Final = 100
 _SHOWN_MAX: Final = 200
 _VERBS: Final = {"cancel": "delete", "run_now": "change", "replay": "change"}
-"""What may be done to a job, and the permission for it."""
+"""The operations on a job, and the permission for each."""
 
 
 @admin.register(Job)
@@ -54,7 +54,7 @@ class JobAdmin(admin.ModelAdmin):
 
     def changelist_view(self, request: Any, extra_context: dict[str, object] | None = None) -> Any:
         """
-        Show a page of jobs, or do what was chosen to those that were.
+        Show a page of jobs, or apply the chosen operation to the selected jobs.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -84,7 +84,7 @@ class JobAdmin(admin.ModelAdmin):
 
     def history_of_job(self, request: Any) -> Any:
         """
-        Show a page of what happened to the jobs of a key, the newest first.
+        Show a page of the history of a key, the newest record first.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -139,7 +139,7 @@ def _row(job: StoredJob) -> dict[str, object]:
 
 def _local(ms: int) -> datetime:
     """
-    Return an instant in the time zone that Django shows times in.
+    Return an instant in the time zone in which Django shows times.
     """
     shown: datetime = timezone.localtime(datetime.fromtimestamp(ms / 1000, UTC))
     return shown

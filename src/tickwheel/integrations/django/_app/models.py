@@ -21,10 +21,6 @@ class _NoRows(models.Manager):
 
 
 class Job(models.Model):
-    """
-    A job as the admin and its permissions know it.
-    """
-
     key = models.CharField(max_length=512, primary_key=True)
 
     objects = _NoRows()
