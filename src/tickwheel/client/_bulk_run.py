@@ -111,7 +111,7 @@ def _changes(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[BulkChange]
 
 def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
     """
-    Add the entry of a bulk act to the log; a run that goes on from a cursor adds to the sums of its last entry.
+    Add the entry of a bulk act to the log; a run that continues from a cursor adds to the sums of its last entry.
     """
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
     shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}  # not as an enum

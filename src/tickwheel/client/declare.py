@@ -1,9 +1,9 @@
 """
 Declare a manifest: create, change and cancel its recurring jobs, in one commit per partition.
 
-The manifest and its jobs are read, and written on the condition that no other declaration came in between: so
-of concurrent declarations, exactly one takes effect. A running job is
-changed or cancelled as by any other caller, once its owner has reported whether it has started.
+The manifest and its jobs are read, and written on the condition that no other declaration came in between: so of
+concurrent declarations, exactly one takes effect. A running job is changed or cancelled as by any other caller, once
+its owner has reported whether it has started.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Partitions that were written by then stay written, so the next try finds their jobs unchanged: the outcome that
-    counts is the one that is there already.
+    Partitions that were written by then stay written, so the next try finds their jobs unchanged: an outcome that is
+    already present is kept.
     """
     for part in parts:
         gone = part.gone()

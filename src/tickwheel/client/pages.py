@@ -47,7 +47,7 @@ def walked(
         client: Reads the pages.
         fields: The query; its cursor is the start.
         choose: Returns the jobs of a page to change.
-        change: Sends the changes of those; None to send nothing.
+        change: Sends the changes of the chosen jobs; returns None if there is nothing to send.
         limit: Maximum number of jobs to choose.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
