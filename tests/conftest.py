@@ -3,6 +3,7 @@ The real traces, what others say comes of them, and a browser, where they are; a
 """
 
 import argparse
+import gc
 import importlib.util
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,21 @@ def pytest_configure(config: pytest.Config) -> None:
         from tickwheel.testing import plugin  # noqa: PLC0415  it sees that system now
 
         config.pluginmanager.register(plugin, "tickwheel-as")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """
+    Leave the many thousand tests out of each garbage collection: hundreds of them ask for one.
+    """
+    with suppress(ImportError):
+        import hypothesis  # noqa: F401, PLC0415  pytest does so later, and it looks for referrers, which are frozen then
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -28,15 +28,22 @@ class Zap(BaseException):
     """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def collections_are_short():
+    """
+    Leave the objects of other files out of them: a test asks for one at each line.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_collected():
     """
     Let no finalizer run where a line is counted.
     """
     gc.disable()
-    gc.freeze()  # so that a collection which a test asks for is quick
     yield
-    gc.unfreeze()
     gc.enable()
 
 
