@@ -22,22 +22,37 @@ def of_descendants(pid):
     Return the seconds of CPU of the processes that *pid* has started and that still run, and of those they have reaped.
     """
     total = 0.0
-    try:
-        threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
-    except OSError:  # it has ended
-        return total
-    for children in threads:
-        try:
-            found = children.read_text().split()
-        except OSError:  # a thread that has ended
-            continue
-        for child in found:
-            try:
-                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
+    for thread in listed(f"/proc/{pid}/task"):
+        for child in text_of(f"/proc/{pid}/task/{thread}/children").split():
+            fields = text_of(f"/proc/{child}/stat").rpartition(")")[2].split()
             total += sum(map(int, fields[11:15])) / TICKS + of_descendants(child)
     return total
+
+
+def listed(folder):
+    """
+    Return the names in *folder*, none once its process has ended.
+    """
+    try:
+        return os.listdir(folder)  # noqa: PTH208  it runs for each process at each test, and costs a tenth of a Path's
+    except OSError:
+        return []
+
+
+def text_of(path):
+    """
+    Return the text of the file, which is empty once its process or thread has ended.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, 65_536).decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
 
 
 def cpu_seconds():
@@ -54,13 +69,13 @@ class Meter:
 
     def __init__(self, limit_s):
         self.limit_s = limit_s
-        self.last = 0.0
+        self.last = None
         self.shared = 0.0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Leave what others share out of the test that is the first to ask for it.
+        Leave a shared fixture out of the test that is the first to ask for it.
         """
         if fixturedef.scope == "function":
             return (yield)
@@ -71,38 +86,34 @@ class Meter:
             self.shared = outer + cpu_seconds() - before
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item):
+    def pytest_runtest_protocol(self):
         """
-        Begin to count for *item*.
+        Begin to count, where the test before it has ended.
         """
-        self.last, self.shared, item.cpu_s = cpu_seconds(), 0.0, 0.0
+        if self.last is None:
+            self.last = cpu_seconds()
+        self.shared = 0.0
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item):
+    def pytest_runtest_makereport(self, item, call):
         """
-        Note in the report what its phase has used.
+        Note the CPU of the test in its last report, and fail the test if that is more than the limit.
+
+        Once for each test: with a dozen servers beside it, this costs as much as a small test.
         """
         report = yield
-        now = cpu_seconds()
-        report.cpu_s = max(0.0, now - self.last - self.shared)
-        item.cpu_s += report.cpu_s
-        self.last, self.shared = now, 0.0
+        if call.when == "teardown":
+            now = cpu_seconds()
+            report.cpu_s = max(0.0, now - self.last - self.shared)
+            self.last = now
+            if report.passed and self.limit_s and report.cpu_s > self.limit_s:
+                report.outcome = "failed"
+                report.longrepr = (
+                    f"{item.nodeid} used {report.cpu_s:.1f} s of CPU, and a quick test may use {self.limit_s:g}: "
+                    "make it cheaper, or let `make test-times` move it to the tests of `make test-full`"
+                )
         return report
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_teardown(self, item):
-        """
-        Fail a test whose set-up and call have used more than the limit.
-        """
-        result = yield
-        if self.limit_s and item.cpu_s > self.limit_s:
-            pytest.fail(
-                f"{item.nodeid} used {item.cpu_s:.1f} s of CPU, and a quick test may use {self.limit_s:g}: "
-                "make it cheaper, or let `make test-times` move it to the tests of `make test-full`",
-                pytrace=False,
-            )
-        return result
 
 
 class Ledger:
@@ -117,7 +128,7 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add one phase.
+        Add the seconds of one phase; those of CPU come with the last phase.
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)
