@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from caller import Caller, Counts, Life, Start, judge
@@ -118,6 +120,18 @@ def test_a_shell_takes_its_processes_along(tmp_path):
     with (tmp_path / "pipe").open() as pipe:  # once the process has opened it, too
         shell.end()
         assert pipe.read() == ""  # and until it has ended
+
+
+@needs_bash
+def test_a_node_that_ends_is_not_waited_for(shell):
+    """
+    The page's function that starts a node fails once the node has ended, however long it would wait for its answer.
+    """
+    shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
+    shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')
+    with pytest.raises(RuntimeError, match=r"no store|nonsense") as caught:
+        shell.run('node "nonsense:" 1')
+    assert "has no end" not in str(caught.value)
 
 
 class Told(Caller):
