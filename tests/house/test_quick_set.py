@@ -58,6 +58,19 @@ def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
     assert set(made) == {name for names in places.values() for name in names} - left_out
 
 
+def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
+    """
+    A line about a test stays where no log mentions it, unless the log is of a run of all tests of its file.
+    """
+    before = type(quick_set)(["tests/a.py::test_dear", "tests/a.py::test_gone", "tests/b.py::test_dear"])
+    costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}
+    found = {line for line in script.lines(costs, before) if line.startswith(("tests/a.py", "tests/b.py"))}
+    assert found == before.listed | {"tests/a.py::test_new[1]"}
+    costs["tests/a.py::test_dear"] = (9.0, 9.0)
+    found = {line for line in script.lines(costs, before) if line.startswith(("tests/a.py", "tests/b.py"))}
+    assert found == (before.listed | {"tests/a.py::test_new[1]"}) - {"tests/a.py::test_gone"}
+
+
 def test_what_is_always_quick_is_quick(quick_set, script):
     """
     Each test by which the script guards a clause exists, and is in the quick set.
