@@ -90,7 +90,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     failover = (str(HERE / "failover.py"), "--seconds", str(options.seconds), "--mode")
     yield Proof("simulated days", (*simulation, *first, "--seeds", seeds, "--hours", str(options.hours)))
     cluster = str(options.first // 2 * 2 + 6)
-    fleet = ("--first", cluster, "--seeds", "1", "--hours", str(options.seeds * 24 / 200), "--nodes", "100")
+    fleet = ("--first", cluster, "--seeds", "1", "--hours", str(options.seeds * options.hours / 200), "--nodes", "100")
     yield Proof("a simulated day of a hundred nodes", (*simulation, *fleet))
     yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
     yield Proof("store calls failed once", (str(HERE / "each_call.py"), *first, "--every", str(options.calls)))
