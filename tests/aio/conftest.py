@@ -31,7 +31,7 @@ class StillLoop(EventLoop):
 
     def move(self, seconds):
         """
-        Let so much time pass, then run one turn.
+        Advance the clock by *seconds*, then run one turn.
         """
         self.now += seconds
         self.turn()

@@ -168,7 +168,7 @@ def test_a_cycle_through_a_timer_is_collected(loop):
 
 def test_timers_are_dropped_where_a_socket_fails_to_close(loop):
     """
-    What the timers of a loop refer to is let go of also if asyncio's part of `close` fails.
+    A loop drops the objects that its timers refer to, even if asyncio's part of `close` fails.
     """
     thing = Thing()
     thing.handle = loop.call_later(3600, nothing, thing)

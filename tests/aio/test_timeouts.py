@@ -62,7 +62,7 @@ def test_a_body_in_time_is_not_touched(runner):
 
 def test_the_inner_of_two_expires_alone(runner):
     """
-    An inner timeout does not end the outer one; of two at one instant the outer one is what is raised.
+    An inner timeout does not end the outer one; of two timeouts at one instant, the outer one is raised.
     """
 
     async def main():
@@ -180,7 +180,7 @@ def test_nan_is_refused(runner):
 @pytest.mark.parametrize("when", [math.inf, None])
 def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
     """
-    Of two that are due at once, what the first one's cancellation runs can still move the second.
+    If two timeouts are due at once, code that runs in the first one's cancellation can still move the second.
     """
 
     async def main():
@@ -214,7 +214,7 @@ def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
 
 def test_only_inside_a_loop_and_a_task(loop):
     """
-    Without a running loop there is no delay, without a task nobody to cancel.
+    Without a running loop a timeout has no delay, and without a task nothing to cancel: it is refused.
     """
     with pytest.raises(RuntimeError, match="no running event loop"):
         aio.timeout(1)
@@ -299,7 +299,7 @@ def test_wait_for_and_sleep(runner):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
     """
-    Where no loop runs, a timeout is refused: in the child of a fork and in a thread, while a loop runs in this one.
+    A timeout is refused in the child of a fork and in a thread without a loop, while a loop runs in this thread.
     """
 
     def is_refused():
@@ -333,7 +333,7 @@ def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
 
 class Kept:
     """
-    What a task refers to.
+    An object that a task refers to.
     """
 
 
@@ -366,7 +366,7 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_who_has_it(runner):
     """
-    Who steps an `__aenter__` by hand and keeps its StopIteration has it to themselves; once it is gone, nothing stays.
+    A StopIteration from a manual step of `__aenter__` belongs to the caller; when it is dropped, nothing remains.
     """
 
     def enter(timeout):

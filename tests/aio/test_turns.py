@@ -1,5 +1,5 @@
 """
-What a turn of the loop runs, in which order, and what happens when it goes wrong.
+The callbacks of a turn of the loop, their order, and errors in them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_in_order(still):
 
 def test_a_turn_runs_what_was_ready_at_its_start(still):
     """
-    What a callback sets, be it due at once, runs in a later turn.
+    A timer that a callback sets runs in a later turn, even if it is due at once.
     """
     fired = []
 
@@ -209,7 +209,7 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    Also what was patched before there was a loop, as by a fixture, counts while it is patched, and no longer.
+    A clock that was patched before the loop was made, as by a fixture, counts while it is patched.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():
@@ -222,7 +222,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout counts from what the loop's own `time` returns, whichever part of it a test has patched, and when.
+    A timeout counts from the result of the loop's own `time`, even if a test has patched a part of it.
     """
 
     async def main():
@@ -330,7 +330,7 @@ def test_a_closed_loop_is_no_cycle():
 
 def test_debug_mode_traces_and_checks(loop):
     """
-    In debug mode a handle knows where it was set and what it was, and coroutines are refused.
+    In debug mode a handle knows where it was set, and coroutines are refused as callbacks.
     """
     loop.set_debug(True)
     handle = loop.call_later(1, print, "words")
@@ -345,7 +345,7 @@ def test_debug_mode_traces_and_checks(loop):
 
 def test_random_operations(still):
     """
-    Ten thousand random sets, cancels and jumps fire what a sorted list says, and the wheel's invariants hold.
+    Ten thousand random sets, cancels and jumps fire as in a sorted list, and the wheel's invariants hold.
     """
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
@@ -397,10 +397,6 @@ def test_sixty_thousand_are_never_early(loop):
 
 
 def test_run_returns_the_result():
-    """
-    `run` runs a coroutine on one of our loops and returns what it returned.
-    """
-
     async def main():
         await asyncio.sleep(0)
         return type(asyncio.get_running_loop())
@@ -412,7 +408,7 @@ def test_run_returns_the_result():
 @pytest.mark.parametrize("is_debug", [False, True])
 def test_what_a_task_raises_is_not_kept(is_debug):
     """
-    When a task that raised has ended, nothing of the loop keeps it or what it raised, the debug mode neither.
+    After a task has raised, the loop keeps neither the task nor its exception, even in debug mode.
     """
     raised = []
 
