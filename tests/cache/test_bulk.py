@@ -64,7 +64,7 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_what_is_missing_in_one_call():
     """
-    The loader gets the missing keys, each once, in order; what it does not find is neither returned nor kept.
+    The loader gets the missing keys, each once, in order; a key that it does not find is neither returned nor kept.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"
@@ -108,7 +108,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A key that somebody loads alone is waited for, and the bulk loader gets the rest; and the other way round.
+    A bulk load waits for a key that a single load has begun, and loads the rest; and the other way round.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -134,7 +134,7 @@ def test_single_and_bulk_loads_share():
 
 def test_a_key_that_the_bulk_loader_misses_is_loaded_by_who_waits():
     """
-    Who waits for a key that a bulk loader has not found loads it alone.
+    A caller that waits for a key which the bulk loader did not find loads it alone.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()

@@ -16,7 +16,7 @@ from tickwheel.testing import ManualClock
 
 def pickled(thing):
     """
-    Return what a pickle of a thing gives back.
+    Pickle and unpickle *thing*.
     """
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
 
@@ -117,7 +117,7 @@ def test_a_coroutine_function():
 
 def test_a_key_of_ones_own():
     """
-    The key function sees the arguments and decides what is the same.
+    The key function sees the arguments and decides which calls are the same.
     """
     cache = TTLCache(10, 60.0)
 

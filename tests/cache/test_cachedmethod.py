@@ -110,7 +110,7 @@ def test_it_looks_like_the_method():
 
 def test_an_object_is_not_kept_alive():
     """
-    Unlike with `cached`, an object whose methods were called goes when nobody holds it.
+    Unlike with `cached`, an object whose methods were called is freed with its last reference.
     """
     prices = Prices()
     prices.price("a")

@@ -1,5 +1,5 @@
 """
-Many keys of one hash: each is compared once, and they cost what they do in a dict.
+Many keys with one hash: each is compared once, and they cost as much as in a dict.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_crowd_that_goes_while_its_first_is_compared(cache):
 
 def test_tuples_are_equal_as_python_says():
     """
-    A tuple of plain and other items, nested or not, finds what it finds in a dict.
+    A tuple of plain and other items, nested or not, finds the same entries as in a dict.
     """
     nan, key = math.nan, Key("one")
 

@@ -1,5 +1,5 @@
 """
-Expiry without anybody looking: a wheel, its clock, threads, forks.
+Expiry without calls of the cache: a wheel, its clock, threads, forks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    What is set, or touched, to end sooner than all others ends on time, and what was moved to later does so.
+    An entry with a new earliest deadline ends on time, and an entry that was moved to a later one ends then.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -121,7 +121,7 @@ def test_a_crowd_leaves_in_turns(clock):
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
     """
-    What is due again, and waits for a worker, when the worker before is not quite done, still expires.
+    An entry that is due again while its worker has not finished still expires.
     """
 
     class Held(InlineExecutor):
@@ -184,7 +184,7 @@ def test_several_caches_on_one_wheel(clock):
 @pytest.mark.realtime
 def test_a_thread_expires_while_nobody_looks():
     """
-    On a plain wheel a thread removes what is due, and says so.
+    On a plain wheel a thread removes due entries and reports them.
     """
     gone = threading.Event()
     with TimerWheel() as wheel:
@@ -197,7 +197,7 @@ def test_a_thread_expires_while_nobody_looks():
 @pytest.mark.realtime
 def test_a_loop_expires_while_nobody_looks():
     """
-    On an asyncio wheel the loop removes what is due, in its own thread.
+    On an asyncio wheel the loop removes due entries, in its own thread.
     """
 
     async def main():
@@ -343,7 +343,7 @@ class Doorman:
 
     def serve(self, engine):
         """
-        Run what is due, or refuse it.
+        Run due timers, or refuse them.
         """
         engine.runner = self.submit
 
@@ -362,7 +362,7 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    Where an executor refuses to remove what is due, that is done as soon as there is room; expiry goes on.
+    If an executor refuses to remove due entries, they are removed once it has room; expiry continues.
     """
     told, doorman = [], Doorman()
     wheel = TimerWheel(wheel=design and design(), clock=clock, executor=doorman, on_error=lambda *_: None)

@@ -1,5 +1,5 @@
 """
-When entries end.
+Ends of entries by their deadlines.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_on_the_system_clock():
 
 def test_expire_returns_what_was_due_in_order(clock):
     """
-    `expire` removes what is due as of a time, and returns it by deadline.
+    `expire` removes the entries due at a time, and returns them by deadline.
     """
     cache = lazy(clock)
     start = clock.monotonic()
@@ -90,7 +90,7 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` returns what is left; `touch` starts the entry's life again, or gives it another one.
+    `remaining` returns the rest of a life; `touch` restarts it, or gives the entry another one.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -197,7 +197,7 @@ def test_ttu_on_the_system_clock():
 )
 def test_timers_count_in_seconds(now, step):
     """
-    A timer may count from anywhere, in integers or floats: what it returns are seconds, however many.
+    A timer may count from any origin, in integers or floats: its result is in seconds.
     """
     cache = TTLCache(10, 2 * step, timer=lambda: now)
     cache["a"] = 1

@@ -19,7 +19,7 @@ from tickwheel.testing import ManualClock
 
 class Thing:
     """
-    What a loader has in a variable when it fails.
+    An object in a variable of a loader that fails.
     """
 
 
@@ -62,7 +62,7 @@ def dead(things):
 
 def test_a_load_in_a_thread(things, fail):
     """
-    What a failing loader had is gone when its caller has handled the error, for one key and for many.
+    Objects of a failing loader are freed when its caller has handled the error, for one key and for many.
     """
     cache = TTLCache(10, 60.0)
     for key in "ab":
@@ -164,7 +164,7 @@ def test_a_load_that_cannot_be_kept(things):
 
 def test_a_load_in_the_background(things, fail_async, caplog):
     """
-    So it is for a task that nobody waits for, once its error is logged.
+    Objects of a failing background task are freed once its error is logged.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0))

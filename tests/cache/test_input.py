@@ -85,7 +85,7 @@ def test_a_maxsize_that_is_none(maxsize, error, message):
 )
 def test_a_size_that_is_none(size, error, message):
     """
-    What getsizeof returns is checked, and nothing is set if it is not a size.
+    The result of getsizeof is checked, and nothing is set if it is not a size.
     """
     cache = TTLCache(10, 60.0, getsizeof=lambda value: size if value == "bad" else 1)
     cache["a"] = "good"

@@ -21,13 +21,13 @@ PATIENCE_S = 20.0
 
 class Zap(BaseException):
     """
-    What a signal's handler raises, as Ctrl-C does.
+    Raised by a signal's handler, like Ctrl-C.
     """
 
 
 class Limit(Exception):  # noqa: N818 - as Celery's SoftTimeLimitExceeded
     """
-    The same as an Exception, as a soft time limit is.
+    An Exception raised by a signal's handler, like a soft time limit.
     """
 
 
@@ -55,7 +55,7 @@ class Rig:
 
     def run(self, coroutine):
         """
-        Run a coroutine, then what it has left on the loop.
+        Run a coroutine, then the remaining callbacks of the loop.
         """
         try:
             return self.loop.run_until_complete(coroutine)
@@ -79,7 +79,7 @@ class Rig:
 
 def plain(clock):
     """
-    Return a cache that loads what is missing, and nothing else.
+    Return a cache that loads missing keys, and does nothing else.
     """
     return TTLCache(1000, 60.0, timer=clock.monotonic)
 
@@ -176,7 +176,7 @@ LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<d
 
 def in_thread(function, *args):
     """
-    Return what a function returns in another thread, which must not hang.
+    Return the result of a function in another thread, which must not hang.
     """
     outcome = []
     thread = threading.Thread(target=lambda: outcome.append(function(*args)), daemon=True)
@@ -214,7 +214,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Return what came of a call that was interrupted, and how many lines it had, or None if it had fewer.
+    Return the outcome of an interrupted call and its number of lines, or None if it had fewer lines.
     """
     rig = Rig(make)
     raised = None
@@ -267,7 +267,7 @@ def test_at_every_line(make, call, error, caplog):
 @pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
 def test_at_two_lines(make, call, gap, caplog):
     """
-    So it is when a second exception interrupts what the first one has begun to undo.
+    A second exception that interrupts the cleanup after the first does no harm.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     number = 0

@@ -22,7 +22,7 @@ def clock():
 
 def test_what_expires_before_its_turn_is_left_out(clock):
     """
-    An iterator skips what has expired by then, and removes nothing.
+    An iterator skips entries that have expired, and removes nothing.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache["a"] = 1
@@ -37,7 +37,7 @@ def test_what_expires_before_its_turn_is_left_out(clock):
 
 def test_changes_in_the_middle(clock):
     """
-    What leaves is left out, what comes is not shown, what is replaced is shown as it is, and nothing raises.
+    During an iteration removed entries are left out, new ones are not shown, replaced ones have their new values.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})
@@ -79,7 +79,7 @@ def test_walks_change_nothing(clock):
 
 def test_an_iterator_outlives_its_names(clock):
     """
-    An iterator keeps its cache, and once it has ended it stays so and lets go of it.
+    An iterator keeps its cache alive until it has ended; then it stays ended and releases the cache.
     """
     walk = iter(TTLCache(10, 10.0, timer=clock.monotonic))
     gc.collect()

@@ -74,7 +74,7 @@ def test_an_eq_that_raises():
 @pytest.mark.parametrize("use", ["get", "set", "pop", "touch", "in"])
 def test_an_eq_that_empties_the_cache(end, use):
     """
-    A key that takes away what it is compared with, in the middle of any verb, leaves the cache whole.
+    A key whose `__eq__` removes the compared entry, in any operation, leaves the cache intact.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)

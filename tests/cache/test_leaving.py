@@ -1,5 +1,5 @@
 """
-What is reported and counted when entries leave.
+Reports and counts of entries that leave.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.testing import ManualClock
 
 class Rig:
     """
-    A cache of two, its clock, and what it reported.
+    A cache of two entries, its clock, and its reports.
     """
 
     def __init__(self, *, is_driven):

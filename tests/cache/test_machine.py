@@ -34,7 +34,7 @@ class Model:
 
     def expire(self):
         """
-        Let go what is due, by deadline.
+        Remove due entries, by deadline.
         """
         due = sorted((row for row in self.rows if row[2] <= self.now), key=lambda row: (row[2], row[5]))
         for row in due:
@@ -105,7 +105,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    Whatever is done in whatever order, items, their order, what is left of their lives, and what was reported agree.
+    After any operations in any order, items, order, remaining lives and reports agree with the model.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -178,7 +178,7 @@ def test_a_bound_of_zero_keeps_nothing(make):
 
 def test_no_bound(make):
     """
-    A maxsize of inf keeps whatever is set.
+    A cache with a maxsize of inf keeps every entry.
     """
     cache = make(math.inf)
     cache.update((n, n) for n in range(5000))

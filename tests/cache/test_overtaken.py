@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Return what a cached function returns while something is done.
+    Return the result of a cached function, while *act* is done during the call.
     """
 
     @cached(cache, key=lambda name: name)
@@ -102,7 +102,7 @@ def take(request):
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_during_a_load_stays(take, write):
     """
-    What was set while the load ran is there after it, is what the load returns, and the load is counted.
+    A value set during a load stays, the load returns it, and the load is counted.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, WRITES[write]) == "new"
@@ -113,7 +113,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    What was removed while the load ran, also if there was nothing yet, is not there after it.
+    A key that is removed during a load, even if it had no value, has no value after the load.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -141,7 +141,7 @@ def test_what_is_no_news_of_the_key_changes_nothing(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    Where a subclass makes one key of many, a write of any of them counts.
+    If a subclass maps several keys to one, a write of any of them counts.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -209,7 +209,7 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    Whatever threads change the source, remove keys and take them: no take returns what was removed before it began.
+    With threads that change the source, remove keys and take them, no take returns a value removed before it began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -253,7 +253,7 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
 def test_after_a_failed_load_what_is_there_now_is_answered(is_async):
     """
-    What was removed while the load ran, or whose time has ended, is not returned; what was set then is, as no stale.
+    After a failed load a value that was removed or expired during it is not returned; a value set then is, as fresh.
     """
     clock = ManualClock()
     cache = TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=60.0))

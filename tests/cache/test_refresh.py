@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 
 class Source:
     """
-    What is loaded from: counts its calls, fails on request, and can be held.
+    A source for loads: counts its calls, fails on request, and can be held.
     """
 
     def __init__(self):
@@ -144,7 +144,7 @@ def test_stale_if_error(clock, source):
 
 def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
     """
-    What a background load raises goes to the log, and the value stays as long as it may.
+    An error of a background load is logged, and the old value stays until its end.
     """
     cache = make(clock, ahead=3.0, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -276,7 +276,7 @@ def test_refreshing_in_tasks(clock, source):
 
 def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
     """
-    What a background task raises is logged, and asyncio does not complain of an exception that was never retrieved.
+    An error of a background task is logged, and asyncio does not report an exception that was never retrieved.
     """
     cache = make(clock, ahead=5.0)
 
@@ -295,7 +295,7 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 
 def test_many_are_refreshed_by_one_call(clock):
     """
-    take_many loads what is missing now, what is about to end in the background, and falls back on what it has.
+    take_many loads missing keys, reloads keys about to end in the background, and falls back on old values.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []
@@ -339,7 +339,7 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    TLRUCache takes the same rules; sliding lives and lives of their own are counted from what they are.
+    TLRUCache takes the same rules; sliding and individual lives count from their own lengths.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -380,7 +380,7 @@ def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
 
 def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
     """
-    Where no thread can be started the value is returned; that is logged and counted, and later takes load.
+    If no thread can be started, the value is returned, the failure logged and counted, and later takes load.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
     cache.take("a", source)
@@ -402,7 +402,7 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    Where the loop refuses a task the value that is there is returned, and what is missing raises and is loaded later.
+    If the loop refuses a task, an existing value is returned; a missing key raises and is loaded later.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"

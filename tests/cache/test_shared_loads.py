@@ -38,7 +38,7 @@ def in_thread(function, *args):
 @pytest.fixture
 def joined(cache):
     """
-    Return an event that is set when somebody has begun to wait for a load.
+    Return an event that is set when another caller waits for a load.
     """
     flights = cache._loads._flights
     join, event = flights._join, threading.Event()
@@ -54,7 +54,7 @@ def joined(cache):
 
 def test_a_task_waits_for_the_load_of_a_thread(cache):
     """
-    A task that misses what a thread loads gets that, and its loop goes on meanwhile.
+    A task that misses a key which a thread loads gets its result, without blocking the loop.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_task_waits_for_the_load_of_a_thread(cache):
 
 def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
     """
-    A thread that misses what a task of another thread's loop loads gets that, or its error.
+    A thread that misses a key which a task on another thread's loop loads gets its result or its error.
     """
 
     async def main(outcome_of):
@@ -174,7 +174,7 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    A take inside of a coroutine loads itself what a task of that loop is loading, since it holds the loop up.
+    A blocking take inside a coroutine loads a key itself that a task of the same loop is loading.
     """
 
     async def main():
@@ -204,7 +204,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    A load whose task has nobody left on its loop goes on for a thread that waits.
+    A load continues for a waiting thread, even if no task on its loop waits for it.
     """
 
     async def main():

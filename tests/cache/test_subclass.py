@@ -1,5 +1,5 @@
 """
-What subclasses may change, as with cachetools' classes.
+The parts of a cache that subclasses may change, as with cachetools' classes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def pickled(thing):
 
 class Loading(TTLCache):
     """
-    A cache that makes what is missing.
+    A cache that makes missing values.
     """
 
     def __missing__(self, key):
@@ -120,7 +120,7 @@ def test_getsizeof_of_a_subclass():
 
 def test_attributes_travel_with_a_pickle():
     """
-    What a subclass keeps in attributes or slots is pickled and copied, and its `__init__` is not called again.
+    Attributes and slots of a subclass are pickled and copied, and its `__init__` is not called again.
     """
     cache = Named("prices")
     cache["a"] = 1

@@ -17,7 +17,7 @@ from tickwheel.errors import ReentrantError
 
 class Crowd:
     """
-    Threads that take one key at the same time, and what they got.
+    Threads that take one key at the same time, and their results.
     """
 
     def __init__(self, cache, loader, size=8):
@@ -62,7 +62,7 @@ def test_one_of_many_threads_loads():
 
 def test_an_error_goes_to_all_and_nothing_is_kept():
     """
-    What the loader raises is raised in every thread that waited, and the next take loads again.
+    The loader's error is raised in every waiting thread, and the next take loads again.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -196,7 +196,7 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    What the loader raises is raised in every task, as an error of its own, nothing is kept, and the next take loads.
+    The loader's error is raised in every task, as a separate object; nothing is kept, and the next take loads.
     """
 
     async def main():
@@ -251,7 +251,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_the_last_waiter_takes_the_load_along():
     """
-    When nobody waits any more the loader is cancelled, nothing is kept, and a later caller loads again.
+    When the last waiter has left, the loader is cancelled, nothing is kept, and a later caller loads again.
     """
 
     async def main():
@@ -304,7 +304,7 @@ def test_an_eager_load_that_waits_for_itself():
 
 class Abort(BaseException):
     """
-    What ends more than a call.
+    An exception that ends more than a call.
     """
 
 

@@ -1,5 +1,5 @@
 """
-How long an entry lives: overwritten, used, limited; and the names that a cache shows.
+Lives of entries: overwritten, used, limited; and the public names of a cache.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    A set is what the longest age counts from, unless it keeps the deadline.
+    The maximum age counts from the last set, unless that keeps the deadline.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1
@@ -164,7 +164,7 @@ def test_retry_after_is_a_short_time(value):
 
 def test_a_short_life_is_not_renewed_at_each_take(clock):
     """
-    Where a life is no longer than `ahead`, its second half counts as its last seconds.
+    If a life is no longer than `ahead`, only its second half triggers a refresh.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, refresh=Refresh(ahead=180.0))
     calls = []
@@ -198,6 +198,6 @@ LOADS = {"take", "take_many", "take_async", "take_many_async"}
 @pytest.mark.parametrize(("kind", "own"), [(TTLCache, "ttl"), (TLRUCache, "ttu")])
 def test_the_names_that_a_cache_shows(kind, own):
     """
-    What the loads and the alarm of a cache use is not among the names that a user completes.
+    Internals of loads and of the alarm are not among the names that completion shows.
     """
     assert {name for name in dir(kind) if not name.startswith("_")} == LOOKUPS | WRITES | LOADS | {"check", own}
