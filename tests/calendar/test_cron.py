@@ -1,5 +1,5 @@
 """
-What a cron line may say, and what is said of one that cannot be.
+The syntax of cron lines, and the errors for invalid ones.
 """
 
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ def test_refused(line):
 )
 def test_unknown_zone(tz):
     """
-    A zone that is none is refused by name.
+    An unknown zone is refused by name.
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Cron.parse("0 9 * * *", tz)

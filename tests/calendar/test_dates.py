@@ -1,5 +1,5 @@
 """
-Every so many days, weeks or months at a time of the day.
+Intervals of days, weeks or months at a time of the day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOW = int(datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp() * 1000)
 
 def walls(series, count, after):
     """
-    Return what the clock of the series shows at its first *count* instants later than *after*.
+    Return the wall clock times of the first *count* instants of the series later than *after*.
     """
     found = []
     for _ in range(count):
@@ -93,7 +93,7 @@ def test_times_that_are_none(value):
 
 def test_days_over_a_change_of_the_clock():
     """
-    Each third day at the same time of the day, whatever the clock is set to meanwhile.
+    Every third day at the same time of the day, across clock changes.
     """
     start = int(datetime(2026, 3, 20, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(3, 0), time(2, 30), "Europe/Berlin", gap=None, overlap=None)

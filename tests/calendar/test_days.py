@@ -99,7 +99,7 @@ def test_the_last_weekday_is_written_as_quartz_does(weekday):
 @pytest.mark.parametrize("number", [29, 30, 31])
 def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
-    Where a month lacks the day, croniter takes the last weekday, as `LW` does, and we take none, as of a plain `31`.
+    In a month without the day, croniter takes the last weekday, as `LW` does; we take none, as for a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])

@@ -29,9 +29,9 @@ STEPS = 12 * 54
 @cache
 def clock(zone, start):
     """
-    Return each instant with what the clock of *zone* shows.
+    Return each instant with the wall clock of *zone*.
 
-    That is the time, whether it is the second time, whether it shows it twice, and the minutes that it skipped.
+    The entry has the time, whether it is the second time, whether the clock shows it twice, and the skipped minutes.
     """
     found, before = [], datetime.fromtimestamp(start - STEP, zone)
     for instant in range(start, start + STEPS * STEP, STEP):
@@ -109,7 +109,7 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_of_which_every_run_is_in_a_gap():
     """
-    Left out, they are none within the years that a search looks at; at the end of the gap they are.
+    With "skip", such a line has no run within the years of a search; with "end", it runs at the ends of gaps.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

@@ -60,7 +60,7 @@ def test_what_is_refused(text):
 @given(st.integers(0, 99), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
 def test_the_forms_agree(days, hours, minutes, seconds):
     """
-    The same length is the same number of seconds in both forms.
+    The same length is the same number of seconds in all forms.
     """
     expected = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     assert from_text(f"{days}d{hours}h{minutes}m{seconds}s") == expected

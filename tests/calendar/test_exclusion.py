@@ -1,5 +1,5 @@
 """
-What a series leaves out: days of a zone, and what a second cron line names, by what the wall clock shows.
+Exclusions of a series: days of a zone, and instants of a second cron line, by the wall clock.
 """
 
 from datetime import date, datetime
@@ -55,7 +55,7 @@ def ms(text):
 )
 def test_until_when(exclusion, instant, end):
     """
-    What is excluded is so until the first second, minute, hour or day that is not, however its field is written.
+    An exclusion lasts until the first second, minute, hour or day that is not excluded, in any spelling.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(ms(instant) + 999)
     assert found == (None if end is None else ms(end))
@@ -128,7 +128,7 @@ def left(exclusion, tz, start, hours=8):
 )
 def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
     """
-    Where clocks are set back or forward, nothing is left out but what a line names, and that each time.
+    At clock changes in both directions, exactly the named times are left out, each time.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]
@@ -180,7 +180,7 @@ def test_the_text():
 )
 def test_bad_ones(text, says):
     """
-    What cannot be read is refused, with the value and what is taken.
+    Unreadable exclusions are refused, with the value and the accepted forms.
     """
     with pytest.raises(RecurrenceError) as caught:
         Exclusion.parse(text, "Europe/Berlin")

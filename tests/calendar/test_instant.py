@@ -17,7 +17,7 @@ from tickwheel.errors import InvalidValueError
 
 class NoOffset(tzinfo):
     """
-    A zone that does not say how far it is from UTC: what has it counts as naive.
+    A zone without an offset from UTC: its datetimes count as naive.
     """
 
     def utcoffset(self, _):
@@ -56,7 +56,7 @@ def test_a_zone_without_an_offset():
 
 def test_iso_text():
     """
-    Text names the same instant as the datetime that it shows; without an offset it names none.
+    Text names the same instant as the datetime that it shows; text without an offset is refused.
     """
     when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     assert instant("2030-01-01T09:00:00+01:00") == instant(when)

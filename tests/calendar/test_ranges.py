@@ -74,7 +74,7 @@ def test_a_range_that_runs_backwards(wrapped, spelled):
 )
 def test_a_range_that_cannot_be_read(line):
     """
-    Values past their field, names that are none and steps of 0 are refused, and the field is named.
+    Values out of range, unknown names and steps of 0 are refused, and the field is named.
     """
     with pytest.raises(RecurrenceError, match="cannot be read"):
         Cron.parse(line)

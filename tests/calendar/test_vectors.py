@@ -40,7 +40,7 @@ def instant(text):
 
 def zone_of(row):
     """
-    Return the zone that a row is read in when its line names none.
+    Return the zone for a row whose line names none.
     """
     named = re.match(r"TZ=(\S+) ", row["from"])
     return named[1] if named else "Asia/Kolkata" if "+0530" in row["from"] else "UTC"

@@ -72,7 +72,7 @@ def test_literal_keeps_its_beat():
 
 def test_midnight_in_a_gap():
     """
-    Where the gap begins at midnight, six fields still find one o'clock of that day.
+    If the gap begins at midnight, six fields still find one o'clock of that day.
     """
     found = walls("0 0 1 4 NOV ?", "America/Sao_Paulo", "2018-11-01T00:00", 1)
     assert found == ["11-04 01:00-0200"]
@@ -168,12 +168,12 @@ try:
 except RecurrenceError as error:
     print(error)
 """
-"""What is so where neither the system nor the package tzdata has zones, as on Windows and in small images."""
+"""Simulates a system that has no zones, in files or in the package tzdata, such as Windows and small images."""
 
 
 def test_without_a_database_of_zones():
     """
-    UTC is there nevertheless, so that intervals need nothing; another zone is refused with what is missing.
+    UTC is there even so, and intervals need no zone; any other zone is refused with the missing package.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)
