@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys) -> Run:
     """
-    Return what runs `tickwheel` with its arguments in the test's folder and without a terminal.
+    Return a function that runs `tickwheel` with its arguments in the test's folder and without a terminal.
 
     It runs in the test's own process, which saves a second each time; a fault of ours raises through it.
     """
@@ -39,7 +39,7 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
 @pytest.fixture
 def run_process(tmp_path) -> Run:
     """
-    Return what runs `tickwheel` in a process of its own.
+    Return a function that runs `tickwheel` in another process.
     """
 
     def run_command(*arguments: str | bytes) -> subprocess.CompletedProcess[str]:

@@ -28,7 +28,7 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file is applied in each form, says what it changed, and applied again changes nothing.
+    A file is applied in each form and the changes are printed; applied again it changes nothing.
     """
 
     def write(*rows):

@@ -78,7 +78,7 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
-    However it ends, its service ends as well; Ctrl-C, SIGTERM and SIGHUP keep what was seen, and leave no folder.
+    However it ends, its service ends, too; Ctrl-C, SIGTERM and SIGHUP keep the findings, and leave no folder.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -193,7 +193,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    What is wrong is said with the value and the remedy, before anything is started.
+    Invalid input is reported with the value and the remedy, before anything is started.
     """
     answer = run("chaos", *arguments)
     assert answer.returncode == 2

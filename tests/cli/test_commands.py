@@ -1,5 +1,5 @@
 """
-The commands on a store of their own: what they print, and how they exit.
+The commands on a store: their output and exit codes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_life_of_a_job(run):
 
 def test_pause_and_resume(run):
     """
-    A job is paused with a note, shown and listed as paused, and resumed; what is not there is refused.
+    A job is paused with a note, shown and listed as paused, and resumed; an unknown key is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     run("set", "chime", "--every", "1h", "--target", "log")
@@ -154,7 +154,7 @@ def test_json_lines(run):
 
 def test_change(run):
     """
-    What is given is changed, and the rest stays; nothing, or what a job cannot have, is refused.
+    The given fields are changed and the others stay; no field or an invalid value is refused.
     """
     run(
         "set",
@@ -186,7 +186,7 @@ def test_change(run):
 
 def test_lists_go_on(run, monkeypatch):
     """
-    A list that ends at its limit, or is interrupted, names the key after which it goes on, and shows what it has.
+    A list that ends at its limit, or is interrupted, shows its jobs, and the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -404,7 +404,7 @@ def test_no_command(run):
 
 def test_a_series_set_again(run):
     """
-    The same rule changes nothing, another one changes the series, and a new series has to be asked for.
+    The same rule changes nothing, another one changes the series, and a new series must be requested.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

@@ -82,7 +82,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     """
-    What is worth firing for so long is so in the copy, also where a retry has taken a part of it, or all.
+    The copy has the full time to live, even if a retry has used a part of it, or all.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -104,7 +104,7 @@ def test_a_start_to_come_is_exported(run):
 
 def test_a_series_is_imported_where_it_was_exported():
     """
-    A series that is imported where it was exported is unchanged, whatever it owes: the line names its rule.
+    A series that is imported into its own store is unchanged, even if it owes runs: the line has its rule.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)
@@ -134,7 +134,7 @@ def test_a_series_is_imported_where_it_was_exported():
 
 def test_csv(run):
     """
-    A table's first line names the fields; an empty cell is none, a payload is JSON or plain text.
+    A table's first line names the fields; an empty cell means none, a payload is JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -160,7 +160,7 @@ def test_columns_of_a_retry(run):
 
 def test_paused_and_dead_jobs(run, tmp_path):
     """
-    What was paused is imported paused, however long it is due; dead letters are left out, and both commands say so.
+    A paused job is imported paused, even if overdue; dead letters are left out, and both commands report it.
     """
     path = tmp_path / "tickwheel.db"
     past = time.time() - 86_400.0
@@ -220,7 +220,7 @@ ENDS = "a\u2028b\u2029c\x85d"
 
 def test_what_ends_a_line_elsewhere(run, tmp_path):
     """
-    What Unicode has for ends of lines is a part of a payload: raw in a file that is read, escaped in one written.
+    Unicode line separators belong to a payload: raw in a file that is read, escaped in a file that is written.
     """
     (tmp_path / "raw.jsonl").write_text(
         json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)

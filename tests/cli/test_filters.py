@@ -68,7 +68,7 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit so many are changed, and the rest where the cursor says; what names its jobs takes neither.
+    With a limit, that many are changed, and the cursor leads to the rest; it is refused with explicit keys.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")
@@ -89,7 +89,7 @@ def test_limit_of_a_filter(run):
 @pytest.mark.parametrize("filters", [("--prefix", ""), ("--state", "running"), ("--contains", "e")])
 def test_stop_what_a_filter_chooses(run, filters):
     """
-    What runs is asked to stop where that is asked for, and counted apart from what is cancelled.
+    Running jobs are asked to stop on request, and are counted separately from cancelled ones.
     """
     begun = threading.Semaphore(0)
     scheduler = Scheduler("sqlite:///tickwheel.db")
@@ -114,7 +114,7 @@ def test_stop_what_a_filter_chooses(run, filters):
 
 def test_what_is_said_of_stops(run):
     """
-    The numbers of what was cancelled and of what was asked to stop are printed, and a key takes no dry run.
+    The numbers of cancelled and of stopping jobs are printed, and a key refuses a dry run.
     """
     begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
 

@@ -55,7 +55,7 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    A load that Ctrl-C or SIGTERM ends writes the figures of what it has done, and leaves nothing pending.
+    A load that Ctrl-C or SIGTERM ends prints the figures so far, and leaves no pending job.
     """
 
     def pending() -> int:
@@ -77,7 +77,7 @@ def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
     """
-    A threshold that is missed is named with what was found, and ends the command with its own code.
+    A missed threshold is printed with the measured value, and has its own exit code.
     """
     answer = run("load", url, "--stage", "20:200ms", "--threshold", "p50=1ms", "--threshold", "p50=0")
     assert answer.returncode == 11
@@ -86,7 +86,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    A service that refuses every request has sustained nothing, whatever the thresholds are; its reason is shown.
+    If a service refuses every request, no rate was sustained, whatever the thresholds; its reason is shown.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
@@ -113,7 +113,7 @@ def test_all_requests_are_refused(run, url) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    What is wrong is said with the value and the remedy, before a request is sent.
+    Invalid input is reported with the value and the remedy, before a request is sent.
     """
     answer = run("load", *arguments)
     assert answer.returncode == 2
@@ -122,7 +122,7 @@ def test_bad_input(run, arguments: list[str], problem: str) -> None:
 
 def test_nobody_there(run) -> None:
     """
-    Where nothing listens, the address and the remedy are named.
+    If nothing listens, the address and the remedy are named.
     """
     answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
     assert answer.returncode == 13

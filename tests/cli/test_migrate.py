@@ -19,7 +19,7 @@ FROM, TO = "sqlite:///from.db", "sqlite:///to.db"
 @pytest.fixture
 def filled(run):
     """
-    Return what runs commands, with three jobs in the store FROM.
+    Return a function that runs commands, with three jobs in the store FROM.
     """
     for key in ("a", "b", "c"):
         assert run("set", key, "--delay", "1h", "--handler", "h", "--store", FROM).returncode == 0
@@ -27,9 +27,6 @@ def filled(run):
 
 
 def keys_of(run, store):
-    """
-    Return the keys in a store.
-    """
     return [line.split("\t")[0] for line in run("list", "--store", store).stdout.splitlines()]
 
 
@@ -81,7 +78,7 @@ def test_conflicts_are_told(filled):
 
 def test_goes_on(filled, tmp_path):
     """
-    What was interrupted is finished, and counted as such.
+    An interrupted migration is finished, and its jobs are counted as such.
     """
 
     def interrupt(step):

@@ -136,7 +136,7 @@ def test_schedules(run):
 
 def test_all_of_a_rule_is_shown(run):
     """
-    A list of schedules says whatever a rule has that is not as by default.
+    A list of schedules shows all parts of a rule that differ from the defaults.
     """
     until = datetime(YEAR, 1, 1, tzinfo=UTC)
     options = ("--exclude", "2041-05-01", "--until", f"{YEAR}-01-01T00:00Z", "--target", "log")
@@ -224,7 +224,7 @@ def test_token_file_that_cannot_be_written(run):
 
 def test_doctor_is_content(run):
     """
-    Where nothing is wrong the doctor says so, before and after there is a store; a clock of 2023 is not set.
+    Without a problem the doctor reports none, before and after the store exists; a clock of 2023 is wrong.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -240,7 +240,7 @@ def test_doctor_is_content(run):
 @pytest.mark.parametrize("store", ["sqlite:///none/x.db", "nonsense://x"])
 def test_doctor_finds(run, store):
     """
-    What is wrong is marked, with what to do, and the exit code says so.
+    Problems are marked, with the remedy, and set the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
@@ -421,7 +421,7 @@ def test_completion(run, monkeypatch):
 )
 def test_top_without_a_service(run, monkeypatch, url, code):
     """
-    Where no service answers, that is said.
+    If no service answers, the command reports it.
     """
     monkeypatch.setattr("tickwheel.cli.top._TIMEOUT_S", 0.2)
     answer = run("top", "--once", "--url", url)
@@ -443,7 +443,7 @@ def test_dead_list_with_a_limit(run, dead):
 )
 def test_a_misspelt_command(run, typed, meant):
     """
-    A command that there is none of is refused, with the one that was probably meant.
+    An unknown command is refused, with a suggestion.
     """
     answer = run(*typed)
     assert answer.returncode == 2
@@ -465,7 +465,7 @@ def test_input_that_is_closed(tmp_path):
 @pytest.mark.parametrize("command", ["list --json", "set k --delay 1h --target log", "--help"])
 def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
     """
-    Where the output cannot be written, one line says so, and the command has failed.
+    If the output cannot be written, one line reports it, and the command fails.
     """
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")

@@ -49,7 +49,7 @@ def url(tmp_path_factory):
 @pytest.fixture
 def ask(run, url, monkeypatch):
     """
-    Return what runs a command against the service, with its token in the environment.
+    Return a function that runs a command against the service, with its token in the environment.
     """
     monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
     monkeypatch.setenv("TICKWHEEL_STORE", url)
@@ -100,7 +100,7 @@ def test_documents_are_those_of_the_service(ask, url):
 
 def test_watch(ask, url, monkeypatch):
     """
-    A job is followed until it is gone: what it is, what happens to it meanwhile, and its end.
+    A job is followed until it is gone: its state, its events, and its end.
     """
     assert ask("watch", "watched").returncode == ExitCode.NOT_FOUND
     ask("set", "watched", "--delay", "1h", "--target", "log")
@@ -129,7 +129,7 @@ def test_watch(ask, url, monkeypatch):
 
 def test_schedules_files_and_dead_letters(ask):
     """
-    What comes back, goes in and out of files, and dies is handled as in a store.
+    Recurring jobs, files and dead letters are handled as in a store.
     """
     assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
     assert "0 9 * * * in UTC" in ask("schedule", "list").stdout
@@ -231,7 +231,7 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    What is not a service is found out, and a token follows no redirect.
+    A server that is not a tickwheel service is recognised, and a token follows no redirect.
     """
     asked = []
 

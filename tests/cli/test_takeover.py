@@ -28,7 +28,7 @@ LATER = datetime(YEAR, 1, 1, 9, tzinfo=BERLIN)
 
 class Order:
     """
-    Somebody's own class.
+    A class that is not part of tickwheel.
     """
 
 
@@ -150,7 +150,7 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    What APScheduler itself exports from another store and imports into a file is taken over from there.
+    Jobs that APScheduler exports from another store into a file are imported from that file.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
@@ -214,7 +214,7 @@ def test_apscheduler_4(run, tmp_path, kind):
 
 def test_apscheduler_4_in_cbor(run, tmp_path):
     """
-    What is written by CBOR is left out, and the reason names it.
+    Jobs in CBOR are left out, and the reason names it.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -264,7 +264,7 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_what_apscheduler_has_more(run, apscheduler):
     """
-    What has no counterpart is named with its reason, and stops the import unless it is left out.
+    Features without a counterpart are named with the reason, and stop the import unless they are left out.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -305,7 +305,7 @@ def test_what_apscheduler_has_more(run, apscheduler):
 
 def test_no_table(run, tmp_path):
     """
-    A database without the table, or that is none, is named.
+    A database without the table, or a file that is not a database, is named.
     """
     (tmp_path / "none.db").touch()
     assert "there is no table 'apscheduler_jobs'" in run("import", "apscheduler", "sqlite:///none.db").stderr
@@ -371,7 +371,7 @@ def test_celerybeat_settings(run, celery_app):
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module with the names that Django's settings use is read as well; what has no counterpart is named.
+    A module with the names of Django's settings is read as well; parts without a counterpart are named.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
@@ -430,13 +430,13 @@ def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
 
 class Every(timedelta):
     """
-    A schedule of somebody's own.
+    A schedule class that is not part of Celery.
     """
 
 
 def test_no_code_of_a_pickle_runs(tmp_path):
     """
-    What a pickle calls is recorded and not called.
+    The calls in a pickle are recorded and not made.
     """
 
     class Evil:

@@ -243,7 +243,7 @@ def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apschedul
 
 def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
-    A run that beat owes is due now; what is odd but legal has a remark.
+    A run that beat owes is due now; odd but legal values get a remark.
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check
