@@ -38,7 +38,7 @@ Note = Callable[[str, str], None]
 
 def watch(kind: type[unittest.TestResult], note: Note) -> None:
     """
-    Have a class of results note what is reported to it.
+    Make a class of results record what is reported to it.
     """
     for name, outcome in METHODS.items():
         told = kind.__dict__.get(name)

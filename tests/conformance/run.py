@@ -49,12 +49,12 @@ class Row(NamedTuple):
 
 class Bench:
     """
-    One interpreter, with what is installed for it.
+    One interpreter, with the packages installed for it.
 
     Args:
         python: The interpreter.
-        sources: Where sdists are unpacked.
-        logs: Where what the suites print is kept.
+        sources: Folder of unpacked sdists.
+        logs: Folder for the output of the suites.
     """
 
     def __init__(self, python: Path, sources: Path, logs: Path) -> None:
@@ -136,7 +136,7 @@ class Bench:
 
 def main() -> int:
     """
-    Run what was asked for and print the table; return how many tests differ.
+    Run the chosen suites and print the table; return how many tests differ.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with tickwheel, the newest last")

@@ -18,15 +18,15 @@ PYTEST: Final = ("-o", "addopts=", "-p", "no:cacheprovider", "-q", "--tb=short")
 @dataclass(frozen=True)
 class Suite:
     """
-    Other people's tests.
+    A test suite of another project.
 
     Attributes:
-        name: What it is called in the table.
-        module: What must be there for it.
+        name: Its name in the table.
+        module: The module that it needs.
         runner: pytest, trial, or the module or file that runs them by unittest.
-        arguments: For the runner.
+        arguments: Arguments of the runner.
         sdist: The project whose unpacked sdist is the working folder; empty: any.
-        swap: What is swapped in the second run, a folder of `swap`.
+        swap: The replaced modules of the second run, a folder of `swap`.
     """
 
     name: str
@@ -64,9 +64,6 @@ TWISTED: Final = """
 
 
 def named(pattern: str, names: str) -> tuple[str, ...]:
-    """
-    Return the pattern with each of the names.
-    """
     return tuple(pattern.format(name) for name in names.split())
 
 
