@@ -1,5 +1,5 @@
 """
-Batches beside handles in one turn: what a batch's callback does to the timers after it, is done.
+Batches and handles in one turn: changes that a batch's callback makes to later timers take effect.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def test_a_timer_in_the_runners_hands_outlives_its_engine() -> None:
 @pytest.mark.parametrize("native", [Engine, Waiter, Wheel, Timer])
 def test_no_subclass(native: type) -> None:
     """
-    The native classes are final: what a subclass changed would not be seen by the fast paths.
+    The native classes are final, since the fast paths would ignore a subclass's changes.
     """
     with pytest.raises(TypeError):
         type("Sub", (native,), {})
@@ -223,7 +223,7 @@ def test_references_are_counted_exactly() -> None:
 @pytest.mark.parametrize("verb", ["pending", "drain", "close"])
 def test_what_could_not_be_shown_is_let_go(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """
-    Where a `Pending` cannot be made, nothing keeps what that and the others would have named.
+    If a `Pending` cannot be created, no object that the list would have named is kept.
     """
 
     def refuse(*_: object) -> None:

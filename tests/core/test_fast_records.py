@@ -1,5 +1,5 @@
 """
-What `make_fast` makes is what the class makes, only faster; what can be part of no cycle, the collector does not see.
+Objects made by `make_fast` equal those made by the class; the collector ignores those that cannot be in a cycle.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class Slow:
 @make_fast
 @dataclasses.dataclass(slots=True)
 class Fast:
-    """
-    The same.
-    """
-
     first: Any
     second: Any
     third: Any = None
@@ -58,10 +54,6 @@ class Fast:
 @make_fast
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
-    """
-    The same, frozen.
-    """
-
     first: Any
     second: Any
     third: Any = None
@@ -95,7 +87,7 @@ class Colour(enum.Enum):
 )
 def test_made_as_by_init(arguments, names):
     """
-    The same arguments make the same fields, or the same error.
+    The same arguments give the same fields, or the same error.
     """
 
     def outcome(kind):
@@ -188,7 +180,7 @@ def test_the_schedulers_records():
 
 def test_copies_pickles_and_subclasses():
     """
-    What does not go through the class's call makes its objects as usual.
+    Code that bypasses the class's call creates its objects as usual.
     """
 
     class Child(Fast):
@@ -244,7 +236,7 @@ class Made:
 
 class Checked:
     """
-    Looks at what it is given.
+    Checks its arguments.
     """
 
     field: int = 0

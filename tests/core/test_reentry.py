@@ -67,9 +67,6 @@ class Mine:
         """
 
     def __del__(self) -> None:
-        """
-        Do it.
-        """
         with contextlib.suppress(ClosedError, ReentrantError):
             self._act()
         self._ran.append("finalized")
