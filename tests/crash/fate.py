@@ -1,5 +1,5 @@
 """
-Where an owner may kill itself: points of its work that chance alone would seldom hit.
+Points of its work at which an owner may kill itself, and which chance would seldom hit.
 """
 
 from __future__ import annotations

@@ -42,14 +42,14 @@ from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SchedulerOptions
 from tickwheel.stores import make_store
 
 PATIENCE_S = 60.0
-"""How long the last owner may take to fire what is left; only a failure takes that long."""
+"""Maximum seconds in which the last owner may fire the rest; only a failure takes that long."""
 
 
 RETRY = RetryPolicy(attempts=50)
 """A job that happens to run at each kill may not be taken for a poisonous one."""
 
 LEASE_S = 1
-"""How long the shards of a killed owner stay its own, where a lease says so and not a lock."""
+"""Seconds for which a killed owner keeps its shards, if they are held by a lease and not by a lock."""
 
 
 def url_of(folder: Path, store: str) -> str:
@@ -119,7 +119,7 @@ class Victim:
 
     def tend(self) -> None:
         """
-        Start one if there is none, and kill the one whose time is up.
+        Start an owner if there is none, and kill an owner whose time is over.
         """
         if self.process is None:
             self.start()
@@ -149,7 +149,7 @@ class Victim:
 @dataclass
 class Outcome:
     """
-    What the files say.
+    The contents of the files.
     """
 
     acknowledged: int
@@ -160,7 +160,7 @@ class Outcome:
     @classmethod
     def read(cls, folder: Path, acknowledged: set[str]) -> Outcome:
         """
-        Compare what was acknowledged with what fired and what was settled.
+        Compare the acknowledged jobs with those that fired and were settled.
         """
         lines = [line.rsplit(" ", 2) for line in (folder / "fired").read_text().splitlines()]
         fired = Counter(payload for payload, _, _ in lines)
@@ -188,7 +188,7 @@ def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
 
 def redis_server(folder: Path) -> list[str]:
     """
-    Return the command that starts a server which has on its disk what it has answered.
+    Return the command that starts a server which syncs each write before it answers.
     """
     durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
     return ["redis-server", "--dir", str(folder), "--unixsocket", str(folder / "redis"), "--port", "0", *durable]
@@ -198,7 +198,7 @@ def prove(
     folder: Path, url: str, server: Victim | None, owner: Victim, *, jobs: int, seconds: float, dice: random.Random
 ) -> Outcome:
     """
-    Set *jobs* over *seconds* while the victims are killed, and return what came of it.
+    Set *jobs* over *seconds* while the victims are killed, and return the outcome.
     """
     victims = [victim for victim in (server, owner) if victim is not None]
     for victim in victims:

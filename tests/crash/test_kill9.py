@@ -40,7 +40,7 @@ def test_nothing_is_lost(run_proof, capsys, every, where):
 @pytest.mark.slow
 def test_nothing_is_lost_on_postgres(run_proof, capsys, postgres_url):
     """
-    The same with the owner on PostgreSQL.
+    No job is lost on PostgreSQL either.
     """
     kill(run_proof, capsys, ("1.0", "1.4"), ("--store", f"{postgres_url}&lease_s=1"))
 

@@ -1,5 +1,5 @@
 """
-The power cut of a node whose store is on a server: its connections are never closed, as nobody is there to do it.
+The power cut of a node whose store is on a server: its connections are never closed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_another_node_goes_on(request, kind):
     """
-    Every acknowledged job fires, though the server still holds what the node that is gone had open.
+    Every acknowledged job fires, though the server still holds the connections of the lost node.
     """
     line = request.getfixturevalue(f"{kind}_line")
     if kind == "postgres":
