@@ -1,5 +1,5 @@
 """
-The folder of what is deployed, and the names that are really exported.
+The folder of deployment files, and the names of exported metrics.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What checks the wheels that were built finds each damage, and a wheel that nothing could try fails `make wheels`.
+The check of built wheels finds each damage, and a wheel that nothing could try fails `make wheels`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def library(
 
 def files() -> dict[str, bytes]:
     """
-    Return what a sound wheel holds, but for its RECORD.
+    Return the files of a sound wheel, without its RECORD.
     """
     source = ROOT / "src"
     found = (path for path in (source / "tickwheel").rglob("*") if path.is_file() and path.parent.name != "__pycache__")

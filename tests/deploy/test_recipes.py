@@ -1,5 +1,5 @@
 """
-What the recipes hand to systemd and to Kubernetes.
+The recipes for systemd and Kubernetes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_systemd_takes_the_unit(unit, tmp_path):
 
 def test_kubernetes(deploy):
     """
-    Probes ask what there is, names and ports agree, and a pod has longer to end than a stop takes.
+    Probes use existing routes, names and ports agree, and a pod has more time to end than a stop takes.
     """
     documents = {each["kind"]: each for each in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8"))}
     assert set(documents) == {"Deployment", "Service", "PodDisruptionBudget"}
@@ -77,7 +77,7 @@ def test_kubernetes(deploy):
 
 def test_the_variables_of_kubernetes(deploy, capsys):
     """
-    Its comments name the variables of the secret, and the command line takes what a node is started with.
+    Its comments name the variables of the secret, and the command line accepts the node's arguments.
     """
     assert app.run(["serve", "--help"]) == 0
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
@@ -87,7 +87,7 @@ def test_the_variables_of_kubernetes(deploy, capsys):
 
 def test_compose(deploy):
     """
-    A node is made of what is there, nginx finds the nodes and its certificate, and all variables are listed.
+    The image of a node can be built, nginx finds the nodes and its certificate, and all variables are listed.
     """
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]

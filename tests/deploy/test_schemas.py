@@ -15,13 +15,13 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 
 
 
 SCHEMAS = "kubernetes-json-schema/v{}-local-strict"
-"""Where kubernetes-validate has them, in its folder."""
+"""The folder of the schemas inside kubernetes-validate."""
 COMPOSE = "-m check_jsonschema --builtin-schema vendor.compose-spec --default-filetype yaml -"
 
 
 def wrong_for_kubernetes(text):
     """
-    Return what is wrong with these documents.
+    Return the faults of these documents.
     """
     library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
     try:
@@ -68,7 +68,7 @@ def wrong_for_compose(text):
 @pytest.fixture
 def wrong(deploy):
     """
-    Return what says what is wrong with a manifest, by its name, with some of its text replaced.
+    Return a function that returns the faults of a manifest, by its name, with some of its text replaced.
     """
 
     def check(name, old="", new=""):
@@ -109,7 +109,7 @@ def test_broken_manifest(wrong, name, old, new, field):
 
 def test_kubeconform(deploy, kubeconform):
     """
-    It knows each kind, finds nothing wrong, and finds what is.
+    The validator kubeconform knows each kind, accepts our manifests, and rejects faulty ones.
     """
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
     assert "Valid: 3, Invalid: 0, Errors: 0, Skipped: 0" in kubeconform(text)

@@ -17,7 +17,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
 ADDED = {"instance", "job"}
-"""Labels that Prometheus adds to what it scrapes."""
+"""Labels that Prometheus adds to scraped metrics."""
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -32,9 +32,6 @@ def names_of(expression: str) -> set[str]:
 
 @pytest.fixture
 def board(deploy) -> Any:
-    """
-    Return the board.
-    """
     return json.loads((deploy / "grafana.json").read_text("utf-8"))
 
 
@@ -117,7 +114,7 @@ def test_expressions_are_whole(expressions):
 
 def test_prometheus_itself(deploy):
     """
-    Where promtool is installed, it takes the rules.
+    The rules pass promtool, if it is installed.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -127,7 +124,7 @@ def test_prometheus_itself(deploy):
 
 def test_alerts_come_and_go(deploy):
     """
-    Where promtool is installed, the rules' own unit tests hold.
+    The rules' own unit tests pass, if promtool is installed.
     """
     promtool = shutil.which("promtool")
     if promtool is None:

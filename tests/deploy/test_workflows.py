@@ -1,5 +1,5 @@
 """
-The workflows: they test and build what the package says it supports, and have no more rights than they need.
+The workflows test and build what the package supports, and have no more rights than they need.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_the_classifiers_name_the_systems_whose_failures_count():
 
 def test_a_release_names_its_addresses():
     """
-    Whatever builds what is published writes the addresses of the README and of the project before.
+    Every build that is published first writes the addresses into the README and the project.
     """
     builders = [
         [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
