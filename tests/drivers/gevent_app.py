@@ -1,8 +1,8 @@
 """
-What runs under gevent in a process of its own, and prints what it found.
+A program that runs under gevent in another process, and prints its results.
 
-Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the URL
-of a store or a service, for what talks to a server, then with "failover" for a primary that is lost.
+Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the
+URL of a store or a service, to test connections to a server, then with "failover" for a primary that is lost.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested

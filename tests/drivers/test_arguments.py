@@ -1,5 +1,5 @@
 """
-What the constructors and verbs take, and what they say of the rest.
+Arguments of constructors and verbs, and the errors for invalid ones.
 """
 
 from __future__ import annotations

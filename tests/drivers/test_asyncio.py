@@ -1,5 +1,5 @@
 """
-The asyncio driver keeps the contract, on asyncio's loop and on uvloop; what an event loop has beside it.
+The asyncio driver keeps the contract, on asyncio's loop and on uvloop; and the parts special to an event loop.
 """
 
 from __future__ import annotations
@@ -339,10 +339,6 @@ def test_with_a_manual_clock():
 
 
 def test_one_driver_one_wheel():
-    """
-    A driver drives one wheel.
-    """
-
     async def scenario() -> None:
         driver = AsyncioDriver()
         TimerWheel(driver=driver)

@@ -27,7 +27,7 @@ for module in ("uvloop", "rloop"):
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_closed_loop_accepts_nothing(name, armed, other):
     """
-    A timer is refused on a closed loop whatever its deadline and whatever the loop waited for, in every thread.
+    A timer is refused on a closed loop, whatever its deadline, in every thread.
     """
     loop = LOOPS[name]()
 

@@ -1,5 +1,5 @@
 """
-Coroutine functions as callbacks: awaited wherever there is an event loop, refused at once where there is none.
+Coroutine functions as callbacks: awaited on every event loop, refused at once without one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 class Heard:
     """
-    Callbacks, plain and not, and what they were given.
+    Callbacks, plain and not, and their recorded arguments.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ def test_every_way_is_heard(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    What expires of shards is heard, and their places are forgotten; shards on threads refuse a coroutine function.
+    Expiries of shards are reported, and the shards of their keys forgotten; thread shards refuse coroutine functions.
     """
 
     async def scenario() -> None:
@@ -151,7 +151,7 @@ def test_shards(kind, design):
 @pytest.mark.parametrize("maker", THREADED)
 def test_threads_refuse_coroutine_functions(maker, design):
     """
-    Where nobody awaits, a coroutine function is refused when it is given, by an error that names the remedy.
+    Without an event loop a coroutine function is refused when it is passed, by an error that names the remedy.
     """
 
     class Fetcher:
@@ -173,7 +173,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    Where nobody awaits, a coroutine that a plain function returns is closed, not dropped, and reported as an error.
+    Without an event loop a coroutine that a plain function returns is closed, not dropped, and reported as an error.
     """
     ended: list[str] = []
 
@@ -259,7 +259,7 @@ def test_tasks_end_with_the_wheel(where, design):
 
 def test_errors_go_where_the_wheels_do(design):
     """
-    What a task raises goes to `on_error` with its timer, or to the loop's exception handler; a cancelled one is none.
+    A task's error goes to `on_error` with its timer, or to the loop's exception handler; a cancellation does not.
     """
 
     async def scenario() -> None:

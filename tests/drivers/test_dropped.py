@@ -40,7 +40,7 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_what_can_never_end_is_let_go(design):
     """
-    A dropped wheel warns; its endless series, timers and keys go, with what they hold, and so does its thread.
+    A dropped wheel warns; endless series, timers, keys, the objects that they hold, and its thread are freed.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -64,7 +64,7 @@ def test_what_can_never_end_is_let_go(design):
 
 def test_what_can_fire_fires(design):
     """
-    A dropped wheel fires what has an instant, a series with an end too, and then its thread ends.
+    A dropped wheel fires all that has an instant, including a series with an end, and then its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design())
@@ -83,7 +83,7 @@ def test_what_can_fire_fires(design):
 
 def test_on_a_loop(design):
     """
-    The same on an event loop: what never ends is let go, and the loop holds nothing of it.
+    A dropped wheel on an event loop frees its endless series, and the loop holds nothing of it.
     """
 
     async def scenario() -> None:
@@ -108,7 +108,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    What a clock that is moved by hand fires stays as it is: the loop neither fires it nor wakes for it.
+    Timers of a manual clock stay as they are: the loop neither fires them nor wakes for them.
     """
 
     async def scenario() -> None:
@@ -131,7 +131,7 @@ def test_on_a_loop_by_hand(design, recwarn):
 
 def test_one_whose_errors_go_to_its_owner(design):
     """
-    What holds a wheel is let go although the wheel gives its errors to a method of it; until then it gets them.
+    An object whose method is the wheel's `on_error` is freed nevertheless; until then it gets the errors.
     """
 
     class Owner:
@@ -181,7 +181,7 @@ def test_shards(design):
 
 def test_those_that_give_no_warning(design):
     """
-    A wheel that is closed, or has nothing pending, or whose clock somebody moves, goes in silence; warnings are errors.
+    A wheel that is closed, has nothing pending, or has a manual clock is freed without a warning; warnings are errors.
     """
     closed = TimerWheel(wheel=design())
     closed.call_later(3600, print)

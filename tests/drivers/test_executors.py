@@ -124,7 +124,7 @@ def test_a_slow_one_holds_up_nobody(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Let a pool's only worker block, with so many callbacks waiting behind it; return how to let it go, and what ran.
+    Block a pool's only worker with *waiting* callbacks behind it; return how to release it, and what ran.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []
@@ -255,7 +255,7 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
 
 def test_close_calls_what_was_taken(make_rig):
     """
-    A closed pool calls what is waiting, takes nothing more, and may be closed again.
+    A closed pool calls its waiting callbacks, takes no others, and may be closed again.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -423,7 +423,7 @@ def test_slow_callbacks_are_logged(make_rig, caplog):
 )
 def test_bad_options(options, error, text):
     """
-    What is no number of workers, no queue and no policy is refused by name.
+    An invalid number of workers, queue or policy is refused by name.
     """
     with pytest.raises(error, match=text):
         PoolExecutor(**options)
@@ -431,7 +431,7 @@ def test_bad_options(options, error, text):
 
 def test_a_pool_of_nobody_ends():
     """
-    A pool that nobody holds ends its workers.
+    A pool without references ends its workers.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel(clock=ManualClock(), executor=PoolExecutor(workers=2))
@@ -465,7 +465,7 @@ def test_one_pool_for_two_wheels():
 
 def test_many_are_moved_of_which_one_is_refused():
     """
-    What was moved before one of several was refused fires at its new instant, however long the driver meant to wait.
+    If one of several moves is refused, the timers moved before it fire at their new instants.
     """
     fired, refused = threading.Event(), threading.Event()
 

@@ -1,5 +1,5 @@
 """
-Under gevent our threads are threads of the system, whatever it has patched; eventlet is refused.
+Under gevent our threads are threads of the system, even after monkey-patching; eventlet is refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_callbacks_run_in_system_threads(order):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_eventlet_is_refused(is_late):
     """
-    Where eventlet has patched threads, whatever needs one says so, and what to do.
+    If eventlet has patched threads, everything that needs one is refused with the remedy.
     """
     patch = "eventlet.monkey_patch()"
     script = EVENTLET.format(patched="" if is_late else patch, late=f"wheel = TimerWheel(); {patch}" if is_late else "")

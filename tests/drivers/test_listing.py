@@ -1,5 +1,5 @@
 """
-A wheel lists what is pending as the user knows it, and in order.
+A wheel lists its pending timers in order, in the user's terms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_everything_is_listed(wheel):
     """
-    Plain, keyed, periodic and context-bound timers and deadlines are listed with what the user gave and holds.
+    Plain, keyed, periodic and context-bound timers and deadlines are listed with the user's arguments and handles.
     """
     plain = wheel.call_later(1, print, "plain")
     wheel.set("key", "value", 2)

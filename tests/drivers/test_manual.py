@@ -22,9 +22,6 @@ class TestManualClock(DriverSuite):
     runs_here = True
 
     def now(self) -> float:
-        """
-        Return what the clock reads.
-        """
         return self.clock.monotonic_ns() / 1e9
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -98,9 +95,6 @@ def test_no_fire_due_inside_a_callback():
 
 
 def test_one_driver_one_wheel():
-    """
-    A driver drives one wheel.
-    """
     driver = ManualDriver()
     TimerWheel(driver=driver)
     with pytest.raises(RuntimeError, match="new driver"):
@@ -125,6 +119,6 @@ def test_an_exit_leaves_advance():
 
 def exit_now() -> None:
     """
-    Do what a callback should not.
+    Raise SystemExit, which a callback should not do.
     """
     raise SystemExit

@@ -1,5 +1,5 @@
 """
-The manual clock moves only on request, stops at each deadline, and fires what is attached.
+The manual clock moves only on request, stops at each deadline, and fires attached engines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_no_start(start):
 
 def test_no_wall():
     """
-    A start that is not an integer is refused, and so is a wall before 0 or past 292 years, or a step of so many.
+    A start that is not an integer is refused, and so is a wall clock or a step outside of 0 to 292 years.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
@@ -80,7 +80,7 @@ def test_no_delay(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its own time, of all wheels on the clock, and what it sets fires too.
+    While time advances, each timer sees exactly its own time, on all wheels, and timers set by callbacks fire, too.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -132,7 +132,7 @@ def test_jump_to_next():
 
 def test_time_passes_inside_a_callback():
     """
-    Moved inside a callback the clock only moves: that is a slow callback, and what became due fires after it.
+    Inside a callback `advance` only moves the clock, like a slow callback; timers that became due fire after it.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -226,7 +226,7 @@ def test_timers_without_end_in_the_past():
 
 def test_attached_once_detached_for_good():
     """
-    Attached twice is once; a closed wheel is detached, and what was never attached can be detached.
+    Attaching twice is attaching once; a closed wheel is detached, and detaching an unattached wheel is allowed.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

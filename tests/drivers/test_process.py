@@ -1,5 +1,5 @@
 """
-What the process does: the interpreter ends, forks, is interrupted.
+Events of the process: the interpreter ends, forks, is interrupted.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A child starts with an empty wheel, its timers cancelled, and fires what it sets; the parent's fire in the parent.
+    A child starts with an empty wheel, its timers cancelled, and fires its own; the parent's fire in the parent.
     """
     expect(
         FORK
@@ -202,7 +202,7 @@ print(wheel.get("key"))
 @needs_fork
 def test_a_child_keeps_no_keys(kind):
     """
-    What keys and values the parent has is let go in the child, also where several wheels share the keys.
+    The parent's keys and values are freed in the child, even if several wheels share the keys.
     """
     expect(
         FORK
@@ -324,7 +324,7 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child forked inside a pool's callback runs nothing of what waited there, and what it sets itself on a new wheel.
+    A child forked inside a pool's callback runs none of the waiting callbacks, only its own on a new wheel.
     """
     expect(
         FORK
@@ -392,7 +392,7 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    Once nothing can be imported any more, all verbs still work, and what is wrong is refused by its own name.
+    Once nothing can be imported any more, all verbs still work, and invalid arguments still raise the usual errors.
     """
     expect(
         f"""

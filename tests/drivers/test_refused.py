@@ -1,5 +1,5 @@
 """
-What an executor refuses is not called, and whatever comes after it goes on as it should.
+A timer that an executor refuses is not called, and later timers are unaffected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Doorman:
 
     def serve(self, engine: Engine) -> None:
         """
-        Run what is due, or refuse it.
+        Run due timers, or refuse them.
         """
         engine.runner = self.submit
 

@@ -1,5 +1,5 @@
 """
-Where a key belongs, and which keys are hot.
+The shard of a key, and the detection of hot keys.
 """
 
 from __future__ import annotations

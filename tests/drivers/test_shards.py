@@ -1,5 +1,5 @@
 """
-Shards: every key in one place, in order, whatever is added, hot or blocked.
+Shards: every key in one place, in order, even if shards are added, hot or blocked.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_equal_keys_are_one_key(make_rig):
 
 def test_a_shard_more(make_rig):
     """
-    A shard more gets its share with the next sets; what is pending expires where it is, or goes there when it is set.
+    A new shard gets its share with the next sets; a pending key expires in its old shard, or moves when it is set.
     """
     rig = make_rig(3)
     for number in range(600):
@@ -144,7 +144,7 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards by deadline; what a drain's function sets again is kept.
+    Drain and close return the keys of all shards by deadline; keys set by a drain's function are kept.
     """
     rig = make_rig()
     for number in range(50):
@@ -293,7 +293,7 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    What is set amid a drain, as by a finalizer or by the hash of a key, stays; the drain returns what was there.
+    A key set during a drain, as by a finalizer or the hash of a key, stays; the drain returns the earlier keys.
     """
 
     class Busy:
@@ -424,7 +424,7 @@ class Load:
 
     def run(self) -> None:
         """
-        Let them, and wait until nothing is pending or expiring.
+        Release the threads, and wait until nothing is pending or expiring.
         """
         workers = [threading.Thread(target=self._work, args=(number,)) for number in range(4)]
         growing = threading.Thread(target=self._grow)

@@ -189,7 +189,7 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that rloop leaves behind
 def test_usual_loops_cost_no_clock_of_their_own():
     """
-    Where the loop's time is the system's, the wheel reads the system's clock, without a call of Python.
+    If the loop's time is the system's, the wheel reads the system's clock, without a call of Python.
     """
 
     async def main() -> None:

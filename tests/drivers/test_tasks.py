@@ -57,7 +57,7 @@ def test_tasks_from_a_thread():
 
 def test_errors_of_tasks():
     """
-    What a task raises goes to on_error with the timer; a cancelled task is not an error.
+    A task's error goes to on_error with the timer; a cancelled task is not an error.
     """
 
     async def scenario() -> None:

@@ -1,5 +1,5 @@
 """
-The thread driver keeps the contract; what a thread has beside it.
+The thread driver keeps the contract; and the parts special to a thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TestThreadOnBootTime(TestThread):
 
 class SlowClock(MonotonicClock):
     """
-    A clock of somebody's own, at half speed.
+    A foreign clock, at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -72,7 +72,7 @@ class SlowClock(MonotonicClock):
 
 class TestThreadOnAnyClock(TestThread):
     """
-    The contract suite on a thread with a clock that nobody knows.
+    The contract suite on a thread with a clock of an unknown type.
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -150,7 +150,7 @@ def test_no_wakeup_for_later_timers():
 
 def test_an_abandoned_wheel_ends_its_thread():
     """
-    The thread of a wheel that nobody holds ends when nothing is pending, and its engine goes.
+    The thread of an unreferenced wheel ends when nothing is pending, and its engine is freed.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel()
@@ -208,7 +208,7 @@ def test_a_hook_that_raises(monkeypatch, capsys):
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_clock_that_raises(monkeypatch, design):
     """
-    What a clock raises in the thread is reported there, and all timers fire nevertheless.
+    An error of the clock in the thread is reported there, and all timers fire nevertheless.
     """
 
     class Moody(MonotonicClock):

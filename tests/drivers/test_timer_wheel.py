@@ -1,5 +1,5 @@
 """
-TimerWheel itself: its verbs, its subclasses, and what it refuses.
+TimerWheel itself: its verbs, its subclasses, and refused arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def test_the_native_wheel_is_the_default():
 
 def test_the_hot_verbs_are_the_engines_own():
     """
-    call_later and call_at of a wheel are the engine's methods; the class says what they do and how they are called.
+    call_later and call_at of a wheel are the engine's methods; the class has their documentation and signatures.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert wheel.call_later.__self__ is wheel._engine
@@ -46,7 +46,7 @@ def test_the_hot_verbs_are_the_engines_own():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_the_class_level_verbs_work(make):
     """
-    Called through the class, the two verbs do what the engine's do.
+    Called through the class, the two verbs do the same as the engine's.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=make())
@@ -64,7 +64,7 @@ def test_a_subclass_that_overrides_is_called():
 
     class Counting(TimerWheel):
         """
-        Counts what is set.
+        Counts sets.
         """
 
         count = 0
@@ -92,10 +92,6 @@ def test_a_subclass_with_its_own_init():
     """
 
     class Named(TimerWheel):
-        """
-        Has a name.
-        """
-
         def __init__(self, name: str, **options: Any) -> None:
             super().__init__(**options)
             self.name = name
@@ -142,7 +138,7 @@ def test_time_is_the_clocks():
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
 def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
     """
-    What freezes Python's clocks freezes no wheel: its `time` is the clock that its timers are due by.
+    A library that freezes Python's clocks does not freeze a wheel: its `time` is the clock of its timers.
     """
     fired = threading.Event()
     with mock.patch("time.monotonic_ns", return_value=2**60), TimerWheel(wheel=make_wheel()) as wheel:
@@ -293,7 +289,7 @@ def test_a_wheel_of_limited_span():
 
 def test_many_moves_on_a_wheel_of_limited_span():
     """
-    Where one of many moves is longer than a design can hold, nothing is moved.
+    If one of many moves is longer than a design can hold, nothing is moved.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

@@ -108,7 +108,7 @@ def test_neither_is_running():
 
 def test_errors_and_the_end():
     """
-    What a coroutine raises goes to `on_error`; closing the wheel cancels those under way; nothing is set after the run.
+    A coroutine's error goes to `on_error`; closing the wheel cancels running ones; after the run nothing can be set.
     """
     errors: list[type] = []
     ended: list[str] = []

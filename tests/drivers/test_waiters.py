@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 
 class OtherClock(MonotonicClock):
     """
-    A clock of somebody's own.
+    A foreign clock.
     """
 
     def monotonic_ns(self) -> int:
@@ -34,7 +34,7 @@ CLOCKS = [MonotonicClock, BootClock, OtherClock]
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_until_a_time(clock):
     """
-    A wait ends when the clock reads the time, not before, and says that nobody woke it.
+    A wait ends when the clock reads the time, not before, and returns False if it was not woken.
     """
     waiter = new_waiter(clock)
     for delay_ns in (1, 1_000, 100_000, 5_000_000):
@@ -95,7 +95,7 @@ def test_boot_time_is_waited_for_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    What is collected with a waiter may wake it after its end: no file that has its number by then is written to.
+    An object collected with a waiter may wake it after its end: no file with a reused number is written to.
     """
     waiter = BootWaiter()
     token = waiter._token
