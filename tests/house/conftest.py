@@ -1,5 +1,5 @@
 """
-What the house tests look at: the source tree beside them.
+Fixtures of the house tests: the source tree.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The benchmarks are a program that works: it measures, computes ratios, and writes what it found.
+The benchmarks run: they measure, compute ratios, and write the results.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_every_timer_work_runs(root, subject, work):
 @pytest.mark.parametrize("work", ["pending", "fire", "lateness"])
 def test_works_are_the_same_in_other_languages(root, subject, work):
     """
-    What needs no build gets through every work, with the same figures.
+    The works of languages that need no build run, with the same figures.
     """
     if subject != "tickwheel" and not which("node"):
         pytest.skip("there is no node")
@@ -104,7 +104,7 @@ def test_works_are_the_same_in_other_languages(root, subject, work):
 
 def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
     """
-    Where no compiler is installed ours is measured, and each other is named with the reason.
+    Without a compiler ours is measured, and each other peer is named with the reason.
     """
     code = "from benchmarks import peers; print({case.subject for case in peers.cases(quick=True)})"
     command = [sys.executable, "-c", code]
@@ -195,7 +195,7 @@ def test_the_program_writes_rows_and_bars(root, tmp_path):
 
 def test_one_table_of_all_pythons(root, tmp_path):
     """
-    A row for each file: how many times less than asyncio each work takes; what was not measured is said to be so.
+    A row for each file: the ratio to asyncio for each work; missing measurements are marked.
     """
     rows = [
         {**row(subject, value, 100_000), "work": "set+fire"} for subject, value in (("asyncio", 900), ("tickwheel", 90))

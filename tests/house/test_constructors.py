@@ -38,7 +38,7 @@ MAKES: dict[type, Any] = {
     wheels.SingleWheel: lambda: wheels.SingleWheel(tick=1, slots=8),
 }
 NOT_MADE = {cache.CacheStats, cache.CacheTimer, cache.CachedMethod}
-"""What is made by something else, of facts that it has by then."""
+"""Classes that only other code instantiates, with facts that it has by then."""
 NOT_OURS = {EventLoop}
 """Its constructor is asyncio's, which makes its pipe before its last field."""
 ON_A_LOOP = {TaskExecutor, drivers.AsyncioDriver}
@@ -123,7 +123,7 @@ def watched(kind: type, make: Any) -> list[str]:
 
 def test_every_public_class_is_made():
     """
-    The list of what is made here is complete.
+    The list of classes made here is complete.
     """
     assert {TimerWheel, ShardedWheel, PoolExecutor, TTLCache, tickwheel.Periodic} <= set(public_classes())
 

@@ -84,7 +84,7 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
 
 def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
     """
-    Timers, cache and aio know the foundation and never one another; the foundation knows only what is below it.
+    Timers, cache and aio import the foundation and not each other; the foundation imports only lower layers.
     """
     wrong = []
     for name, text in bindings.items():

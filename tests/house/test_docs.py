@@ -1,5 +1,5 @@
 """
-What the documents say is so: their code and commands run, their links lead somewhere, and newcomers get to a result.
+The documents are right: their code and commands run, their links work, and newcomers get to a result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ MISSING = re.compile(r"ModuleNotFoundError: No module named '(?!tickwheel)(\w+)"
 PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
 LANGUAGES = {"python", "console", "py", "", "{toctree}"}
-"""What code is in a page: Python and commands, which run here; excerpts; drawings and output; and lists of pages."""
+"""
+The languages of blocks in a page: Python and commands, which run here; excerpts; drawings and output; lists of pages.
+"""
 COMMAND = re.compile(r"^(?:createdb|curl|export|make|pip|python|tickwheel) ", re.MULTILINE)
 NOT_RUN = {
     "make ": "make runs these tests; that there is such a target is tested below",
@@ -50,7 +52,7 @@ WAYS = {
     "three nodes": ("README.md", "docs/nodes.md"),
     "what is a timing wheel": ("README.md", "docs/explanation/timing-wheels.md"),
 }
-"""What newcomers come for, and the pages that lead each of them to something that runs."""
+"""The newcomers' aims, and the pages that lead from each aim to a running program."""
 
 
 class Block(NamedTuple):
@@ -78,7 +80,7 @@ def name_of(path: Path) -> str:
 
 def blocks(path: Path, language: str) -> list[Block]:
     """
-    Return the blocks of *language* of a page; what is given to one, in a comment before it, is a block of its own.
+    Return the blocks of *language* of a page; the input of a block, in a comment before it, is a separate block.
     """
     text = path.read_text("utf-8")
     found = []
@@ -129,7 +131,7 @@ def script(path: Path) -> str:
 @pytest.fixture
 def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """
-    Return the environment for what a page runs; databases that it makes are dropped in the end.
+    Return the environment for a page's code; databases that it creates are dropped at the end.
     """
     if "postgresql:///" not in "".join(b.code for kind in ("python", "console") for b in blocks(page, kind)):
         yield dict(os.environ)
@@ -169,7 +171,7 @@ def test_the_python_of_a_page_runs(page, environment, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_code_is_left_out(page):
     """
-    A page has no block in a language that nothing here runs; what is not run here says why, and which test does it.
+    No page has a block in a language that does not run here; a skipped block has a reason and the test that runs it.
     """
     for match in FENCE.finditer(page.read_text("utf-8")):
         assert match["language"] in LANGUAGES
@@ -217,7 +219,7 @@ def test_what_make_and_pip_are_asked_for_exists(page, root):
 
 def test_doctests_of_the_package(modules):
     """
-    Every example in a docstring gives what it says.
+    Every example in a docstring gives the result that it shows.
     """
     tried = 0
     for name, tree in modules.items():
@@ -230,7 +232,7 @@ def test_doctests_of_the_package(modules):
 
 def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], list[str]]:
     """
-    Start a service on a free port; return it with what it printed when it was ready.
+    Start a service on a free port; return it with its output until it was ready.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -276,7 +278,7 @@ BLOCKS = [(page, block) for page in PAGES for block in blocks(page, "console") i
 )
 def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
     """
-    The commands of a page do what they say beside a running server, one after the other, and print what it shows.
+    The commands of a page run one after the other beside a server, and print the shown output.
     """
     folder, address = served
     for name, code in files(page).items():

@@ -85,7 +85,7 @@ def test_every_exception_has_a_reason(tracked, root):
 
 def test_nothing_built_is_tracked(tracked, root):
     """
-    What tools make or fetch stays out of the repository.
+    Files that tools build or fetch are not in the repository.
     """
     assert [str(path.relative_to(root)) for path in tracked if path.suffix in BUILT] == []
 

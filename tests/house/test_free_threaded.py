@@ -1,5 +1,5 @@
 """
-What a free-threaded interpreter gets: a module that says it needs the GIL.
+A free-threaded interpreter loads the module, which declares that it needs the GIL.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What `import tickwheel` does not load, because most programs would pay for it and never use it.
+Modules that `import tickwheel` does not load, because most programs do not use them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_names_are_listed_before_they_are_used(package):
 @pytest.mark.parametrize(("name", "module"), LATER)
 def test_a_name_loads_its_module(name, module):
     """
-    A name that is left out by the import is there when it is used, and loads what it needs then.
+    A name that the import leaves out is loaded on first use, with its module.
     """
     package, _, attribute = name.rpartition(".")
     loaded_by(f"import {package}; assert {package}.{attribute}; assert {module!r} in sys.modules, sorted(sys.modules)")

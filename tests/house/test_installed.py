@@ -1,5 +1,5 @@
 """
-What is installed: one version, and a wheel that holds the package and nothing else.
+The installed files: one version, and a wheel that holds only the package.
 """
 
 from __future__ import annotations

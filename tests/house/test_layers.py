@@ -1,5 +1,5 @@
 """
-Which module may import which, as ARCHITECTURE.md draws it.
+The allowed imports between modules, as drawn in ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -200,9 +200,9 @@ def test_alternatives_do_not_know_each_other(modules, package):
 
 def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """
-    Return every (importer, module) where the module, or a folder on the way to it, is private to another room.
+    Return every (importer, module) for which the module, or a parent package, is private to another package.
 
-    A front page may import what is below it: it decides what is public.
+    A front page may import modules below it: it decides which names are public.
     """
     packages = {name.rpartition(".")[0] for name in modules}
     found = set()
@@ -319,7 +319,7 @@ def test_no_third_party_on_import(module):
 
 def test_threads_are_those_of_the_system(modules):
     """
-    Where gevent may have patched the process, what threads of ours wait for is made by `tickwheel.threads`.
+    Where gevent may have patched the process, locks for our threads come from `tickwheel.threads`.
     """
     made = {
         name.removeprefix("tickwheel.")

@@ -1,5 +1,5 @@
 """
-How a run of the tests closes where servers or the browser are missing.
+The summary of a test run without servers or the browser.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NEEDS_SH = pytest.mark.skipif(not Path("/bin/sh").exists(), reason="there is no 
 @pytest.fixture
 def closing(root, tmp_path):
     """
-    Return what runs those tests beside a copy of our conftest.py and a script, and returns the last lines.
+    Return a function that runs those tests beside a copy of our conftest.py and a script, and returns the last lines.
     """
 
     def run(script: str | None) -> list[str]:
@@ -93,7 +93,7 @@ def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
 @NEEDS_SH
 def test_nothing_is_said_where_other_things_are_missing(closing):
     """
-    A missing program for want of which no test was skipped is not shown.
+    A missing program is not shown if no test was skipped because of it.
     """
     *_, skip, summary = closing("#!/bin/sh\necho nginx\nexit 1\n")
     assert skip.startswith("SKIPPED")

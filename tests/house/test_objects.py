@@ -1,5 +1,5 @@
 """
-Public objects: what they show of themselves, and that they are not copied by halves.
+Public objects: their repr, and the refusal of partial copies.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_schedulers_show_where_and_how_they_are():
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_none_is_copied(make):
     """
-    Pickling and copying what has state is refused by name, as a copy would share half of it.
+    Pickling and copying an object with state is refused by name, as a copy would share half of it.
     """
     for thing in made():
         with pytest.raises(TypeError, match=f"{type(thing).__name__}"):

@@ -1,5 +1,5 @@
 """
-The check of the English finds what it is there to find, and reads no code.
+The check of the English finds its faults, and ignores code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULTS = {
 
 def check(root, tmp_path, name, text):
     """
-    Return the exit code for a file of *text*, and what the check finds, by line and rule.
+    Return the exit code for a file of *text*, and the findings, by line and rule.
     """
     file = tmp_path / name
     file.write_text(text, "utf-8")
@@ -70,7 +70,7 @@ def test_comments_and_strings_are_read(root, tmp_path, name):
 
 def test_a_rule_spans_lines(root, tmp_path):
     """
-    What a rule looks for may go on in the next line, or in the next string of a message.
+    A rule finds a phrase that continues in the next line, or in the next string of a message.
     """
     text = '"""\nReturn it all the\nsame.\n"""\n\nraise ValueError("it is all the " "same to us")\n'
     code, found = check(root, tmp_path, "module.py", text)

@@ -1,5 +1,5 @@
 """
-What the package shows: `__all__`, docstrings, and the tree of errors.
+The public part of the package: `__all__`, docstrings, and the tree of errors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_named(module: ast.Module, wanted: str) -> bool:
 
 def test_every_public_module_has_all(modules):
     """
-    Every public module that defines something says in `__all__` what is public.
+    Every public module that defines something has an `__all__`.
     """
     defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ImportFrom)
     bare = [
@@ -60,9 +60,6 @@ def test_every_public_module_has_all(modules):
 
 
 def test_every_module_has_a_docstring(modules):
-    """
-    Every module says in its docstring what it is.
-    """
     assert [name for name, tree in modules.items() if not ast.get_docstring(tree)] == []
 
 

@@ -1,5 +1,5 @@
 """
-The quick set: its list names tests that exist, and what it guards is in it.
+The quick set: its list names existing tests, and it includes the tests of every promise.
 """
 
 from __future__ import annotations

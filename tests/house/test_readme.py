@@ -31,7 +31,7 @@ def test_addresses_are_absolute(root, tmp_path):
 
 def test_other_addresses_are_left(root, tmp_path):
     """
-    What is absolute already stays, and so does a link inside the page.
+    Absolute addresses stay, and so do links inside the page.
     """
     copy = tmp_path / "README.md"
     copy.write_text("[a](https://example.org) [b](#figures) [c](docs/x.md#y)\n", "utf-8")

@@ -1,5 +1,5 @@
 """
-The recipes of CONTRIBUTING: what is added anywhere is in every table, suite and page that goes with it.
+The recipes of CONTRIBUTING: an addition is in every table, suite and page that goes with it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where `scripts/servers` finds the programs that the tests start.
+The places where `scripts/servers` finds the programs that the tests start.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_the_newest_is_taken(find):
 
 def test_the_path_comes_first(find):
     """
-    What is on the path is taken even if there is another.
+    A program on the path is preferred to another.
     """
     code, place = find("env", "usr/lib/postgresql/16/bin")
     assert code == 0

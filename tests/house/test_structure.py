@@ -1,5 +1,5 @@
 """
-What the documents say about folders and files is so.
+The folders and files named in the documents exist.
 """
 
 from __future__ import annotations

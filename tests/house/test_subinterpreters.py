@@ -1,5 +1,5 @@
 """
-What a subinterpreter gets: a refusal that says what to do.
+A subinterpreter gets a refusal with the remedy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ wheel.close()
 
 def test_the_core_is_refused_in_a_subinterpreter_and_works_in_the_main_one():
     """
-    The import raises an ImportError with a remedy each time, and the main interpreter is none the worse for it.
+    The import raises an ImportError with a remedy each time, and the main interpreter is unaffected.
     """
     ran = subprocess.run([sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -45,7 +45,7 @@ def script(path: Path, text: str) -> None:
 @pytest.fixture
 def make(root, tmp_path):
     """
-    Return what runs make in a folder whose Pythons and runs are invented, and returns its exit code and its table.
+    Return a function that runs make in a folder of invented Pythons and runs, and returns its exit code and table.
     """
     shutil.copy(root / "Makefile", tmp_path)
     for name, text in (("find-python", FIND), ("fetch-pythons", FAILS), ("quick-build", "#!/bin/sh\n")):
@@ -84,7 +84,7 @@ def test_a_row_is_the_summary_of_pytest(make, target):
 @pytest.mark.parametrize("target", ["test-all", "test-part"])
 def test_all_pass(make, target):
     """
-    Where every run passes, so does the whole.
+    If every run passes, so does the whole.
     """
     assert make(target, "3.11")[0] == 0
 
@@ -92,7 +92,7 @@ def test_all_pass(make, target):
 @pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
 def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     """
-    It fails `make test-all`; `make test-part`, which CI runs, does what it can.
+    It fails `make test-all`; `make test-part`, which CI runs, continues without it.
     """
     code, table = make(target, "3.11 3.13")
     assert (code == 0) is is_allowed
@@ -114,7 +114,7 @@ def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
 @pytest.fixture
 def ci(root, tmp_path):
     """
-    Return what runs .ci/run with an invented make, whose step of that name fails.
+    Return a function that runs .ci/run with an invented make, in which the step of that name fails.
     """
     (tmp_path / ".ci").mkdir()
     shutil.copy(root / ".ci" / "run", tmp_path / ".ci")
@@ -143,7 +143,7 @@ def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
 
 def test_a_step_that_fails_ends_ci_with_the_table(ci):
     """
-    What follows does not run.
+    The later steps do not run.
     """
     found, lines = ci("types")
     assert found == 2
