@@ -1,5 +1,5 @@
 """
-What Django runs as tests of a project: `test_django.py` says on which databases.
+Tests that Django runs in a project: `test_django.py` chooses the databases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ADMIN = "/admin/tickwheel/job/"
 
 def tearDownModule() -> None:
     """
-    Let go of the database, which is dropped next.
+    Release the database, which is dropped next.
     """
     jobs.close()
 
@@ -133,7 +133,7 @@ class Jobs(TransactionTestCase):
 
     def test_on_commit(self) -> None:
         """
-        What is set on commit is outside of the transaction.
+        A job set on commit is outside of the transaction.
         """
         with transaction.atomic():
             transaction.on_commit(partial(jobs.scheduler.set, "a", **LATER))
@@ -264,7 +264,7 @@ class Jobs(TransactionTestCase):
 
     def test_options_of_the_url(self) -> None:
         """
-        `QUERY` has what only the URL of the store can say.
+        `QUERY` has the options that only the URL of the store can have.
         """
         other = type(jobs)()
         query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}
@@ -320,7 +320,7 @@ class Admin(TransactionTestCase):
 
     def test_the_list(self) -> None:
         """
-        It finds jobs by prefix and state, and shows what they hold as text.
+        The list finds jobs by prefix and state, and shows their payloads as text.
         """
         shown = self.client.get(ADMIN, {"q": "order/", "state": "pending"}).content.decode()
         assert "order/1" in shown
@@ -344,7 +344,7 @@ class Admin(TransactionTestCase):
 
     def test_acts(self) -> None:
         """
-        What was chosen is done to each job that was, and is in the admin's log.
+        The chosen action is applied to each selected job, and is in the admin's log.
         """
         done = self.client.post(ADMIN, {"verb": "cancel", "key": ["order/1", "gone"]}, follow=True).content.decode()
         assert "Cancelled: order/1" in done

@@ -64,9 +64,6 @@ def fail_at_first(context) -> int:
 
 @tasks.task(backend="once")
 def fail() -> None:
-    """
-    Fail.
-    """
     raise KeyError("gone")
 
 

@@ -25,7 +25,7 @@ TASK_CHECKS = 12
 @pytest.fixture
 def manage(tmp_path):
     """
-    Return what runs a command of the example's `manage.py`, with the tables of this test's own.
+    Return a function that runs a command of the example's `manage.py`, with its own tables for this test.
     """
 
     def run(*arguments, **environment):
@@ -106,7 +106,7 @@ def write_settings(folder, database, text=""):
 @pytest.mark.needs("os.fork")
 def test_the_example(manage, tmp_path):
     """
-    What a web process sets, `manage.py tickwheel` fires, until SIGTERM.
+    `manage.py tickwheel` fires the jobs that a web process sets, until SIGTERM.
     """
     manage("migrate")
     order = "from django.test import Client; print(Client(headers={'host': 'localhost'}).post('/orders/5?minutes=0'))"
@@ -179,7 +179,7 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
 
 def test_the_command_without_a_store(tmp_path):
     """
-    `manage.py tickwheel` says what is wrong in a line, without a traceback.
+    `manage.py tickwheel` reports the fault in a line, without a traceback.
     """
     settings = f"from settings import *\nTICKWHEEL = {{'STORE': 'sqlite:///{tmp_path}/gone/jobs.db'}}\n"
     (tmp_path / "gone_settings.py").write_text(settings)

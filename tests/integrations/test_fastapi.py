@@ -69,7 +69,7 @@ def test_the_application_can_start_again(tmp_path):
 
 def test_a_request_without_the_lifespan_is_refused():
     """
-    The error says what was left out.
+    The error names the missing lifespan.
     """
     jobs = Jobs("memory://")
     client = testclient.TestClient(an_app(jobs, None))
