@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """
-    Return what runs `tickwheel lab` with its arguments in the test's folder, without a terminal.
+    Return a function that runs `tickwheel lab` with its arguments in the test's folder, without a terminal.
     """
 
     def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,7 +108,7 @@ def test_watch(run: Run, tmp_path: Path) -> None:
 
 def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -> None:
     """
-    What is known of one design is printed before the next one starts, so it is not lost when that fails.
+    The result of one design is printed before the next one starts, so a failure does not lose it.
     """
     (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
     answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
@@ -154,7 +154,7 @@ def test_bad_input(
     problem: str,
 ) -> None:
     """
-    What is wrong is said in a line, with the remedy, and ends with exit code 2.
+    Invalid input is reported in one line, with the remedy, and exit code 2.
     """
     header = "t_us,op,key,delay_us\n"
     (tmp_path / "good.csv").write_text(header + "0,S,a,60000000\n")

@@ -24,7 +24,7 @@ CHOICE = ["native", "heap", "single:tick=0.01,slots=3100", "hierarchical:tick=0.
 
 class Tags(HTMLParser):
     """
-    Reads a page and keeps what it would fetch, and whether its tags match.
+    Parses a page and records its external references, and whether its tags match.
     """
 
     def __init__(self, page: str) -> None:
@@ -95,7 +95,7 @@ def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
 
 def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
-    At a moment of the trace, what is pending is what a replay has pending there.
+    At each moment of the trace, the same timers are pending as in a replay.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]

@@ -1,5 +1,5 @@
 """
-The drawings of the docs, and the pages of wheels that turn, are what the wheels hold today.
+The drawings of the docs, and the pages of turning wheels, match the wheels of today.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_history_that_keeps_the_promise(name: str) -> None:
     """
-    What the promise allows is not a violation.
+    A history within the promise has no violation.
     """
     writes, deliveries, faults = CLEAN[name]
     assert violations(writes, deliveries, *faults) == {}
@@ -127,7 +127,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    Each way to break the promise is found, as what it is, and nothing else with it.
+    Each violation of the promise is found under its own name, and nothing else with it.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found
@@ -145,7 +145,7 @@ def test_a_repeat_is_counted() -> None:
 @pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
 def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
-    What a killed process held is its own until its lease is over and was looked at; the bar counts from there.
+    A killed process keeps its shards until its lease is over and was checked; the bar counts from there.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)

@@ -1,5 +1,5 @@
 """
-The figures of a load: what counts as latency, what is tolerated, and the page that shows it.
+The figures of a load: latency, tolerance, and the page that shows them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_ranks() -> None:
 
 def test_lateness_is_what_came_in_between() -> None:
     """
-    What the service had counted before does not count; a rank is its bucket's upper edge, at most the maximum.
+    Earlier counts of the service are subtracted; a rank is the upper edge of its bucket, at most the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -174,7 +174,7 @@ def test_nobody_answers() -> None:
 
 def test_the_wire() -> None:
     """
-    What one side sends the other gets; a request whose connection is lost has an answer of its own.
+    Each side receives the other's data; a request whose connection is lost has its own kind of answer.
     """
     got: list[Delivery] = []
     proof = "abc"

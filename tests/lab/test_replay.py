@@ -50,7 +50,7 @@ def test_every_design_gives_the_oracles_counts(
 @pytest.mark.parametrize("text", ["rounds:tick=0.25,slots=2", "hierarchical:tick=7,slots=3", "cascading:tick=0.9"])
 def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
     """
-    A tick decides when a timer is delivered and not what becomes of it.
+    A tick changes when a timer is delivered and not its outcome.
     """
     operations = [
         TraceOperation(0, "S", "fires late", 1_000_000),

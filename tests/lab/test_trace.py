@@ -1,5 +1,5 @@
 """
-Reading and writing traces, and what is refused with its line.
+Reading and writing traces, and the refusal of bad lines.
 """
 
 import gzip
@@ -77,7 +77,7 @@ def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object
 )
 def test_what_is_no_trace(tmp_path: Path, text: str, line: int, problem: str) -> None:
     """
-    A bad line is refused with its number and what was expected there.
+    A bad line is refused with its number and the expected form.
     """
     path = tmp_path / "trace.csv"
     path.write_text(text)

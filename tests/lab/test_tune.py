@@ -50,7 +50,7 @@ def test_designs_by_name() -> None:
 )
 def test_designs_that_are_refused(text: str, problem: str) -> None:
     """
-    A design that cannot be made is refused with its text and what is wrong.
+    A design that cannot be built is refused with its text and the reason.
     """
     with pytest.raises(DesignError) as refusal:
         parse_design(text)
@@ -72,7 +72,7 @@ def test_facts() -> None:
 
 def test_delays_too_short_for_a_tick() -> None:
     """
-    Where the finest tick is coarse beside the delays, the reasons do not claim otherwise.
+    If the finest tick is coarse compared with the delays, the reasons do not claim otherwise.
     """
     advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
     assert advice.reasons == (
@@ -94,7 +94,7 @@ def test_a_duration_in_words(us: float, words: str) -> None:
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
     """
-    The tick is one percent of what a tenth of the delays are below, rounded down to 1, 2 or 5.
+    The tick is one percent of the tenth percentile of the delays, rounded down to 1, 2 or 5.
     """
     facts = facts_of(TIMEOUTS)
     for name in ("single", "rounds", "hierarchical", "cascading"):

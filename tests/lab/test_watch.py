@@ -113,7 +113,7 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
 @pytest.mark.parametrize("delay_us", [0, -3])
 def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
     """
-    What is due when it is set is fired before the next operation, at a time that does not go back.
+    A timer that is due when it is set fires before the next operation, at a time that does not go back.
     """
     operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
     options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
