@@ -1,5 +1,5 @@
 """
-Which firings are traced: each with the share as its chance, however they come in batches.
+The choice of traced firings: each with the share as its probability, in batches of any size.
 """
 
 from __future__ import annotations

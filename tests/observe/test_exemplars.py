@@ -45,7 +45,7 @@ def test_the_form_is_what_is_asked_for(accept, kind):
 
 def test_lateness_leads_to_a_trace():
     """
-    In OpenMetrics each step of lateness has the last traced firing in it; what the provider dropped leads nowhere.
+    In OpenMetrics each step of lateness has its last traced firing; a trace that the provider dropped is not linked.
     """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

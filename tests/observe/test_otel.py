@@ -223,7 +223,7 @@ def test_a_span_is_told_without_others(spans):
 )
 def test_outcomes(spans, outcomes, expected):
     """
-    Each attempt has its span with what became of it, and one that failed has its error.
+    Each attempt has a span with its outcome, and a failed one has its error.
     """
     left = iter(outcomes)
 
@@ -300,7 +300,7 @@ def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_tracer_that_raises(caplog, error):
     """
-    What a tracer raises is logged, and the job still fires.
+    An exception of the tracer is logged, and the job still fires.
     """
 
     class Broken:

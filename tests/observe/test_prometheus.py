@@ -123,7 +123,7 @@ def test_in_ones_own_registry(stats):
 
 def test_of_a_scheduler_that_was_stopped():
     """
-    What was stopped has no figures any more, and the others of its registry are exported.
+    A stopped scheduler exports nothing, and the others of its registry are exported.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
@@ -226,7 +226,7 @@ def test_what_waits_in_its_own_millisecond():
 
 def test_what_waits_beside_a_pull_queue():
     """
-    A job that is overdue for want of a place is the next due, whatever waits in a pull queue before it.
+    A job that is overdue for lack of a place is the next due one, even if a pull queue has earlier jobs.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -251,7 +251,7 @@ def test_what_waits_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    A queue exports what is leased and how many wait; beyond a hundred queues the others are exported as one.
+    A queue exports its leased and its waiting jobs; beyond a hundred queues the others are exported as one.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")
