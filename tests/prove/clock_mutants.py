@@ -1,5 +1,5 @@
 """
-Engines and stores that go wrong when somebody sets a clock.
+Engines and stores with faults that show when a clock is set.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Nobody compares the clocks: what is staged stays filed by a clock that was set since.
+    Clocks are not compared: staged jobs stay filed by a clock that has been set since.
     """
 
     @contextmanager
@@ -84,7 +84,7 @@ def sees_no_step() -> Any:
 
 def follows_the_wall_clock() -> Any:
     """
-    What counts elapsed time is left at the instant that it had before the clock was set.
+    Jobs that count elapsed time keep their old instants after a clock step.
     """
     return mock.patch.object(Elapsed, "base", return_value=None)
 

@@ -27,12 +27,12 @@ __all__ = ["Result", "prove"]
 STEPS_S = (3600.0, -3600.0, 86_400.0, -86_400.0)
 PATIENCE_S = 20.0
 PROMPT_MS = 1_500.0
-"""How late a job may be: a busy machine, and half a second to see a step; not an hour."""
+"""Maximum lateness of a job, in ms: a busy machine, and half a second to see a step; not an hour."""
 
 
 class SettableClock(MonotonicClock):
     """
-    The system's clocks, with a time of day that somebody sets.
+    The system's clocks, with a time of day that can be set.
     """
 
     step_ns = 0
@@ -47,7 +47,7 @@ class SettableClock(MonotonicClock):
 @dataclass(slots=True)
 class Result:
     """
-    What came of it.
+    The outcome.
     """
 
     jobs: int

@@ -33,20 +33,20 @@ from typing import Any, Final
 __all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
-"""So many seconds after the beginning the time of day is off by so many."""
+"""Seconds after the beginning, and the error of the time of day from then on, in seconds."""
 
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
-"""A run in which two sets and a pause took so much longer than the pause says more of the machine than of us."""
+"""If two sets and a pause take this much longer than the pause, the run shows a slow machine and not our fault."""
 TRIES: Final = 3
 SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
-"""What reading the clocks one after the other takes, and a millisecond of rounding."""
+"""Time to read the two clocks one after the other, and a millisecond of rounding."""
 PHASE_S: Final = 0.25
-"""By how much a busy machine may shift a run of a second's rhythm; a step would by anything."""
+"""Maximum shift of a run in a rhythm of one second on a busy machine; a step may shift it by any amount."""
 
 
 def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
@@ -95,7 +95,7 @@ def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
 
 def run(steps: list[Step], folder: Path, seed: int) -> dict[str, Any]:
     """
-    Let one scheduler live through *steps*, and return what it did.
+    Run one scheduler through *steps*, and return its record.
     """
     length = steps[-1][0] + SETTLED_S
     with interposed(folder) as (environment, set_by):
@@ -118,7 +118,7 @@ def run(steps: list[Step], folder: Path, seed: int) -> dict[str, Any]:
 
 def live(length: float, folder: Path, seed: int) -> None:
     """
-    Be the scheduler for *length* seconds, and print what ran and what was asked for.
+    Run the scheduler for *length* seconds, and print the runs and the requests.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415 - only here: the other process only judges
 
@@ -155,7 +155,7 @@ def live(length: float, folder: Path, seed: int) -> None:
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
     """
-    Return what the time of day was at the beginning, before anybody set it.
+    Return the time of day at the beginning, before it was set.
     """
     if not known:
         known.append(time.time() - (time.monotonic() - began))
@@ -167,7 +167,7 @@ def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - 
 
 def judge(told: dict[str, Any]) -> list[str]:
     """
-    Return what is wrong with what a scheduler did, in words; times count from its beginning.
+    Return the faults in a scheduler's record, in words; times count from its beginning.
     """
     steps, length = [tuple(step) for step in told["steps"]], told["length"]
     runs: dict[str, list[float]] = {}
@@ -202,9 +202,9 @@ def _judge_delay(key: str, due: float, found: list[float]) -> list[str]:
 
 def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], steps: list[Step]) -> list[str]:
     """
-    Judge a job that was *asked* for then, for that second of the time of day after its beginning, and watched so long.
+    Judge a job that was *asked* for at that time, for a time of day after its beginning, and watched until the end.
 
-    A step takes a moment to be noticed, so what is due within a second of one may run by either clock.
+    A step takes a moment to be noticed, so a job that is due within a second of one may run by either clock.
     """
     at, wall, watched = asked
     due = _first_shown(wall, at, steps)
@@ -245,7 +245,7 @@ def _offsets_around(at: float, steps: list[Step]) -> list[float]:
 
 def _fleeting(due: float, wall: float, steps: list[Step], within_s: float) -> bool:
     """
-    Return whether the clock that showed *wall* at *due* was set back within so many seconds.
+    Return whether the clock that showed *wall* at *due* was set back within *within_s* seconds.
     """
     return any(due < start <= due + within_s and start + off < wall for start, off in steps)
 

@@ -6,7 +6,7 @@ The proof of the calendar: real cron lines beside croniter, and every zone throu
 Each difference from croniter must belong to a class that the documentation explains (docs/decisions/cron-calendar.md):
 
     overlap   croniter fires again in the second pass of a doubled hour; we fire once
-    gap       croniter fires an hour later or leaves out what is in a lost hour; we fire when the hour has passed
+    gap       croniter fires an hour later or skips instants in a lost hour; we fire when the hour has passed
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def changes(zone: ZoneInfo, year: int) -> list[int]:
 
 def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
-    Return what is wrong with daily and hourly lines around *change*: a day left out, a firing twice, a wrong step.
+    Return the faults of daily and hourly lines around *change*: a day left out, a firing twice, a wrong step.
     """
     found: list[str] = []
     noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)

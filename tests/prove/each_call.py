@@ -1,9 +1,9 @@
 """
-Every store call failed once, before and after it took effect, and as no store should, in two simulated minutes.
+Every store call fails once, before and after its effect, and with a foreign error, in two simulated minutes.
 
     python tests/prove/each_call.py [--seeds 2] [--every 4]
 
-With `--every`, one call in so many fails, and other ones after their effect than before. A call that only reads has no
+With `--every N`, one call in N fails, and other ones after their effect than before. A call that only reads has no
 effect. The simulations run in as many processes as there are cores.
 """
 
@@ -41,7 +41,7 @@ class Case:
 @dataclass(slots=True)
 class Result:
     """
-    What came of the failures.
+    The outcome of the failures.
     """
 
     failures: int = 0

@@ -4,11 +4,11 @@ The proof of the failover: a primary is lost under load, and another server take
     python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
 Two owners fire while this process sets and cancels jobs; midway, in the middle of a bulk set, the primary is killed.
-Each call of the bulk set is made again until it is answered. In PostgreSQL its standby is promoted: with `sync` every
-commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before, so that it lacks what was
-answered in that window. A Redis `cluster` promotes one of two replicas, of which one must have each write that is
-answered: nothing may be lost; with `partitions` it is a store of three, of which one loses its master. `sentinels`
-promote a replica that nobody waits for. What is missing must be from the window, and no generation may be given, and no
+Each call of the bulk set is repeated until it is answered. In PostgreSQL its standby is promoted: with `sync` every
+commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before, so that it lacks the writes
+that were answered in that window. A Redis `cluster` promotes one of two replicas, of which one must have each answered
+write: nothing may be lost; with `partitions` it is a store of three, of which one loses its master. `sentinels` promote
+a replica that no write waits for. Missing writes must be from the window, and no generation may be given, and no
 attempt begin, twice.
 """
 
@@ -83,7 +83,7 @@ OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 @dataclass(slots=True)
 class Told:
     """
-    What this process was answered: instants are those at which the answer was there.
+    The answers that this process got; instants are those of the answers.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Told:
 @dataclass(slots=True)
 class Result:
     """
-    What came of it; what asynchronous replication truly loses is counted apart.
+    The outcome; real losses by asynchronous replication are counted separately.
     """
 
     acknowledged: int
@@ -111,7 +111,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        Whether nothing went wrong.
+        True if nothing went wrong.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.left
         return not wrong and self.silent_s < SILENT_S

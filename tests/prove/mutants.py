@@ -73,7 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The stager takes its progress from the clock, a second ahead of what it has read; nobody looks back.
+    The stager takes its progress from the clock, a second ahead of its reads; there is no sweep of overdue jobs.
     """
     read_on = Stager._read_on
 
@@ -149,14 +149,14 @@ def fires_twice() -> Any:
 
 def forgets_the_rescue() -> Any:
     """
-    What a former owner left running stays so.
+    Attempts that a former owner left running are not recovered.
     """
     return mock.patch.object(_table, "rescued", lambda job: job)
 
 
 def hears_nothing() -> Any:
     """
-    The owner does not learn what others write, and nobody looks back.
+    The owner does not learn of others' writes, and there is no sweep of overdue jobs.
     """
     return both(mock.patch.object(Cluster, "changes", return_value=([], 0)), never_looks_back())
 
@@ -191,7 +191,7 @@ def hands_over_what_runs() -> Any:
 
 def refuses_ends_in_a_tail() -> Any:
     """
-    What ends in a tail is refused, as if its owner had lost the lease.
+    Ends in a tail are refused, as if their owner had lost the lease.
     """
     is_fenced = Table.is_fenced
 
@@ -210,21 +210,21 @@ def begins_what_it_cannot_run() -> Any:
 
 def takes_nothing_up() -> Any:
     """
-    What one node has set aside is left there by all others.
+    Jobs that one node has set aside are not taken up by the others.
     """
     return mock.patch.object(Staging, "take_up")
 
 
 def never_looks_back() -> Any:
     """
-    There is no regular look: what a lost hint would have announced is never learnt.
+    There is no regular sweep: a job whose hint was lost is never found.
     """
     return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 
 
 def reads_the_scopes_once() -> Any:
     """
-    An owner knows what was paused when it began, and nothing later.
+    An owner reads the paused scopes once, at its start.
     """
     return mock.patch.object(Runnable, "look", lambda self: setattr(self, "_paused", frozenset()))
 
@@ -242,7 +242,7 @@ def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
 
 def answers_before_the_commit() -> Any:
     """
-    A set that nobody knows to be written is answered like one that is.
+    A set is answered before its commit.
     """
     fail = writer.Writer._fail
 
@@ -275,7 +275,7 @@ def invented(write: Any) -> Any:
 
 def settles_what_never_ran() -> Any:
     """
-    The end of one in fifty attempts is a success, whatever came of it.
+    The end of one in fifty attempts is reported as a success, whatever happened.
     """
     run = Dispatcher.run
     number = itertools.count(1)
@@ -291,7 +291,7 @@ def settles_what_never_ran() -> Any:
 
 def ends_with_its_thread() -> Any:
     """
-    What no store should raise ends the thread that asked.
+    An unexpected error of the store ends the thread that asked.
     """
     failed = Hooks.failed
 
@@ -305,7 +305,7 @@ def ends_with_its_thread() -> Any:
 
 def takes_a_thread_for_started() -> Any:
     """
-    What the system refused to start counts as started.
+    A thread that the system refused to start counts as started.
     """
     start = Starter.start
 
@@ -335,7 +335,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    An attempt that was withdrawn before is given back again for each who asks, whatever it is by then.
+    An attempt that was withdrawn before is given back again for each request, whatever its state.
     """
     withdraw = StagedJobs.withdraw
 
@@ -393,7 +393,7 @@ def has_no_bulkhead() -> Any:
 
 def has_no_shares() -> Any:
     """
-    One handler may fill the table of what is in memory.
+    One handler may fill the table of staged jobs.
     """
     return both(
         mock.patch.object(StagedJobs, "_is_full", return_value=False),
@@ -504,7 +504,7 @@ SOON = {
 """By name, the seed of an hour in which the fault shows; of the others it is 0."""
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
-"""The same of two hours, for what an hour does not show."""
+"""Faults that need two simulated hours, because an hour does not show them."""
 
 ON_A_FILE = {
     "sees_no_step",
@@ -533,7 +533,7 @@ def starts_what_is_queued() -> Any:
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    What was answered about the entries of which *is_kept* says so is not done to them.
+    The answers for entries for which *is_kept* returns True are not applied to them.
     """
     withdraw = StagedJobs.withdraw
 

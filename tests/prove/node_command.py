@@ -21,14 +21,14 @@ def run_command(
     line_of: Callable[[Any], str],
 ) -> int:
     """
-    Run one node if the command line asks for it; otherwise prove, print one line, and return 1 if that was not good.
+    Run one node if the command line asks for it; otherwise prove, print one line, and return 1 if the proof failed.
 
     Args:
-        description: What --help shows.
-        rounds: How many there are by default.
+        description: Text of --help.
+        rounds: Default number of rounds.
         own: Runs a node, by the proof's folder, the store's URL and its name.
         prove: Runs the proof, by the store's URL, the rounds and the seed.
-        line_of: Returns what is printed of its result.
+        line_of: Returns the line to print for its result.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)

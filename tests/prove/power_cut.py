@@ -45,7 +45,7 @@ FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 @dataclass(slots=True)
 class Result:
     """
-    What came of the cuts.
+    The outcome of the cuts.
     """
 
     cuts: int = 0
@@ -106,7 +106,7 @@ def run(seed: int, synchronous: str) -> Run:
 
 def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     """
-    Make a file of the older schema on the disk, and return what is in it.
+    Make a file of the older schema on the disk, and return its contents.
     """
     connection = _connections.sqlite3.connect(path.as_uri(), timeout=5.0)
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -160,7 +160,7 @@ def _image(store: SqliteStore) -> Image:
 
 def cut(worked: Run, dice: random.Random, result: Result) -> None:
     """
-    Cut the power somewhere, and look at what is left.
+    Cut the power at some point, and check the remaining data.
     """
     result.cuts += 1
     at = dice.randrange(worked.answered[0][0], worked.answered[-1][0] + 1)

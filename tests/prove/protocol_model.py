@@ -27,23 +27,23 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "a start does not ask for the lease": ("UNTRUSTED_START",),
     "a former owner's writes are taken": ("UNFENCED_WRITES",),
 }
-"""What is switched off for each; the model has to find all of them."""
+"""The switches of each fault; the model has to find all of them."""
 
 ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "fenced notes, without looking back": ("NO_LOOK_BACK",),
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
-"""What is switched off where the rest must do: either of the two mends of lost notes is enough."""
+"""Switched-off parts that the rest must replace: either of the two remedies for lost notes is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """
-    What came of one check.
+    The result of one check.
 
     Attributes:
-        states: How many were met.
-        broken: The assertion that did not hold, or "" where all did in every course of events.
+        states: Number of states.
+        broken: The assertion that failed, or "" if all held in every course of events.
         trail: The steps that lead there.
     """
 

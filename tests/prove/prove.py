@@ -3,9 +3,9 @@ All proofs of the durable scheduler, one after the other, and one table.
 
     python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
 
-Each proof is a program of its own, whose last line says what it counted. The exit code is 0 if all of them held; what
-did not is printed with the command, seed and all, that runs it again. The short form runs each in a smaller size, on
-days drawn at random.
+Each proof is a separate program, whose last line has its counts. The exit code is 0 if all of them held; a failed proof
+is printed with the command, including the seed, that repeats it. The short form runs each in a smaller size, on days
+drawn at random.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SIZES = {
     "quiet": (60, 12, "seconds of statistics, dumb peers, lacking equipment, rates of clocks and full receivers"),
     "firings": (1000, 100, "firings of each cron line"),
 }
-"""By option, how much there is of it in the long form and in the short one, and what it is."""
+"""By option, the size in the long form and in the short one, and its meaning."""
 QUIET = (
     ("statistics", "statistics", ("PostgreSQL",)),
     ("peer", "dumb peer", ("PostgreSQL", "Redis")),
@@ -51,7 +51,7 @@ QUIET = (
 )
 """Each row of `quiet.py`, its name, and the stores on which it runs."""
 DAYS = 10**6
-"""How many days the short form draws from."""
+"""Number of days from which the short form draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Proof:
     One line of the table.
 
     Attributes:
-        name: What is proven.
+        name: The proven property.
         command: The program and its arguments.
-        database: What its PostgreSQL database is called; "redis" for that server; "" for neither.
-        expects: The exit code; 1 where the program has to find something.
+        database: Name of its PostgreSQL database; "redis" for that server; "" for neither.
+        expects: The exit code; 1 if the program has to find a fault.
     """
 
     name: str
@@ -132,7 +132,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
 
 def run(proof: Proof, url: str) -> tuple[bool, str, str]:
     """
-    Run *proof*, print what it says on its way, and return whether it held, its last line, and the time it took.
+    Run *proof*, print its output, and return whether it held, its last line, and its duration.
     """
     command = [sys.executable, *proof.command, *(["--store", url] if url else [])]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE), "PYTHONUNBUFFERED": "1"}

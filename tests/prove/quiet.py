@@ -490,9 +490,6 @@ ROWS: Final[dict[str, Callable[[str, float, int], Result]]] = {
 
 
 def prove(row: str, url: str, seconds: float, seed: int) -> Result:
-    """
-    Prove one row.
-    """
     return ROWS[row](url, seconds, seed)
 
 

@@ -1,8 +1,8 @@
 """
-A disk that remembers the order of everything, under SQLite: what a power cut leaves of it can be worked out afterwards.
+A disk that records the order of all writes, under SQLite, so that the effect of a power cut can be computed afterwards.
 
 The store runs its own SQL on its own connections; only the library beneath them is APSW's SQLite, whose virtual file
-system lets every write and every sync through, and writes it down.
+system passes every write and every sync on, and records it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tickwheel.stores.sqlite import _connections
 __all__ = ["RecordedDisk"]
 
 SECTOR = 512
-"""What a disk writes whole, or not at all."""
+"""Number of bytes that a disk writes completely, or not at all."""
 
 _OPEN_FLAGS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -46,7 +46,7 @@ class Step:
 @dataclass(slots=True)
 class RecordedDisk:
     """
-    The steps so far, and what they leave when the power is cut after some of them.
+    The recorded steps, and the contents of the disk if the power is cut after some of them.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -182,9 +182,6 @@ class _Connection:
 
     @property
     def in_transaction(self) -> bool:
-        """
-        Whether one is open.
-        """
         return self._inner.in_transaction
 
     def execute(self, sql: str, values: Any = ()) -> Any:
@@ -206,9 +203,6 @@ class _Connection:
         return SimpleNamespace(rowcount=changed)
 
     def close(self) -> None:
-        """
-        Close it.
-        """
         self._inner.close()
 
 

@@ -3,11 +3,11 @@ The proof of the rolling deployment: nodes of two versions, each with a handler 
 
     python tests/prove/rolling.py --rounds 2 --store URL
 
-Three nodes are given the other version one after the other, in each round, while this process sets and cancels jobs of
-both versions' handlers, some of which take longer than a node takes to come. Nothing may be lost, die, or be started
-twice: what runs stays where it is while shards change hands. No job may be silent for 5 s from when a live node has its
-handler. The store is a URL of one with leases, with `lease_s=1`. A run in which the machine itself stalled for so long
-that leases ended, so that jobs began twice or late, says nothing of us: it is made again, three times at most.
+In each round three nodes are given the other version one after the other, while this process sets and cancels jobs of
+both versions' handlers, some of which take longer than the start of a node. Nothing may be lost, die, or be started
+twice: running jobs stay with their nodes while shards change hands. No job may be silent for 5 s from when a live node
+has its handler. The store is a URL of one with leases, with `lease_s=1`. A run in which the machine itself stalled for
+longer than a lease, so that jobs began twice or late, is not evidence: it is repeated, three times at most.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Told:
 @dataclass(slots=True)
 class Result:
     """
-    What came of it.
+    The outcome.
     """
 
     acknowledged: int
@@ -96,14 +96,14 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        Whether nothing went wrong, and some jobs had to wait for a node with their handler.
+        True if nothing went wrong, and some jobs had to wait for a node with their handler.
         """
         return self.is_sound and not self.beside and self.silent_s < SILENT_S
 
     @property
     def is_sound(self) -> bool:
         """
-        Whether nothing went wrong that no stall of the machine excuses.
+        True if nothing went wrong that a stall of the machine does not excuse.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0
@@ -247,7 +247,7 @@ def judge(folder: Path, told: Told) -> Result:
 
 def line_of(result: Result) -> str:
     """
-    Return what a run has shown, in one line.
+    Return the result of a run in one line.
     """
     return (
         f"acknowledged {result.acknowledged}, lost {result.lost}, overtaken {result.overtaken}, early {result.early}, "

@@ -37,7 +37,7 @@ def skips_a_run() -> Any:
 
 def makes_up_for_nothing() -> Any:
     """
-    What passes while a run lasts is left out, whatever the overlap policy says.
+    Instants that pass during a run are left out, whatever the overlap policy says.
     """
     return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
 

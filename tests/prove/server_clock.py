@@ -1,11 +1,11 @@
 """
-The proof of the server's clock: a node dies, and before its leases end somebody sets the clock of its database.
+The proof of the server's clock: a node dies, and before its leases end the clock of its database is set.
 
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
 The server is a real one with an interposed clock, which is set back by an hour and right again, and by some seconds.
-Two nodes share jobs of `every=1`; one of them is killed each time. However the clock is set, the other one has to go on
-with all of them: no job may be silent for as long as the bar of the promise.
+Two nodes share jobs of `every=1`; one of them is killed each time. However the clock is set, the other one has to
+continue with all of them: no job may be silent for as long as the bar of the promise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Result", "prove"]
 
 JOBS = 24
 OFF_S = (-3600.0, 0.0, -5.0, 0.0)
-"""What the clock is off by, one after the other."""
+"""The successive errors of the clock, in seconds."""
 DYING_S = 0.3
 """From a node's death to the step: its leases of a second last on."""
 TAKEOVER_S = 8.0
@@ -46,7 +46,7 @@ SILENT_S = 5.0
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    What came of it.
+    The outcome.
     """
 
     steps: int
@@ -56,7 +56,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        Whether every job went on in time.
+        True if every job continued in time.
         """
         return self.silent_s < SILENT_S
 
@@ -122,7 +122,7 @@ def prove(kind: str, rounds: int) -> Result:
 
 def read(runs: Path, began: float, ended: float, steps: int) -> Result:
     """
-    Return what the file says of the time between.
+    Return the records of the file between the two times.
     """
     times: dict[str, list[float]] = {f"job-{number}": [began, ended] for number in range(JOBS)}
     for line in runs.read_text().splitlines():

@@ -33,12 +33,12 @@ __all__ = ["Result", "prove"]
 JOBS_A_ROUND = 150
 STOPPED_S = 3.5
 GOING_ON_S = 3.0
-"""For so long notes are left after an owner goes on."""
+"""Seconds for which notes are kept after an owner continues."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""A machine that is busy with other things loses leases of a second without anybody stopping their owner."""
+"""A machine that is busy with other work loses leases of a second without a stop of their owner."""
 PATIENT = RetryPolicy(attempts=1000)
-"""A lost lease takes an attempt of whatever was under way, and a job that always was must not die of that."""
+"""A lost lease costs running jobs an attempt, and a job that is always running must not die of that."""
 
 
 def append(path: Path, line: str) -> None:
@@ -82,7 +82,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Result:
     """
-    What the files say.
+    The contents of the files.
     """
 
     jobs: int
@@ -98,7 +98,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        Whether nothing went wrong, and there was a zombie to refuse.
+        True if nothing went wrong, and there was a zombie to refuse.
         """
         wrong = self.lost or self.unfinished or self.early or self.settled_twice
         return not wrong and self.refused > 0 and self.notes > 0 and self.silent_s < SILENT_S
@@ -180,7 +180,7 @@ def is_empty(client: Scheduler) -> bool:
 
 def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
-    Count what the owners wrote down; what is *left* in the store was not lost, and not done either.
+    Count the owners' records; a job that is *left* in the store is neither lost nor done.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]
@@ -212,7 +212,7 @@ def _lines_of(path: Path, key: str) -> list[str]:
 
 def line_of(result: Result) -> str:
     """
-    Return what a run has shown, in one line.
+    Return the result of a run in one line.
     """
     return (
         f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, "

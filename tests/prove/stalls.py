@@ -1,5 +1,5 @@
 """
-How long the machine kept a process from running: what a proof on real clocks has to know before it judges.
+Measures stalls: the time for which the machine kept a process from running, for the judges of proofs on real clocks.
 """
 
 from __future__ import annotations

@@ -354,7 +354,7 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Return *events* with the firing of a job, of whose begin *condition* holds, so much later from begin to end.
+    Return *events* with the firing of a job, for whose begin *condition* holds, later by *delay_ns* from begin to end.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -452,7 +452,7 @@ def test_what_is_paused_is_not_taken_up(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delay_that_a_line_held_up(waited_s, found):
     """
-    A delay counts from its commit, if that came later than its instant: nobody could begin the job before.
+    A delay counts from its commit, if that came later than its instant: the job could not begin before.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)

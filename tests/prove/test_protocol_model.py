@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_holds():
     """
-    Two nodes, two jobs, a restart in place and a pause: whatever the order of steps, all that is promised holds.
+    With two nodes, two jobs, a restart in place and a pause, the promise holds for every order of steps.
     """
     found = check()
     assert found.broken == ""

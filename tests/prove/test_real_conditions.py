@@ -1,5 +1,5 @@
 """
-What goes wrong outside of us, for real: a disk without room, a key that all want, more jobs than memory has room for.
+Real faults around the store: a disk without room, a contended key, more jobs than memory has room for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FULL_DISK = """
 
 def test_a_disk_without_room(tmp_path):
     """
-    When a file cannot grow any more, the write fails with words, what was answered is there, and with room all goes on.
+    If a file cannot grow any more, the write fails with a message, earlier writes stay, and with room all goes on.
     """
     path = tmp_path / "jobs.db"
     program = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)]

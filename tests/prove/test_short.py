@@ -33,7 +33,7 @@ def proven(run_proof):
 
 def test_power_cuts(proven):
     """
-    Whatever a power cut leaves of what was not synced, every answered write is there and the file is sound.
+    Whatever part of the unsynced data a power cut leaves, every answered write is there and the file is sound.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "40", "--seed", "1")
@@ -44,7 +44,7 @@ def test_power_cuts(proven):
 @pytest.mark.parametrize("synchronous", ["normal", "off"])
 def test_power_cuts_can_lose(proven, synchronous):
     """
-    The same cuts lose answered writes where SQLite does not wait for the disk: so the proof can fail.
+    The same cuts lose answered writes if SQLite does not wait for the disk: so the proof can fail.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "20", "--seed", "1", "--synchronous", synchronous)
@@ -83,7 +83,7 @@ def test_clock_steps(proven):
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
 def test_none_is_early(proven, store):
     """
-    No job fires before its instant by the clock of its store, whatever the fraction of a millisecond.
+    No job fires before its instant by the clock of its store, at any fraction of a millisecond.
     """
     import servers  # noqa: PLC0415 - a module of this folder
 
@@ -104,7 +104,7 @@ def test_none_is_early(proven, store):
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
 def test_clock_trips(proven, scenario):
     """
-    Back for five seconds or a moment and right again: intervals, cron lines, delays and instants do what they should.
+    After a short step back and right again, intervals, cron lines, delays and instants are right.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -172,7 +172,7 @@ def test_a_rolling_deployment(proven):
 
 def test_cron_differences_belong_to_a_class():
     """
-    Where clocks change, croniter and we differ in what the documentation explains, and in nothing else.
+    At clock changes croniter and we differ only in the documented classes.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     if not crons.SOURCE.exists():

@@ -18,7 +18,7 @@ HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
 """The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
 HOURS_MAX = 5
-"""So many short days are tried before the long ones."""
+"""Number of short days that are tried before the long ones."""
 CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""
 PULLED = (8, 9)
@@ -44,7 +44,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("seed", [0, 1, *PULLED, FULL_LANES[1], RATES, EQUIPMENT])
 def test_an_hour_without_violations(seed):
     """
-    The same of an hour, which shows most of the faults.
+    A simulated hour, which shows most of the faults, has no violations.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()

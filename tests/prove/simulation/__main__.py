@@ -12,7 +12,7 @@ from collections import Counter
 from simulation import run_seeds
 
 _SHOWN = 5
-"""How many violations of a day are printed; the first is the one to look at."""
+"""Number of violations of a day that are printed; the first is the one to examine."""
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
 """
-What began beside itself: the same life of a job, on a node while it still ran on another, or on the same.
+Runs that began beside themselves: the same life of a job, on two nodes at once, or twice on one.
 
-That is nobody's fault where the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a
-bad line, or another server took over, or the server's clock was set forward past its end.
+It is not a fault if the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a bad
+line, or another server took over, or the server's clock was set forward past its end.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from simulation.history import Fault, Fired
 __all__ = ["Beside"]
 
 _AFTER_NS: Final = 85 * 10**9
-"""How long after a fault a lease may be lost by it, or a write arrive: a lease of 60 s, and a renewal each 20 s."""
+"""Time after a fault in which it may still cost a lease or delay a write: a lease of 60 s, and a renewal every 20 s."""
 _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 
 class Beside:
     """
-    What runs where, by the events so far.
+    The running attempts by node, from the events so far.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-What callers asked for and how they were answered, beside what took effect in the store.
+Compares the requests and answers of callers with the writes that took effect in the store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Callers:
 
     def answered(self, event: Answered) -> None:
         """
-        Take notice of what a caller was answered.
+        Record the answer to a caller.
         """
         self._answered[event.call] = event
 
@@ -62,7 +62,7 @@ class Callers:
 
     def due_too_soon(self, event: Committed) -> str | None:
         """
-        Return what is wrong if a job was set for sooner than it was asked for, by the clock of its store.
+        Return the fault if a job was set for sooner than requested, by the clock of its store.
         """
         write, job = event.write, event.answer.job
         asked = decode_payload(write.job.payload) if isinstance(write, Set) else {}
@@ -77,7 +77,7 @@ class Callers:
 
     def asked_at(self, event: Committed) -> int:
         """
-        Return when somebody asked for the set that took effect; for another write, when it did.
+        Return when the set that took effect was requested; for another write, when it took effect.
         """
         if not isinstance(event.write, Set):
             return event.at

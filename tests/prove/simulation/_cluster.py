@@ -22,7 +22,7 @@ from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 __all__ = ["Cluster"]
 
 _LAG: Final = 5
-"""By how much the sequences of a standby lag behind."""
+"""Number by which the sequences of a standby lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
 """The numbers of tails begin here: of what ran in a shard that was handed over."""
@@ -74,7 +74,7 @@ class Cluster:
 
     def crash(self, connection: Connection) -> None:
         """
-        Nothing of it is seen here: its leases run out, and what it sent may still arrive.
+        Do nothing: its leases run out, and writes that it sent may still arrive.
         """
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
@@ -202,7 +202,7 @@ class Cluster:
 
     def _cut_leases(self, now: int) -> None:
         """
-        Let what was written before the clock was set back end one length from *now* on.
+        Make leases that were written before the clock was set back end one length from *now* on.
         """
         latest = now + self._lease_ms
         self._seen = {name: min(until, latest) for name, until in self._seen.items()}
@@ -218,7 +218,7 @@ class Cluster:
 
     def _leave_tail(self, shard: _Shard) -> None:
         """
-        Leave what runs in *shard* to its owner, under the same epoch.
+        Leave running jobs of *shard* to their owner, under the same epoch.
         """
         number = _FIRST_TAIL + shard.epoch
         if self._table.leave(shard.number, number):
@@ -234,7 +234,7 @@ class Cluster:
 
     def fail_over(self) -> None:
         """
-        Let a standby take over that has all the rows, and sequences that lag behind what was given out.
+        Switch to a standby that has all the rows, and sequences that lag behind the numbers given out.
         """
         self._epoch = max(0, self._epoch - _LAG)
         self._table._generation -= _LAG
@@ -250,7 +250,7 @@ class Cluster:
 
     def lose_all(self) -> None:
         """
-        Come back with emptied tables, as a store makes them again: sequences leap, and nobody owns anything.
+        Return with emptied tables, as a store recreates them: sequences leap, and no shard has an owner.
         """
         for shard in list(self._shards.values()):
             self._free(shard)
@@ -315,5 +315,5 @@ class Cluster:
 
     def close(self) -> None:
         """
-        There is nothing to let go of.
+        Do nothing: there is nothing to release.
         """

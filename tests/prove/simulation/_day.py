@@ -1,5 +1,5 @@
 """
-What is asked and what breaks in the course of a simulated day, drawn from the seed.
+The requests and faults of a simulated day, drawn from the seed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LIMITED: Final = ("single", "hung", "slow", "wide")
 QUEUEING: Final = (*LIMITED, QUEUE)
 """Those, and jobs that wait for a worker that comes by."""
 LONG_EACH_S: Final = 600
-"""How far apart the runs are due of which some last longer."""
+"""Seconds between the due times of the runs of which some last longer."""
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
 EQUIPPED: Final = "equipped/"
@@ -72,11 +72,11 @@ LOSS: Final = "loss "
 _FIRST_TEN_S: Final = 400.0
 """The first full ten minutes of the day."""
 FROM_AFAR: Final = "afar/"
-"""How the keys begin that a process sets which fires nothing."""
+"""Prefix of keys that are set by a process which fires nothing."""
 HERD: Final = 220
-"""How many jobs hang: on a file, more than one node may have begun."""
+"""Number of hanging jobs: with a file, more than one node may have begun."""
 _CROWDED: Final = (16, 10)
-"""On one day of so many, and from which seed on, a crowd asks for the same jobs; those days are of a cluster."""
+"""On one day in this many, from this seed on, a crowd requests the same jobs; those days are of a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -86,12 +86,12 @@ _SCOPES: Final = (
     "handler",
     "*",
 )
-"""What is paused as a whole, for a while."""
+"""The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""How likely a step of the server's clock follows the death of a node, on the days that have such steps."""
+"""Probability that a step of the server's clock follows the death of a node, on days with such steps."""
 _BESIDE: Final = 10
-"""How many jobs of another handler are due meanwhile."""
+"""Number of jobs of another handler that are due at the same time."""
 _DEAD_S: Final = 200.0
 """The time that a node is dead which was killed beside a crowd: more than its leases last."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
@@ -100,7 +100,7 @@ _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 @dataclass(frozen=True, slots=True)
 class Ask:
     """
-    Something that a caller asks for, so many seconds after the day began.
+    A request of a caller, with its time in seconds after the beginning of the day.
     """
 
     at: float
@@ -185,9 +185,9 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
 
 def races(dice: random.Random, length: float, count: int, broken: list[Break]) -> list[Ask]:
     """
-    Return requests for herds of jobs, more than there are workers, and for changes to them around their instants.
+    Return requests for bursts of jobs, more than there are workers, and for changes to them around their instants.
 
-    The last of them is in bad weather, if there is any: what is withdrawn then is written late, or twice.
+    The last burst is in bad weather, if there is any: withdrawals are then written late, or twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -214,14 +214,15 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
 
 def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
-    Return requests for a herd that waits for workers, several for each of its jobs, in foul weather; on few days.
+    Return requests for a burst that waits for workers, several for each of its jobs, in foul weather; on few days.
 
-    The first callers change nothing, so a job is given back and begun again, as the same attempt. Where the end of the
-    attempt that was given back fails on the line, it is written again half a second later. If somebody else has given
-    the job back meanwhile, it ends the next try, which waits for a worker: that is pending in the store then, the last
-    caller cancels it, and it starts nevertheless. So an attempt must be given back once, however many ask for it.
+    The first callers change nothing, so a job is given back and begun again, as the same attempt. If the end of the
+    attempt that was given back fails on the line, it is written again half a second later. If another request has given
+    the job back by then, that write ends the next try, which waits for a worker: then the job is pending in the store,
+    the last caller cancels it, and it starts nevertheless. So an attempt must be given back once, for any number of
+    requests.
 
-    What is drawn here is drawn apart, so that the other days stay as they are.
+    The draws here are separate, so that the other days stay the same.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -334,9 +335,9 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
-    Return requests to pause some of the jobs that *others* ask for, now before their instant and now after it.
+    Return requests to pause some of the jobs that *others* ask for, some before their instant and some after it.
 
-    Most are resumed; those that are not stay pending to the end, and nobody may miss them.
+    Most are resumed; the others stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:

@@ -1,10 +1,10 @@
 """
-When an owner is healthy, from the events of a history: what the bar on silence needs to know.
+The health of owners, from the events of a history, as needed for the bar on silence.
 
 A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
-to renew its lease since. The bar holds from then on, whatever was missed before. For a job whose handler the owner
-lacks it holds from when a healthy node has the handler, and a shard to take the job up into. Jobs of a lane that is
-limited may wait for one another: for them it holds while none of their lane is under way at their owner.
+to renew its lease since. The bar holds from then on, even for jobs that were overdue before. For a job whose handler
+the owner lacks it holds from when a healthy node has the handler, and a shard to take the job up into. Jobs of a lane
+with a limit may wait for one another: for them it holds while no job of their lane is under way at their owner.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _CUT_NS: Final = 105 * 10**9
 """After the server's clock was set: at the next renewal a dead node's lease is cut to its length."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
-"""What concerns all nodes: the end of the day, another server, or one that has lost everything."""
+"""Faults that concern all nodes: the end of the day, another server, or a server that has lost all data."""
 
 
 class Health:
     """
-    What is known at the latest event.
+    The health at the latest event.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield what is wrong with how long the pending job *before* waited, from *start* to *event*, by kind.
+        Yield the faults, with their kinds, in the wait of the pending job *before* from *start* to *event*.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -103,7 +103,7 @@ class Health:
 
     def scoped(self, event: Scoped) -> None:
         """
-        Take notice of what is paused as a whole.
+        Record the paused scopes.
         """
         for scope in self._paused.keys() - set(event.scopes):
             self._resumed[scope] = event.at
@@ -174,7 +174,7 @@ class Health:
 
     def deployed(self, event: Deployed) -> None:
         """
-        Take notice of what a node can run.
+        Record the handlers of a node.
         """
         self._handlers[event.machine] = event.handlers
 
@@ -187,7 +187,7 @@ class Health:
 
     def granted(self, event: Granted) -> None:
         """
-        Take notice of an owner; what the one before ran is not waited for.
+        Record an owner; attempts of the former owner are not waited for.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at
@@ -195,7 +195,7 @@ class Health:
 
     def freed(self, event: Freed) -> None:
         """
-        Take notice that nobody owns a shard.
+        Record that a shard has no owner.
         """
         self._owners.pop(event.shard, None)
 
@@ -229,10 +229,10 @@ class Health:
 
     def committed(self, event: Committed, shard: int, *, is_of_former_clock: bool) -> None:
         """
-        Take notice of a begin, of an end, or of a delay that the owner itself has set.
+        Record a begin, an end, or a delay that the owner itself has set.
 
-        One that was on its way to the store while the clock was set, or of a node that had yet to notice that, is not
-        held to what the clock shows there.
+        A write that was on its way to the store while the clock was set, or from a node that had not yet noticed that,
+        is not judged by the new clock.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
@@ -263,7 +263,7 @@ class Health:
 
     def unheard(self, key: str) -> None:
         """
-        Take notice that a caller never heard what became of *key*, nor the owner by which clock it counts.
+        Record that the answer about *key* was lost, so its owner cannot know by which clock it counts.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 

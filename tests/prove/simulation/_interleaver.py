@@ -20,13 +20,13 @@ from typing import Final, Protocol
 __all__ = ["Interleaver", "Machine", "SimulationError", "Task", "TaskKilledError", "current"]
 
 _PREEMPTED: Final = 0.04
-"""How often a task is preempted where it takes a lock."""
+"""Probability that a task is preempted when it takes a lock."""
 
 _STACK: Final = 512 * 1024
 """Of each thread; there are some dozens at a time."""
 
 _REAL_PATIENCE_S: Final = 120.0
-"""How long one step may take on the real clock; only a task that blocks for real takes that long."""
+"""Maximum seconds of one step on the real clock; only a task that really blocks takes that long."""
 
 
 class TaskKilledError(BaseException):
@@ -43,11 +43,11 @@ class SimulationError(RuntimeError):
 
 class Machine(Protocol):
     """
-    What tasks run on.
+    The machine on which tasks run.
 
     Attributes:
-        is_paused: Whether nothing of it runs now.
-        is_dead: Whether it was killed.
+        is_paused: True while none of its tasks runs.
+        is_dead: True once it was killed.
     """
 
     is_paused: bool
@@ -134,7 +134,7 @@ class Interleaver:
 
     def preempt(self) -> None:
         """
-        Let others run first, now and then.
+        Let other tasks run first, now and then.
         """
         self.check()
         if not self.atomic and self._ready and self._dice.random() < _PREEMPTED:
@@ -149,7 +149,7 @@ class Interleaver:
 
     def wait(self, span_ns: int | None) -> None:
         """
-        Wait until somebody calls `wake`, or for *span_ns* of true time.
+        Wait until another task calls `wake`, or for *span_ns* of true time.
         """
         self.check()
         task = self.current

@@ -9,7 +9,7 @@ from simulation._interleaver import Interleaver
 __all__ = ["EPOCH_NS", "SimulatedMachine"]
 
 EPOCH_NS = 1_700_000_000 * 10**9
-"""What the true time of day is when a simulation begins."""
+"""The true time of day at the beginning of a simulation."""
 
 
 class SimulatedMachine:
@@ -58,9 +58,6 @@ class SimulatedMachine:
         self.is_paused = True
 
     def resume(self) -> None:
-        """
-        Go on.
-        """
         self.is_paused = False
 
     def kill(self) -> None:

@@ -42,7 +42,7 @@ _NOTICED_NS: Final = 90 * _S
 _LACKING: Final = 0.3
 """The probability that a life lacks a piece of equipment."""
 _SLICE_S: Final = 5
-"""How often a handler that lasts long looks whether it is to stop."""
+"""Interval in seconds at which a long handler checks whether it is to stop."""
 _EVERYWHERE: Final = ("work", "impatient", *LIMITED, "long", QUEUE)
 _VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
@@ -50,15 +50,15 @@ RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
 class HandlerFailedError(Exception):
     """
-    What a handler raises when it is to fail.
+    The error of a handler that is meant to fail.
     """
 
 
 class Surroundings:
     """
-    What all nodes of one run share: `dice` draws what happens to them, `chance` what they draw themselves.
+    The environment of all nodes of a run: `dice` draws their faults, `chance` is their own random source.
 
-    `rates` draws how fast the clock of a life runs, and `lacking` which equipment it lacks, on days that have these.
+    `rates` draws the speed of the clock of a life, and `lacking` the equipment that it lacks, on days that have these.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Surroundings:
         self.calls = 0
         self.snoozed: set[tuple[str, int]] = set()
         self.is_over = False
-        """Whether no run lasts long any more."""
+        """True once long runs are over."""
 
 
 class Node:
@@ -105,7 +105,7 @@ class Node:
     @property
     def is_up(self) -> bool:
         """
-        Whether it can be asked for something.
+        True if it accepts requests.
         """
         return self.scheduler is not None and self.machine is not None and not self.machine.is_paused
 
@@ -374,7 +374,7 @@ def _fields_of(job: Job) -> dict[str, Any]:
 
 def planned(payload: Any, attempt: int) -> str:
     """
-    Return what is to become of that attempt.
+    Return the planned outcome of that attempt.
     """
     plan: list[str] = payload.get("plan", [])
     return plan[attempt - 1] if attempt <= len(plan) else "ok"

@@ -20,13 +20,13 @@ __all__ = ["Verdict", "run_seed", "run_seeds"]
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    What came of one seed.
+    The outcome of one seed.
 
     Attributes:
-        seed: Which.
-        digest: Of its history.
-        counts: How many events there were of each kind.
-        violations: In words, none if all is well.
+        seed: The seed.
+        digest: Digest of its history.
+        counts: Number of events by kind.
+        violations: The violations in words; empty if there are none.
     """
 
     seed: int

@@ -22,12 +22,12 @@ __all__ = ["SimulatedScheduler"]
 _REFUSED: Final = 0.1
 """The part of the threads below that cannot be started: the system has none to spare."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
-"""These come and go while nobody waits for an answer that could say so."""
+"""Threads that start and end without an event that a wait could use."""
 
 
 class SimulatedScheduler(Scheduler):
     """
-    A scheduler that draws what it leaves to chance, and whether a thread can be had, from *chance*.
+    A scheduler that draws its random numbers, and whether a thread can be started, from *chance*.
     """
 
     def __init__(

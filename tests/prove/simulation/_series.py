@@ -1,5 +1,5 @@
 """
-The instants of a recurring job, found by trying one after the other: what the engine's calendar is compared with.
+The instants of a recurring job, found by trying one after the other, for comparison with the engine's calendar.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
 """More than the largest error of an owner about the store's clock: its own may run a tenth faster or slower."""
 _STOPPING_MS: Final = 10_000
-"""How soon a handler stops that looks every five seconds whether it is to."""
+"""Maximum ms until a handler stops that checks every five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    When the handler of a run began and, as far as is known, returned, by the store's clock; and when it began in truth.
+    The start and, if known, the end of a run's handler, by the store's clock; and its true start.
     """
 
     begun: int
@@ -49,10 +49,10 @@ class Series:
 
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
-        Take notice of what callers do: a run now is one besides, and the series goes on with the instant it waits for.
+        Record an act of a caller: run_now adds a run, and the series continues with the scheduled instant.
 
-        That moves with a clock that is set, if it counts elapsed time. Say what is wrong if a rule that was declared
-        again has changed anything.
+        That instant moves with a clock step, if it counts elapsed time. Return the fault if a repeated declaration of
+        the same rule has changed anything.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -85,7 +85,7 @@ class Series:
 
     def returned(self, event: Returned, job: Job) -> str | None:
         """
-        Take notice that a handler that lasts long returned; say what is wrong with that.
+        Record the return of a long handler; return its fault, if any.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = run = replace(self._runs[firing], ended=event.store_ms)
@@ -107,10 +107,11 @@ class Series:
 
     def judge(self, event: Committed, before: Job, write: Settle) -> str | None:
         """
-        Say what is wrong with how the series goes on after the run *before*.
+        Return the fault, if any, in the continuation of the series after the run *before*.
 
-        An instant may be left out that passed before the run began, unless all are made up for, or, as the overlap
-        says, while it lasted. For the latter a run may follow at once, which is then due at no instant of the series.
+        An instant may be left out if it passed before the run began, unless all are made up for, or, depending on the
+        overlap policy, during the run. In the second case a run may follow at once, at an instant outside of the
+        series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -154,7 +155,7 @@ class _Way:
 
     def flaw(self, next_at: int, write: Settle) -> str | None:
         """
-        Say what is wrong with *next_at*.
+        Return the fault of *next_at*, if any.
         """
         until = next_at
         if self.policy != "skip" and self._may_follow_at_once(next_at):

@@ -57,13 +57,13 @@ _S: Final = 10**9
 _RACES: Final = 3
 _AFAR: Final = 12
 _SCOPE: Final = "scope "
-"""What a break begins with that pauses a scope."""
+"""Prefix of a fault that pauses a scope."""
 _EMPTIED_EACH: Final = 16
-"""On one day of so many."""
+"""One day in this many empties the tables."""
 _SERVER_STEPS: Final = (8, 4)
-"""On one day of so many, and from which seed on, the clock of the cluster's server is set."""
+"""On one day in this many, from this seed on, the clock of the cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""On these of so many days, workers pull, and callers steer jobs that recur."""
+"""On these days of each period, workers pull, and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
 """On these days of 32, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
@@ -78,21 +78,21 @@ _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
-"""How long the healed nodes get to fire what is left."""
+"""Seconds in which the healed nodes must fire the remaining jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    How large a simulation is.
+    The size of a simulation.
 
     Attributes:
         seed: Everything else is drawn from it; an even one is a cluster with leases, an odd one a file.
-        hours: How long the day is.
-        asks: How often somebody asks for something.
-        breaks: How often something breaks.
-        nodes: How many nodes a cluster has.
-        failing: The number of the one store call, from 1 on, that fails; and how.
+        hours: Length of the day.
+        asks: Number of requests.
+        breaks: Number of faults.
+        nodes: Number of nodes of a cluster.
+        failing: The number of the one store call, from 1 on, that fails; and the way in which it fails.
     """
 
     seed: int
@@ -105,21 +105,21 @@ class Plan:
     @property
     def is_cluster(self) -> bool:
         """
-        Whether it is a database with leases; otherwise a file.
+        True for a database with leases, False for a file.
         """
         return self.seed % 2 == 0
 
     @property
     def is_emptied(self) -> bool:
         """
-        Whether somebody empties the tables in the middle of the day.
+        True if the tables are emptied in the middle of the day.
         """
         return self.seed % _EMPTIED_EACH == _EMPTIED_EACH - 2
 
     @property
     def steps_server(self) -> bool:
         """
-        Whether somebody sets the clock of the cluster's server.
+        True if the clock of the cluster's server is set.
         """
         each, first = _SERVER_STEPS
         return self.seed % each == first
@@ -127,7 +127,7 @@ class Plan:
     @property
     def has_workers(self) -> bool:
         """
-        Whether there are workers that pull, and callers who steer jobs that recur.
+        True if workers pull, and callers change recurring jobs.
         """
         each, which = _PULLED
         return self.seed % each in which
@@ -159,14 +159,14 @@ class Plan:
     @property
     def shards(self) -> int:
         """
-        Into how many shards the jobs are divided.
+        Number of shards.
         """
         return self.nodes + 1 if self.is_cluster else 1
 
 
 def simulate(plan: Plan) -> History:
     """
-    Run the day, mend everything, let what is left fire, and return what happened.
+    Run the day, mend everything, let the remaining jobs fire, and return the history.
     """
     history = History()
     dice = random.Random(plan.seed)
@@ -193,7 +193,7 @@ def _no_collection() -> Iterator[None]:
     """
     Leave cyclic garbage until the day is over.
 
-    When it is collected depends on the real threads, and what is finalized then may switch tasks.
+    The time of a collection depends on the real threads, and a finalizer may switch tasks.
     """
     gc.disable()
     try:
@@ -323,9 +323,6 @@ class _Day:
         return full_lanes(self.plan.seed, length, others, broken, nodes=owners)
 
     def end(self) -> None:
-        """
-        Let go of everything.
-        """
         for node in (*self.nodes, self._afar):
             if node.machine is not None:
                 node.machine.kill()
@@ -482,7 +479,7 @@ class _Day:
 
     def _wait(self) -> None:
         """
-        Wait until nothing is overdue, or until that lasts too long: then the checker says what is lost.
+        Wait until nothing is overdue, or until that takes too long: then the checker reports the lost jobs.
         """
         for _ in range(_LAST_S // 60):
             self._resume()  # a pause may have been on its way

@@ -1,8 +1,8 @@
 """
-What a simulated scheduler takes for its store: a real one at the far end of a bad line.
+The store of a simulated scheduler: a real one at the far end of a bad line.
 
-A call may be slow on its way there or back, fail before or after it took effect, take effect long after its caller gave
-up, or be answered twice. While the machine is cut off every call fails. All effects are written into the history.
+A call may be slow on its way there or back, fail before or after its effect, take effect long after its caller gave up,
+or be answered twice. While the machine is cut off every call fails. All effects are written into the history.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class How(StrEnum):
 
 class TripError(Exception):
     """
-    What no store should raise, as a driver that trips over a lost connection.
+    An error that no store should raise, like a driver that trips over a lost connection.
     """
 
 
 @dataclass(slots=True)
 class Line:
     """
-    How bad the line of one machine is: shares of all calls; `tripping` of those that fail.
+    The quality of one machine's line: shares of all calls; `tripping` is a share of those that fail.
     """
 
     slow: float = 0.0
@@ -83,12 +83,12 @@ class SimulatedStore:
         Connect *machine* with *world*.
 
         Args:
-            world: Where the data is.
-            machine: Whose end this is.
-            line: How bad the line is; changed by others.
-            dice: What chance is drawn from.
+            world: The holder of the data.
+            machine: The machine at this end.
+            line: The quality of the line; changed by others.
+            dice: The source of random numbers.
             watched: Gets the name of each call, on all lines; and the number of the one call, from 1 on, that fails,
-                and how.
+                and the way in which it fails.
         """
         self._calls, failing = watched
         self._failing_call, self._how = failing or (0, How.BEFORE)
@@ -159,7 +159,7 @@ class SimulatedStore:
 
     def _later(self, function: Callable[[], object]) -> Callable[[], None]:
         """
-        Return what does it when nobody waits for it any more.
+        Return a function that runs *function* after its caller has given up.
         """
         wait_ns = int(self._dice.choice((0.01, 0.5, 5.0, 40.0)) * 1e9)
 
@@ -222,9 +222,6 @@ class SimulatedStore:
         return self._call("now_ms", self._world.now_ms)
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
-        """
-        Write.
-        """
         return self._call("apply", lambda: self._world.apply(self._inner, writes))
 
     def get(self, key: str) -> Job | None:
@@ -254,32 +251,20 @@ class SimulatedStore:
         return found
 
     def count(self) -> dict[str, int]:
-        """
-        Count.
-        """
         return dict(self._read("count"))
 
     def shard_of(self, key: str) -> int:
-        """
-        Return the shard of *key*.
-        """
         return self._world.shard_of(key)
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        """
-        Read what is due.
-        """
         return list(self._read("due", shard, until, after, limit))
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
-        """
-        Read what is overdue.
-        """
         return dict(self._read("overdue", shards, until, limit))
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         """
-        Read what others wrote, and what is due: in two questions, as in PostgreSQL, and anything may come between them.
+        Read changes and due jobs in two queries, as PostgreSQL does, so that any event may come between them.
         """
         changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
         if with_changes:
@@ -291,10 +276,6 @@ class SimulatedStore:
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
     ) -> list[Scan]:
-        """
-        Read what is due in some lanes, or in all others.
-        """
-
         def found(cursor: Cursor) -> Scan:
             jobs = self._world.read(self._inner, "due", cursor.shard, until, cursor.after, rows)
             due = [job for job in jobs if (lane_of(job.target, job.handler) in lanes) is inside][:limit]
@@ -309,9 +290,6 @@ class SimulatedStore:
         return list(self._read("upcoming", since, until, limit))
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
-        """
-        Count those that are due.
-        """
         return list(self._read("count_due", since, step_ms, steps))
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
@@ -373,24 +351,15 @@ class SimulatedStore:
         *,
         unfit: Sequence[int] = (),
     ) -> list[Job]:
-        """
-        Take up what was set aside.
-        """
         return self._call(
             "take_up",
             lambda: self._world.take_up(self._inner, shard, epoch, skills, limit, unreadable=unreadable, unfit=unfit),
         )
 
     def aside(self) -> list[Aside]:
-        """
-        Read what was set aside.
-        """
         return list(self._read("aside"))
 
     def count_paused(self) -> int:
-        """
-        Count what is paused.
-        """
         return int(self._read("count_paused"))
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
@@ -403,15 +372,9 @@ class SimulatedStore:
         return was_paused
 
     def scopes(self) -> list[Pause]:
-        """
-        Read what is paused as a whole.
-        """
         return list(self._read("scopes"))
 
     def manifests(self, name: str | None = None) -> list[Manifest]:
-        """
-        Read what is kept of manifests.
-        """
         return list(self._read("manifests", name))
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
@@ -423,9 +386,6 @@ class SimulatedStore:
         )
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
-        """
-        Read what is asked.
-        """
         return self._call(
             "withdrawal_requests", lambda: self._world.withdrawal_requests(self._inner, shards), can_repeat=False
         )
@@ -437,14 +397,11 @@ class SimulatedStore:
         self._call("report_started", lambda: self._world.report_started(self._inner, jobs), can_repeat=True)
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
-        """
-        Read what is still counted, and what was answered.
-        """
         return self._call("attempts", lambda: self._world.attempts(self._inner, jobs), can_repeat=False)
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take shards; now and then the first answer of a life is lost, which is what a start has to get over.
+        Take shards; now and then the first answer of a life is lost, which a start must survive.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True
@@ -471,7 +428,7 @@ class SimulatedStore:
 
     def nodes(self) -> list[Node]:
         """
-        Know nobody.
+        Return no nodes.
         """
         return []
 

@@ -40,9 +40,6 @@ class Table(MemoryStore):
         return self._away.get(key, self._home_of(key))
 
     def in_shard(self, shard: int, state: State) -> list[Job]:
-        """
-        Return the jobs of *shard* in *state*.
-        """
         return [job for job in self._jobs.values() if job.state is state and self.place_of(job.key) == shard]
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
@@ -55,7 +52,7 @@ class Table(MemoryStore):
 
     def rescue(self, shard: int) -> int:
         """
-        Make pending what runs in *shard*; return how many did.
+        Make the running jobs of *shard* pending; return their number.
         """
         running = self.in_shard(shard, State.RUNNING)
         for job in running:
@@ -65,7 +62,7 @@ class Table(MemoryStore):
 
     def leave(self, shard: int, tail: int) -> int:
         """
-        Put what runs in *shard* into its *tail*; return how many did.
+        Move the running jobs of *shard* into its *tail*; return their number.
         """
         running = self.in_shard(shard, State.RUNNING)
         self._away.update((job.key, tail) for job in running)
@@ -75,7 +72,7 @@ class Table(MemoryStore):
         self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Put what was set aside and *skills* can run into *shard*, and return it.
+        Move set-aside jobs that fit *skills* into *shard*, and return them.
         """
         wanted = set(skills)
         found = [

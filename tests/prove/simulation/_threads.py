@@ -85,9 +85,6 @@ class Lock:
             self._wake_next(interleaver())
 
     def locked(self) -> bool:
-        """
-        Return whether somebody has it.
-        """
         return self._holder is not None
 
     def _wake_next(self, run: Interleaver) -> None:
@@ -296,9 +293,6 @@ class Thread:
         return None if self._task is None else id(self._task)
 
     def start(self) -> None:
-        """
-        Let it run.
-        """
         run = interleaver()
         run.check()
         target = self._target
@@ -344,7 +338,7 @@ def current_thread() -> Any:
 
 def forget_threads() -> None:
     """
-    Let go of all threads, at the end of a simulation.
+    Release all threads, at the end of a simulation.
     """
     _threads.clear()
 

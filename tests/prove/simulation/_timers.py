@@ -63,7 +63,7 @@ class TaskDriver:
 
     def after_fork(self) -> None:
         """
-        Nobody forks in a simulation.
+        Do nothing: a simulation does not fork.
         """
 
     def stats(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def make_timers(*, clock: Clock | None = None) -> TimerWheel:
 
 def forget_timers() -> None:
     """
-    Let go of all wheels, at the end of a simulation: a machine that was killed has closed nothing.
+    Release all wheels, at the end of a simulation: a machine that was killed has closed none.
     """
     for wheel in _made:
         with suppress(ClosedError):

@@ -1,5 +1,5 @@
 """
-When the weather was calm: the times in which nothing was broken, nor just mended, from the faults of a history.
+The calm weather of a history: the times in which nothing was broken, nor just mended.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from simulation.history import Committed, Fault
 __all__ = ["LATE_NS", "Weather"]
 
 LATE_NS: Final = 150 * 10**9
-"""How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
+"""Maximum wait of a job in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
+"""Time after a fault in which the weather is not calm: a lease runs out, a node returns, hints are lost."""
 _UNNOTICED_NS: Final = 45 * 10**9
-"""For how long nodes go by a server's former time: they see it at the next renewal, each 20 s if none of them fails."""
+"""Time for which nodes use a server's former time: they see the step at the next successful renewal, every 20 s."""
 
 
 class Weather:
@@ -23,8 +23,9 @@ class Weather:
     The faults so far.
 
     Attributes:
-        stepped: When a clock was last set.
-        noticed: By when all that are well go by it: what a node sets before that may still count by the former one.
+        stepped: The time of the last clock step.
+        noticed: The time by which all healthy nodes use it: an earlier set of a node may still count by the former
+            clock.
     """
 
     def __init__(self) -> None:
@@ -50,13 +51,13 @@ class Weather:
 
     def committed(self, event: Committed) -> None:
         """
-        Take notice of what the store's clock reads.
+        Record the reading of the store's clock.
         """
         self._read = (event.at, event.store_ms)
 
     def had_come(self, due_at: int, since: int) -> bool:
         """
-        Return whether the store's clock had read *due_at* after *since*, before somebody set it and this was noticed.
+        Return whether the store's clock had read *due_at* after *since*, before a step of it was noticed.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 

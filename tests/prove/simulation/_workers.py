@@ -1,8 +1,8 @@
 """
-Workers that pull: processes apart from all nodes, which lease firings of one node after the other.
+Workers that pull: separate processes, which lease firings of one node after the other.
 
-They meet what such workers meet: a node that is paused answers late or never, one that is killed forgets what it has
-leased, an answer is lost, work lasts longer than a shard's lease, or nobody hears of it again.
+They meet the usual faults of such workers: a paused node answers late or never, a killed one forgets its leases, an
+answer is lost, work lasts longer than a shard's lease, or the worker vanishes.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _S: Final = 10**9
 _COUNT: Final = 4
 _LEASE_S: Final = 30.0
 _SLICE_S: Final = 10
-"""How often a worker extends its lease."""
+"""Interval in seconds at which a worker extends its lease."""
 _WAIT_S: Final = 60.0
 _PATIENCE_S: Final = 20
-"""How much longer than it asked for a worker waits for an answer."""
+"""Seconds by which a worker waits longer for an answer than it requested."""
 _REPEATED: Final = 0.3
 """The part of the acknowledgements that are sent again, as after an answer that was lost."""
 
@@ -53,7 +53,7 @@ class PullWorkers:
 
     def stop(self) -> None:
         """
-        Let them ask for nothing more; returns when they have ended what they have.
+        Stop requesting firings; returns when the leased ones have ended.
         """
         self._is_over = True
         while not all(task.is_done for task in self._tasks):
@@ -79,7 +79,7 @@ class PullWorkers:
 
     def _serve(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease) -> None:
         """
-        Work on what is leased, as its payload says; end it, unless the lease is known to be lost.
+        Work on a leased firing as its payload says; end it, unless the lease is known to be lost.
         """
         payload = decode_payload(lease.job.payload)
         what = planned(payload, lease.attempt)

@@ -1,5 +1,5 @@
 """
-What the worlds that machines share have in common.
+The common part of the worlds that machines share.
 
 One is a database that leases shards (`_cluster.py`), the other a file that one process owns (`_one_file.py`). The data
 is in real stores.
@@ -25,7 +25,7 @@ HINT_LOST: Final = 0.2
 @dataclass(eq=False, slots=True)
 class Connection:
     """
-    What one process has of the world.
+    The connection of one process with the world.
     """
 
     machine: SimulatedMachine
@@ -43,10 +43,7 @@ class World(Protocol):
     abilities: Abilities
     shards: int
 
-    def shard_of(self, key: str) -> int:
-        """
-        Return the shard of *key*.
-        """
+    def shard_of(self, key: str) -> int: ...
 
     def now_ms(self) -> int:
         """
@@ -60,27 +57,21 @@ class World(Protocol):
 
     def disconnect(self, connection: Connection) -> None:
         """
-        Let it go, in order.
+        Close the connection in order.
         """
 
     def crash(self, connection: Connection) -> None:
         """
-        Let it go as the kernel does when it was killed.
+        Close the connection as the kernel does for a killed process.
         """
 
-    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
-        """
-        Write.
-        """
+    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]: ...
 
-    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
-        """
-        Read.
-        """
+    def read(self, connection: Connection, name: str, *arguments: Any) -> Any: ...
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Read what others wrote up to *cursor*; return that, and the next mark.
+        Return others' writes up to *cursor*, and the next mark.
         """
 
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:
@@ -108,10 +99,7 @@ class World(Protocol):
         *,
         unreadable: Sequence[str],
         unfit: Sequence[int],
-    ) -> list[Job]:
-        """
-        Take up what was set aside.
-        """
+    ) -> list[Job]: ...
 
     def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
@@ -133,30 +121,21 @@ class World(Protocol):
         Ask whether attempts have started.
         """
 
-    def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
-        """
-        Read what is asked.
-        """
+    def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]: ...
 
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """
         Answer that attempts have started.
         """
 
-    def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
-        """
-        Read what is still counted, and what was answered.
-        """
+    def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]: ...
 
     def waiting(self) -> tuple[int, int]:
         """
         Return how many jobs run, and how many are overdue by a second.
         """
 
-    def close(self) -> None:
-        """
-        Let go of everything.
-        """
+    def close(self) -> None: ...
 
 
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:

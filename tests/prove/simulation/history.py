@@ -1,16 +1,16 @@
 """
-What happened in a simulation, in order: the only thing that its checker sees.
+The ordered events of a simulation: the only input of its checker.
 
 One record a line, as text of the same bytes for the same seed:
 
-    call     somebody asked for something               answer   what came back, or the error
-    commit   one write took effect in the store         grant    a shard changed hands, or was freed
-    fire     a handler began                            end      the engine reported an end that it had written
-    return   a handler that lasts long returned
-    extend   a worker that pulls was promised more time for what it has leased
-    take     a shard's notes of changes were read        fault    something broke, or was mended
-    leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
-    deploy   a node has these handlers from now on       scope    these scopes are paused from now on
+    call     a caller made a request               answer   the result, or the error
+    commit   one write took effect in the store    grant    a shard changed hands, or was freed
+    fire     a handler began                       end      the engine reported an end that it had written
+    return   a long handler returned               extend   a pull worker was promised more time for its lease
+    take     a shard's notes of changes were read  fault    something broke, or was mended
+    leave    running jobs stay with their owner    take up  a node has got jobs that only it can run
+    deploy   a node has these handlers from now on
+    scope    these scopes are paused from now on
     finish   all was mended, and had its time
 """
 
@@ -84,7 +84,7 @@ class Answered(Event):
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
     """
-    A write took effect; `store_ms` is what the store's clock read.
+    A write took effect; `store_ms` is the reading of the store's clock.
     """
 
     machine: str
@@ -108,7 +108,7 @@ class Granted(Event):
 @dataclass(frozen=True, slots=True)
 class Freed(Event):
     """
-    A shard has no owner: nobody's begins and settles count.
+    A shard has no owner: no begins and settles count.
     """
 
     shard: int
@@ -117,7 +117,7 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    What runs in a shard is in a tail of it from now on, under the same owner and epoch: the shard is handed over.
+    Running jobs of a shard are in a tail of it from now on, under the same owner and epoch: the shard is handed over.
     """
 
     shard: int
@@ -159,7 +159,7 @@ class Scoped(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    Somebody was given what others wrote to a shard, and it will not be given again.
+    An owner was given others' writes to a shard, which will not be given again.
     """
 
     shard: int
@@ -232,7 +232,7 @@ class Fault(Event):
     @property
     def server_step_ns(self) -> int:
         """
-        By how much the clock of a database's server was set; 0 if this is another fault.
+        Nanoseconds by which the clock of a database's server was set; 0 for another fault.
         """
         words = self.what.split()
         return int(words[2]) if words[:2] == ["step", "server"] else 0

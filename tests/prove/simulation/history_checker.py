@@ -1,25 +1,25 @@
 """
-The checker of histories: what a durable scheduler may do, with dumb loops and no knowledge of how it does it.
+The checker of histories: the promise of a durable scheduler, with dumb loops and no knowledge of its inner working.
 
-    lost        a job that was acknowledged is overdue, or still running, when all had its time
+    lost        a job that was acknowledged is overdue, or still running, at the end
     early       a handler began before its instant
-    twice       a handler began without an attempt of its own that was counted for it
+    twice       a handler began without a separate counted attempt
     overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused,
-                or with another attempt after the one that ran was asked to stop
+                or with another attempt after the running one was asked to stop
     zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's; or a node that
                 could know that it has lost a job to another one went on promising time for it to a worker
-    answer      a write was answered otherwise than the model of a store answers it, or a caller got an untrue answer
+    answer      an answer to a write differs from the model of a store, or a caller got an untrue answer
     ended       an end counted, or was reported, for a run that never was
-    series      a run of a recurring job was left out, or came at an instant that is none of its
+    series      a run of a recurring job was left out, or came at an instant outside of the series
     late        in calm weather a job was not begun within two and a half minutes
     repeated    a generation or an epoch was given twice
-    payload     a handler got what was set for another life
+    payload     a handler got the payload of another life
     silent      a job whose store and owner were healthy was more than five seconds overdue
     beside      a handler began beside itself: the node where it had begun lived, and its lease was not lost
-    handler     an attempt was begun where its handler is missing
-    scope       a node began, or was given, what had been paused by its scope since it last could not know
+    handler     an attempt was begun on a node without its handler
+    scope       a node began, or was given, a job of a paused scope later than it could have known of the pause
     clock       a delay was not counted in elapsed time by the owner that knew it
-    short       a process that fires nothing set a job for sooner than it was asked
+    short       a process that fires nothing set a job for sooner than requested
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _NOBODY: Final = -1
 @dataclass(frozen=True, slots=True)
 class Violation:
     """
-    What is wrong, of which kind, and when that was.
+    A violation, with its kind and its time.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class Violation:
 
 def check_history(history: History, shards: int) -> list[Violation]:
     """
-    Return what is wrong with *history*; nothing is what there should be.
+    Return the violations in *history*; none is the goal.
     """
     checker = _Checker(shards)
     for event in history.events:
@@ -213,7 +213,7 @@ class _Checker:
 
     def _finished(self, event: Finished) -> None:
         """
-        Judge what is pending before the nodes stop: the last of them may own all for a moment, and take up what waits.
+        Judge pending jobs before the nodes stop: the last of them may own all for a moment, and take up set-aside jobs.
         """
         self._end = event
         for job in self._model.jobs.values():
