@@ -1,5 +1,5 @@
 """
-What the scheduler's tests share: stores of both kinds, schedulers that are stopped, and a record to wait on.
+Fixtures of the scheduler's tests: stores of both kinds, schedulers that are stopped, and a record to wait on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.testing import ManualClock
 
 PATIENCE_S = 60.0
-"""How long a test waits for what should come at once; only a failure takes that long."""
+"""Maximum seconds that a test waits for an immediate event; only a failure takes that long."""
 
 
 class Record:
@@ -98,9 +98,9 @@ def record(clocks):
 @pytest.fixture
 def until(clocks):
     """
-    Return a function that asks again and again, and returns what it was answered once that is something.
+    Return a function that calls another one repeatedly, until its result is true, and returns that.
 
-    For what gives no signal: a thread or a process that ends, a server, another node. Transient errors are expected.
+    For events without a signal: a thread or a process that ends, a server, another node. Transient errors are expected.
     """
 
     def ask(call, explain=str):

@@ -1,5 +1,5 @@
 """
-What the history keeps of callers' writes: of recurring jobs by default, of all by option.
+Callers' writes in the history: those on recurring jobs by default, all by option.
 """
 
 from __future__ import annotations

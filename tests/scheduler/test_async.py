@@ -305,7 +305,7 @@ def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
 @pytest.mark.parametrize("begin", [AsyncScheduler.start, AsyncScheduler.__aenter__])
 def test_a_start_that_is_cancelled(tmp_path, begin):
     """
-    It is taken back: nobody is left who would stop what goes on in a thread, and the file has no owner.
+    A cancelled start is undone: nothing continues in a thread, and the file has no owner.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 

@@ -1,5 +1,5 @@
 """
-What a recurring job ran, or would have run, in a range of the past is run again.
+Backfills: the runs of a recurring job in a range of the past are run again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def scheduler(url, make, clock):
 
 def keys(scheduler):
     """
-    Return the keys of what was set for the report.
+    Return the keys of the jobs that were set for the report.
     """
     return [job.key for job in scheduler.list("report@").jobs]
 
 
 def test_each_run_is_a_job(scheduler, record):
     """
-    One job for each instant in the range, but for what is excluded, with what the recurring one has; that one stays.
+    The range gives one job per instant that is not excluded, with the fields of the recurring job, which stays.
     """
     before = scheduler.get("report")
     answer = scheduler.backfill("report", "2030-01-04T09:00Z", "2030-01-09T09:00Z")
@@ -62,7 +62,7 @@ def test_each_run_is_a_job(scheduler, record):
 
 def test_it_may_be_repeated(scheduler):
     """
-    What waits is not set again, and a dry run sets nothing.
+    A waiting job is not set again, and a dry run sets nothing.
     """
     week = (NOON - 7 * DAY, NOON)
     assert scheduler.backfill("report", *week, dry_run=True).runs == 4
@@ -95,7 +95,7 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
 
 def test_what_died_is_run_again(scheduler, until):
     """
-    A dead letter holds no instant; one that somebody paused does, and stays paused.
+    A dead letter does not hold its instant; a paused job does, and stays paused.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))
@@ -169,7 +169,7 @@ def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
 )
 def test_bad_input(scheduler, key, fields, problem):
     """
-    What cannot be run again is refused with the value and the remedy, and nothing is set.
+    An invalid backfill is refused with the value and the remedy, and nothing is set.
     """
     scheduler.set("once", delay=60, handler="h")
     scheduler.set("k" * 500, every=60, handler="h")

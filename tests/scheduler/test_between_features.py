@@ -1,5 +1,5 @@
 """
-What two features do to each other: each is right alone, and nothing is lost, repeated or untrue where they meet.
+Pairs of features: each is right alone, and together nothing is lost, repeated or untrue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def scheduler(clock):
 @pytest.fixture
 def runs(scheduler, clock):
     """
-    Return the instants at which the handler "h" ran so far, in seconds from the start; it ends as `ends` says in turn.
+    Return the instants of the runs of handler "h" so far, in seconds from the start; `ends` has the results in turn.
     """
     made = Runs()
 
@@ -50,7 +50,7 @@ def runs(scheduler, clock):
 
 class Runs(list):
     """
-    Instants, and what the next runs end with.
+    Instants, and the results of the next runs.
     """
 
     def __init__(self):
@@ -131,7 +131,7 @@ def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, m
 
 def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
     """
-    What was skipped before a run that is wanted at once stays so when that fails, expires with it or not.
+    Runs that were skipped before a run_now stay skipped when that run fails, with or without `expires`.
     """
     for expires in (None, 600):
         runs.clear()

@@ -1,5 +1,5 @@
 """
-The same done to all jobs that a filter chooses.
+Bulk changes: one operation on all jobs that match a filter.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def states(client, **filters):
 
 def test_a_dry_run_counts(client):
     """
-    A dry run counts what the change would choose, and changes nothing.
+    A dry run counts the jobs that the change would choose, and changes nothing.
     """
     jobs = fill(client)
     answer = client.bulk("cancel", handler="h", due_from=jobs[4].due_at / 1000, dry_run=True)
@@ -70,7 +70,7 @@ def test_a_dry_run_counts(client):
 
 def test_cancel(client):
     """
-    What matches is cancelled, a dead job only where that is asked for, and nothing else.
+    Matching jobs are cancelled, dead ones only on request, and no others.
     """
     fill(client, 2100)
     seen = []
@@ -114,7 +114,7 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    What matches is paused, and of what is paused only what matches goes on.
+    Matching jobs are paused, and of the paused ones only matching ones are resumed.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -145,7 +145,7 @@ def test_parts_and_repeats(client):
 
 def test_run(client):
     """
-    What matches is due at once.
+    Matching jobs are due at once.
     """
     fill(client, 4)
     assert client.bulk("run", handler="h").changed == 2
@@ -246,7 +246,7 @@ def test_an_instant_of_zero_is_a_filter(client):
 
 def test_no_name_for_a_service(make, service_url):
     """
-    Who pauses is the service's to say.
+    A client cannot name the author of a pause: the service does.
     """
     with pytest.raises(UnsupportedError, match="by='me'"):
         make(service_url).bulk("pause", "a", by="me")
@@ -297,7 +297,7 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
 
 def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` what runs is counted, and asked to stop, with what is pending or alone; dead jobs stay.
+    With `running=True` running jobs are counted, and asked to stop, with pending ones or alone; dead jobs stay.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)
@@ -371,7 +371,7 @@ def test_the_order_of_many_answers(tmp_path, make, record):
 @pytest.fixture
 def scheduler_that_holds(url, make, record):
     """
-    Return one that is started, what waits until so many of its handlers run, and what lets them go on.
+    Return a started scheduler, a function that waits until *n* of its handlers run, and one that releases them.
     """
     gate = threading.Event()
     made = make(url)

@@ -42,7 +42,7 @@ def hangs(scheduler, name, go_on, record, kind="thread", **options):
 
 def herd(scheduler, name, count):
     """
-    Set so many jobs of the handler *name*, all of them due.
+    Set *count* jobs of the handler *name*, all of them due.
     """
     scheduler.set_many([SetRequest(f"{name}/{n}", delay=0, handler=name, payload=n) for n in range(count)])
 
@@ -108,7 +108,7 @@ def test_without_a_bulkhead(start, record, go_on):
 
 def test_order_behind_a_bulkhead(start, record):
     """
-    What waits for a place of its handler starts in order.
+    Jobs that wait for a place of their handler start in order.
     """
     scheduler = start(workers=2)
     scheduler.handler("h")(record)
@@ -271,7 +271,7 @@ def test_a_stop_beside_leaked_threads(start, record, go_on, events):
 @pytest.mark.parametrize("hung", [2, 3, 5])
 def test_some_hung_handlers(start, record, go_on, kind, hung):
     """
-    Several handlers that hang take all places, and those that do not run nevertheless.
+    Several hanging handlers take all places, and the other handlers run nevertheless.
     """
     scheduler = start(workers=4, coroutines=4)
     began = type(record)()

@@ -72,7 +72,7 @@ def client(request, make, tmp_path):
 
 def rule(job):
     """
-    Return what the text of *job* says.
+    Return the parsed text of *job*'s recurrence.
     """
     facts = json.loads(job.recurrence)
     assert facts.keys() <= FIELDS
@@ -118,7 +118,7 @@ def test_another_rule_changes_the_series(client):
 
 def test_change(client):
     """
-    What is named is changed, and the rest of the rule stays: the time, the dates, both days and the policies.
+    Named fields are changed, and the rest of the rule stays: the time, the dates, both days and the policies.
     """
     first = client.set("c", target="log", every="3d", time="02:00", tz="Europe/Berlin", dst_gap="skip").job
     steps = [

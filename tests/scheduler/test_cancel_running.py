@@ -1,5 +1,5 @@
 """
-Cancelling what runs: each kind of handler hears of it, and nothing is tried again.
+Cancelling running jobs: each kind of handler is notified, and no attempt is retried.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
 
 def test_pending(make, url):
     """
-    What is pending is cancelled, as without it.
+    With `running=True` pending jobs are cancelled as without it.
     """
     scheduler = make(url)
     scheduler.set("k", delay=60, handler="h")
@@ -216,7 +216,7 @@ def test_from_another_process(make, file_url, until):
 
 def test_over_http(make, service_url):
     """
-    A client of a service sends along that what runs is to stop.
+    A client of a service passes the request to stop on.
     """
     client = make(service_url)
     client.set("k", delay=60, handler="h")

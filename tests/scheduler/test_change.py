@@ -41,7 +41,7 @@ def kept(before, after, *changed):
 
 def test_one_field(client):
     """
-    What is named is changed, None being a value, and all else stays to the millisecond, a pause included.
+    A named field is changed, None being a value, and all else stays to the millisecond, including a pause.
     """
     retry = RetryPolicy(attempts=3)
     before = client.set("k", delay=HOUR, handler="h", target="pull", payload=[1], expires=60, retry=retry).job
@@ -67,7 +67,7 @@ def test_one_field(client):
 
 def test_rule_in_parts(client):
     """
-    Of a rule what is not named stays to the letter: phase, jitter, grace, exclusions, runs that are left.
+    Parts of a rule that are not named stay: phase, jitter, grace, exclusions, remaining runs.
     """
     rule = {"misfire": "skip", "misfire_grace": "90s", "overlap": "once", "max_runs": 9, "exclude": ["* 3 * * *"]}
     before = client.set(
@@ -146,7 +146,7 @@ def test_refusals(client):
 
 def test_a_run_that_is_tried_again():
     """
-    A run that failed and waits keeps its attempts, its error and its instant, and goes on with what was changed.
+    A failed run that waits keeps its attempts, its error and its instant, and continues with the changed fields.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock).start()
@@ -176,7 +176,7 @@ def test_a_run_that_is_tried_again():
 
 def test_what_runs(make, url, until):
     """
-    What runs is left alone and not fired once more; a recurring job has the change once its run has ended.
+    A running job is neither changed nor fired again; a recurring job has the change once its run has ended.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)
@@ -200,7 +200,7 @@ def test_what_runs(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval is that of what it leaves out, also where that comes later; it moves no run.
+    The zone of an interval is that of its exclusions, even if those come later; it moves no run.
     """
     job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
     assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(
@@ -219,7 +219,7 @@ def test_an_interval_keeps_its_zone(client):
 
 def changing(store, key, times, monkeypatch, write):
     """
-    Let others *write* just after each of the first reads of *key*.
+    Let another caller *write* just after each of the first *times* reads of *key*.
     """
     read, left = store.get, [None] * times
 
@@ -235,7 +235,7 @@ def changing(store, key, times, monkeypatch, write):
 
 def test_others_change_it_meanwhile(monkeypatch):
     """
-    What others do between the look and the write is kept; if they go on doing it, the caller is asked to try again.
+    Others' writes between the read and the write are kept; if they continue, the error is transient.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = AsyncScheduler(store)

@@ -1,5 +1,5 @@
 """
-Values that a job can have, and what is said of those that it cannot.
+Valid values of a job, and the errors for invalid ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CENTURY_S = checks.FAR_MS / 1000
 
 class NoOffset(tzinfo):
     """
-    A zone that does not say how far it is from UTC: what has it counts as naive.
+    A zone without an offset from UTC: its datetimes count as naive.
     """
 
     def utcoffset(self, _):
@@ -82,7 +82,7 @@ def test_bad_keys(key, said):
 )
 def test_delays(delay, ms):
     """
-    A delay is rounded up to whole milliseconds; what is negative is due now.
+    A delay is rounded up to whole milliseconds; a negative one is due now.
     """
     assert checks.delay_ms(delay) == ms
 
@@ -127,7 +127,7 @@ def test_bad_delays_as_text(delay):
 @pytest.mark.parametrize("delay", [b"5s", None, [], True, 1j])
 def test_delays_of_other_types(delay):
     """
-    What is no number is a TypeError that names the value.
+    A value that is not a number is a TypeError that names it.
     """
     with pytest.raises(TypeError, match=r"delay is .*: pass seconds, a timedelta or text"):
         checks.delay_ms(delay)
@@ -189,7 +189,7 @@ def endless() -> list[object]:
 
 def nested(depth: int) -> list[object]:
     """
-    Return a list in a list in a list.
+    Return lists nested *depth* deep.
     """
     found: list[object] = []
     for _ in range(depth):
@@ -216,7 +216,7 @@ def nested(depth: int) -> list[object]:
 )
 def test_bad_payloads(payload, said):
     """
-    What JSON does not have, or is too large, is refused in few words.
+    A value that JSON does not have, or that is too large, is refused with a short message.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)
@@ -273,7 +273,7 @@ class Order:
 )
 def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
     """
-    The message names type and remedy, and what it says comes back as it was.
+    The message names type and remedy, and a value passed by its remedy comes back unchanged.
     """
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})
@@ -298,7 +298,7 @@ def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
 
 def test_a_struct_comes_back_as_it_was():
     """
-    What the message says about msgspec's types is what msgspec does.
+    The remedy for msgspec's types works in msgspec.
     """
     msgspec = pytest.importorskip("msgspec", reason="msgspec is not installed")
     kind = msgspec.defstruct("Struct", [("number", int)])
@@ -310,7 +310,7 @@ def test_a_struct_comes_back_as_it_was():
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
 def test_seconds_of_options(value):
     """
-    Options and stops take lengths of time as all else does, and name what is none.
+    Options and stops accept all lengths of time, and name invalid ones.
     """
     options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
     scheduler = Scheduler("memory://", options=options)
@@ -339,7 +339,7 @@ def test_options_that_no_store_could_keep(options, said):
 
 def test_seconds_of_options_that_are_none():
     """
-    What cannot be a length of time is named, with what to pass.
+    A value that is not a length of time is named, with valid forms.
     """
     for make in (
         lambda value: SchedulerOptions(timeout_s=value),
@@ -358,7 +358,7 @@ def test_seconds_of_options_that_are_none():
 @pytest.mark.parametrize("value", [date(2030, 1, 1), True, [], b"5"])
 def test_an_instant_that_is_none(value):
     """
-    What cannot be an instant is named, with what an instant is.
+    A value that is not an instant is named, with valid forms.
     """
     with pytest.raises(TypeError, match="pass a datetime, ISO 8601 text or seconds since the epoch, not "):
         checks.at_ms(value, 0)
@@ -366,7 +366,7 @@ def test_an_instant_that_is_none(value):
 
 def test_an_unknown_type_says_what_json_has():
     """
-    Of a type that nobody knows here, the message lists what can be passed.
+    For an unknown type, the message lists the valid types.
     """
     with pytest.raises(InvalidJobError, match="JSON has no object: pass strings, numbers, True, False, None, lists"):
         checks.encode_payload(object())

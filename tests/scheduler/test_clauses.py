@@ -56,7 +56,7 @@ def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
 
 def test_5_anything_goes_in_a_handler(scheduler, record):
     """
-    A handler may set, move, cancel, pause and raise whatever it likes: all others that are due run.
+    A handler may set, move, cancel, pause and raise anything: all other due jobs run.
     """
 
     @scheduler.handler("h")

@@ -1,5 +1,5 @@
 """
-Somebody sets the time of day: what counts elapsed time goes on counting, and what follows the wall clock follows it.
+The time of day is set: elapsed time counts on, and jobs by the wall clock follow it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_back_and_right_again(scheduler, clock, record, step, until):
     """
-    A clock that is set and set right leaves every instant where it was, whether or not anybody looked in between.
+    A clock that is set and set right leaves every instant unchanged, even if the step was noticed in between.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)
@@ -125,7 +125,7 @@ def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
     """
-    A job with `at=` fires when the clock reads that, whatever it is set to, and never before.
+    A job with `at=` fires when the clock reads that instant, after any clock steps, and never before.
     """
     scheduler.set("k", at=WALL + 2 * HOUR, handler="h", payload=1)
     clock.step_wall(step)

@@ -1,5 +1,5 @@
 """
-A manifest is declared: its jobs are what the program says, and keep what they owe.
+A declared manifest: its jobs match the program, and keep the runs that they owe.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_program_that_starts_often(client):
 
 def test_a_dry_run(client):
     """
-    A dry run answers what the declaration would, shows each job before and after, and writes nothing.
+    A dry run answers like the declaration, shows each job before and after, and writes nothing.
     """
     client.declare(hourly("stays", "goes", "alters"), manifest="m")
     before = client.list().jobs
@@ -213,7 +213,7 @@ def test_an_empty_list(client):
 )
 def test_refused(make, schedules, fields, value):
     """
-    What no declaration can have is refused by name, before anything is done.
+    An invalid declaration is refused by name, before anything is done.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match=value):

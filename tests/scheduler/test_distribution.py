@@ -22,7 +22,7 @@ def test_steps(us):
 
 def test_the_ends():
     """
-    Nothing and less than nothing count in the first step, and what is past the last one in the last.
+    Zero and negative values count in the first step, and values past the last step in the last one.
     """
     assert _index(0) == _index(-5) == _index(0.0004) == 0
     assert _index(1e15) == _index(1e12)

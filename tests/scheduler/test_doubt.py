@@ -1,5 +1,5 @@
 """
-What a scheduler does when it cannot know whether the store has done what it asked for.
+Lost answers: the scheduler does not know whether the store did a write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tickwheel.testing.faulty_store import FaultyStore
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
 def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written):
     """
-    When the answer to a settle is lost, the next attempt or run still fires, whether or not it was written.
+    If the answer to a settle is lost, the next attempt or run still fires, whether or not it was written.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)
@@ -78,7 +78,7 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
 
 def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatch):
     """
-    When the answer to a count is lost and its job is cancelled, the count is not asked for again, with no writes.
+    If the answer to a count is lost and its job is cancelled, the count is not repeated, and nothing is written.
     """
     store, asked = MemoryStore(), []
     real = store.apply

@@ -59,7 +59,7 @@ def use(url, count):
 
 def test_stopped_clients_leave_nothing(url):
     """
-    No object is left of a client that was stopped, but for what a few of them share.
+    A stopped client leaves no object, except those that several clients share.
     """
     before_threads = threads()
     use(url, 3)

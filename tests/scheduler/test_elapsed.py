@@ -1,5 +1,5 @@
 """
-What an owner remembers of the jobs that count elapsed time, against a dictionary.
+The owner's memory of jobs that count elapsed time, against a dictionary.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    What is noted while somebody else looks through older jobs is known to be from before the clock was set.
+    Jobs noted while another thread looks through older ones are known to be from before the clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -1,5 +1,5 @@
 """
-How attempts end: results, failures, retries, dead letters, timeouts, on every store and the real clock.
+Ends of attempts: results, failures, retries, dead letters, timeouts, on every store and the real clock.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def test_bad_results(scheduler, events, result):
 
 async def fails_if_it_runs(_payload):
     """
-    Fail, if anybody runs it.
+    Fail if it is called.
     """
     raise AssertionError
 
@@ -243,7 +243,7 @@ def test_any_exception(scheduler, events, error, is_async):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_timeout(scheduler, events, is_async):
     """
-    A handler past its timeout has failed, and what it answers later is ignored.
+    A handler past its timeout has failed, and its later result is ignored.
     """
     told = events(scheduler)
     go_on = threading.Event()

@@ -1,5 +1,5 @@
 """
-A node runs what it has the handler, the target and the rule for; the rest waits, at no cost, for one that has them.
+A node runs jobs for which it has the handler, the target and the rule; others wait for a node that has them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Zone:
 
 def forget_zones():
     """
-    Forget what was read of zones and lines, as a new process has.
+    Forget the cached zones and cron lines, as in a new process.
     """
     zoneinfo.ZoneInfo.clear_cache()
     zone_of.cache_clear()
@@ -133,7 +133,7 @@ def waits(scheduler, key):
 @pytest.mark.parametrize("rule", ["cron", "every"])
 def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
     """
-    What has run is not run again, is not dead, and goes on where it stopped once some node has the zone.
+    A finished run is not repeated, is not dead, and its series continues once a node has the zone.
     """
     scheduler, runs = make(url), []
 
@@ -200,7 +200,7 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
 @pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
 def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
     """
-    A job whose rule this node cannot read is not begun, others are, and the log says once what is missing.
+    A job whose rule this node cannot read is not begun, others are, and the log names the missing part once.
     """
     library = zone if missing == "zone" else cronsim
     client, runs = make(url), []
@@ -233,7 +233,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
 
 def test_a_job_of_another_version_waits(make, url, until):
     """
-    A rule that says what this version does not know is not followed without it, and ends nothing.
+    A rule with fields of a later version is not followed without them, and ends nothing.
     """
     scheduler = make(url)
     scheduler.handler("h")(lambda _: None)

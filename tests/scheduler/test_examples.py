@@ -17,7 +17,7 @@ CRONS = ROOT.parent / "shared" / "traces" / "github_workflow_crons_2021.json"
 
 def run(name, *arguments):
     """
-    Run an example and return what it did.
+    Run an example and return its output.
     """
     command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -47,9 +47,6 @@ def hung(scheduler, name, go_on, **limits):
 
 
 def fails(_payload):
-    """
-    Fail.
-    """
     message = "it broke"
     raise RuntimeError(message)
 

@@ -108,7 +108,7 @@ def test_what_is_late_is_not_overtaken(make, record, until):
 
 def test_what_is_due_beside_a_fault(make, record, until):
     """
-    Where handing over a job fails, what came due meanwhile begins, even if nothing is due after it.
+    If the hand-over of a job fails, other due jobs begin, even if no later job comes.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
@@ -284,7 +284,7 @@ def test_a_hook_that_writes(scheduler, record, caplog):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
 def test_a_hook_that_raises(scheduler, record, error):
     """
-    What a hook raises does not reach the firing or the other hooks, and an ended subscription gets no more events.
+    A hook's exception does not reach the firing or other hooks, and an ended subscription gets no more events.
     """
 
     def broken(_event):
@@ -303,7 +303,7 @@ def test_a_hook_that_raises(scheduler, record, error):
 
 def test_ctrl_c_in_a_hook(make):
     """
-    Ctrl-C that comes while a hook runs in the main thread is not taken for what the hook raised.
+    Ctrl-C while a hook runs in the main thread is not treated as the hook's exception.
     """
 
     def interrupted(_event):

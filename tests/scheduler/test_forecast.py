@@ -1,5 +1,5 @@
 """
-What falls due: the next jobs, and how many in each part of the future.
+Forecasts: the next jobs, and their numbers in each part of the future.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    A step counts what is due from its begin to before its end, and nothing outside of all steps is counted.
+    A step counts the jobs due from its begin to before its end, and jobs outside of all steps are not counted.
     """
     scheduler, due_at = filled
     expected = [0] * steps

@@ -43,7 +43,7 @@ def load(monkeypatch, tmp_path):
 
 def run(*arguments, folder):
     """
-    Run Python in a folder, with warnings as errors, and return what it did.
+    Run Python in a folder, with warnings as errors, and return its output.
     """
     command = [sys.executable, "-W", "error", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
@@ -52,7 +52,7 @@ def run(*arguments, folder):
 @pytest.mark.filterwarnings("ignore:Using `httpx` with")  # Starlette is moving to another client
 def test_fastapi(load, until):
     """
-    An order that nobody pays is cancelled, one that is paid in time is not, and a late payment is refused.
+    An unpaid order is cancelled, one that is paid in time is not, and a late payment is refused.
     """
     from fastapi.testclient import TestClient  # noqa: PLC0415  it warns when it is imported
 

@@ -1,5 +1,5 @@
 """
-What a node reports of itself, and that nothing depends on it.
+A node's report of itself; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.stores import Abilities, MemoryStore
 
 class Reported(MemoryStore):
     """
-    A store that others may own, too: it keeps what was reported, or fails to.
+    A store that allows several owners: it keeps the reports, or fails.
     """
 
     abilities = Abilities(has_many_owners=True, renew_s=0.01)
@@ -42,7 +42,7 @@ class Reported(MemoryStore):
 @pytest.fixture
 def node():
     """
-    Return a heartbeat with what it depends on, and a clock that a test sets.
+    Return a heartbeat with its dependencies, and a clock that a test sets.
     """
     now_s, store, figures = [1_000.0], Reported(), Figures()
     resources = SimpleNamespace(

@@ -1,5 +1,5 @@
 """
-What the store keeps of the past: which attempts, with what in them, and when not.
+The history in the store: the recorded attempts, their fields, and the attempts that are not recorded.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
 
 def test_a_result_is_kept(scheduler, events):
     """
-    What a handler noted last is in the record of that attempt, and keeps the success of a job that fires once.
+    A handler's last note is in the record of its attempt, and makes the success of a one-time job be recorded.
     """
     told = events(scheduler)
 
@@ -161,7 +161,7 @@ def test_expired(url, make, events):
 
 def test_cut_off_and_again(file_url, make, events):
     """
-    An attempt that a stop left running is kept as cut off, by nobody any more; the next one as what it was.
+    An attempt that a stop left running is recorded as cut off, without a node; the next one by its result.
     """
     first = make(file_url).start()
     told = events(first)
@@ -216,7 +216,7 @@ def test_async_face(url):
 
 def test_traceback_of_a_process(scheduler, events, monkeypatch):
     """
-    What a handler raises in a process of its own has the traceback of that process.
+    An exception in a process has the traceback of that process.
     """
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # other processes find it there, too
     told = events(scheduler)
@@ -232,7 +232,7 @@ def test_traceback_of_a_process(scheduler, events, monkeypatch):
 
 def raised(function):
     """
-    Return what *function* raises.
+    Return the exception that *function* raises.
     """
     with pytest.raises(BaseException) as caught:  # noqa: PT011  whatever it is
         function()
@@ -266,7 +266,7 @@ def shallower(depth):
 
 def chained():
     """
-    Raise what was caused by what was raised meanwhile.
+    Raise an exception with a cause and a context.
     """
     try:
         try:

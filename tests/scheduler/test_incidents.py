@@ -1,5 +1,5 @@
 """
-Dead letters as incidents: which errors are the same, and what is said of them.
+Dead letters as incidents: equal errors, and their summaries.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ def letter(
 
 
 def look(*letters: Job, **fields: str) -> Incidents:
-    """
-    Return the incidents of *letters*.
-    """
     return incidents_of(letters, NOW, **fields)
 
 
@@ -87,7 +84,7 @@ def test_normalised_in_time(char):
 
 def test_groups():
     """
-    Letters of one error, target and handler are one incident, whatever the numbers in it; the latest comes first.
+    Letters of one error, target and handler are one incident, whatever numbers it has; the latest comes first.
     """
     found = look(
         letter("a", "KeyError: 'x1'"),

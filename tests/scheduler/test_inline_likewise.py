@@ -1,5 +1,5 @@
 """
-What a scheduler that fires inline does as one that fires on threads: each test runs on both.
+Equal behaviour of inline and threaded schedulers: each test runs on both.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
 
 def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
     """
-    What is asked to stop and returns has succeeded; what wants another try does not get it.
+    A stopped attempt that returns has succeeded; one that asks for another try does not get it.
     """
     results = iter([None, Snooze(1)])
 
@@ -111,7 +111,7 @@ def test_an_async_handler_that_is_cancelled(scheduler, fire):
 
 def test_progress(scheduler, fire):
     """
-    What a handler notes is known while it runs, and its last note is kept with its end.
+    A handler's note can be read while it runs, and the last one is kept with its end.
     """
     seen = []
 

@@ -79,7 +79,7 @@ def ours():
 @pytest.fixture
 def check_gone(until, ours):
     """
-    Return what waits until no thread of ours is left but some.
+    Return a function that waits until only the given threads of ours are left.
     """
     return lambda but=frozenset(): until(lambda: not set(ours()) - but)
 
@@ -180,7 +180,7 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 )
 def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     """
-    A stop that is interrupted gives the file back nevertheless, and the next call does what is left.
+    An interrupted stop releases the file nevertheless, and the next call does the rest.
     """
     scheduler = make(file_url).start()
     go_on, started, fired = threading.Event(), threading.Event(), threading.Event()
@@ -207,7 +207,7 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
 
 def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail):
     """
-    What waited for a worker does not start once the file was given back.
+    A job that waited for a worker does not start once the file was released.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()

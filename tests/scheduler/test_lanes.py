@@ -311,7 +311,7 @@ def test_many_queues_without_a_worker(make, until):
 
 def test_the_lane_of_a_job():
     """
-    A handler, a queue, or a receiver, whatever the path.
+    A lane is a handler, a queue, or a receiver, whatever the path of its address.
     """
     assert lane_of("handler", "mail") == "handler:mail"
     assert lane_of("handler", "https://a/b") == "handler:https://a/b"

@@ -104,7 +104,7 @@ def test_no_renewal_without_an_end(make):
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until):
     """
-    When renewals fail, beginning and firing end before the lease does; both go on when the store is back.
+    When renewals fail, beginning and firing end before the lease does; both continue when the store is back.
     """
     store = Leasing(length_ms=300)
     scheduler = make(store).start()
@@ -286,7 +286,7 @@ class Noting(Leasing):
 
 def test_the_mark_comes_before_the_scan(make, until):
     """
-    A shard that comes later is marked before it is scanned, too: what others write from then on is found as a change.
+    A shard that is gained later is also marked before it is scanned: later writes of others are found as changes.
     """
     store = Noting()
     scheduler = make(store).start()
@@ -299,7 +299,7 @@ def test_the_mark_comes_before_the_scan(make, until):
 
 class Rated(MonotonicClock):
     """
-    A machine's clock that runs so many times as fast as the store's.
+    A machine's clock that runs *rate* times as fast as the store's.
     """
 
     def __init__(self, rate):

@@ -1,5 +1,5 @@
 """
-What a handler may not exceed, and the order within a key.
+The limits of a handler, and the order within a key.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
 
 def test_a_job_that_is_admitted_twice(make, record):
     """
-    A job whose key's last run ends while it is admitted may come a second time, and takes one place nevertheless.
+    A job whose key's last run ends while it is admitted may be admitted twice, and takes one place nevertheless.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
@@ -226,7 +226,7 @@ def test_a_job_that_is_admitted_twice(make, record):
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_no_limit_of_time(scheduler, events, executor):
     """
-    A timeout and a stop of more time than any system waits are none.
+    A timeout or a stop that is longer than any system's wait means no limit.
     """
     told = events(scheduler)
     for name, seconds in (("inf", math.inf), ("1e300", 1e300), ("days", 40 * 86_400)):

@@ -1,5 +1,5 @@
 """
-The regular look at the store: a job that nobody was notified of still fires within seconds.
+The regular sweep of the store: a job without a notification still fires within seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tickwheel.jobs.model import Job, Set
 from tickwheel.stores import Abilities, MemoryStore
 
 WAIT_S = 5.0
-"""What the promise says."""
+"""The promised maximum delay, in seconds."""
 
 
 class Silent(MemoryStore):

@@ -133,7 +133,7 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Past so many, a handler's jobs that are aside stay there; what fits and is not aside goes on.
+    Above a number, a handler's set-aside jobs stay there; fitting jobs in the shard continue.
     """
     monkeypatch.setattr(_runnable, "_UNFIT_MAX", 3)
     runs = []

@@ -95,7 +95,7 @@ RESULTS = {
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 def test_a_result_that_was_meant_otherwise(inline, result):
     """
-    The class in place of what is made of it, or an error that is returned, is a failed attempt that says so.
+    Returning the class instead of an instance, or an exception, is a failed attempt with a helpful error.
     """
     clock, scheduler = inline
     scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
@@ -123,7 +123,7 @@ def test_a_snooze_waits_a_second_at_least(inline, delay):
 @pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
 def test_a_number_that_is_no_date(inline, at):
     """
-    `at=30` was meant as a delay; as a date, or as the phase of an interval, the past is what it says.
+    For `at=30` a delay was meant and it is refused; a past date, or a past phase of an interval, is accepted.
     """
     _, scheduler = inline
     for call in (

@@ -1,5 +1,5 @@
 """
-What follows a run that is not over when the next one is due.
+A run that is still running when the next one is due.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run lasts past three instants: none, one or all of them are made up for, whatever is done about missed runs.
+    A run lasts past three instants: none, one or all of them are made up for, independent of the misfire policy.
     """
     told = events(scheduler)
 
@@ -78,7 +78,7 @@ def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, exp
 
 def test_retries_belong_to_their_run(scheduler, clock, events):
     """
-    What passes while a run waits to be tried again passed while it lasted.
+    Instants that pass while a run waits for its retry passed during it.
     """
     told = events(scheduler)
 
@@ -214,7 +214,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire,
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    Who cancels a run that was overtaken and has not ended yet cancels its series, too.
+    A cancel of a run that was overtaken and has not ended yet cancels its series, too.
     """
     told = events(scheduler)
 

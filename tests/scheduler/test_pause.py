@@ -46,7 +46,7 @@ def scheduler(url, make, clock, record):
 
 def ran(scheduler, clock, record, key="sentinel"):
     """
-    Return what has run, once a job that is due now has.
+    Return the runs so far, once a job that is due now has run.
     """
     scheduler.set(key, delay=0, handler="h", payload=key)
     clock.advance(0.01)
@@ -255,7 +255,7 @@ def test_another_process(file_url, make, clock, record, until):
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])
 def test_the_clock_is_set(scheduler, clock, record, until, step):
     """
-    A job that counts elapsed time counts on while it is paused and the clock is set; what is due is due at once.
+    A paused job that counts elapsed time counts on when the clock is set; an overdue job is due at once on resume.
     """
     scheduler.set("delay", delay=100, handler="h", payload="delay")
     scheduler.set("every", every=70, handler="h", payload="every")

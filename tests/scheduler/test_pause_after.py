@@ -1,5 +1,5 @@
 """
-A job that is paused after so many failed runs in a row.
+A job that is paused after a number of failed runs in a row.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_begins_another_count(world_of):
     """
-    Failures that are not in a row pause nothing; a snooze is none, and interrupts no row.
+    Failures that are not in a row pause nothing; a snooze is not a failure, and does not interrupt a row.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -127,7 +127,7 @@ def test_a_run_fails_once_its_attempts_are_used(world_of):
 
 def test_the_last_run_and_dead_letters(world_of):
     """
-    What ends the series ends it: a dead letter is not paused, and has its error.
+    The last run of a series ends it: a dead letter is not paused, and has its error.
     """
     world = world_of(pause_after=1, max_runs=1)
     world.hours(FAILURE)
@@ -141,7 +141,7 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_set_again(world_of):
     """
-    The same option changes nothing, and neither the count nor the pause; with another one the count goes on.
+    The same option changes neither the count nor the pause; with another one the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)

@@ -1,5 +1,5 @@
 """
-The progress of what runs, as each kind of handler notes it and others see it.
+The progress of running jobs, as each kind of handler reports it and others read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.scheduler import AsyncScheduler, InvalidJobError, JobStoppedError
 
 def test_thread(make, url, until):
     """
-    What a thread notes is known by key and among what runs, replaced by the next note, and gone at the end.
+    A thread's progress is shown by key and among running jobs, is replaced by the next, and ends with the run.
     """
     turns = threading.Semaphore(0)
     scheduler = make(url).start()
@@ -69,7 +69,7 @@ def test_async(url):
 
 def test_pull(make, url, until):
     """
-    A worker notes it as it extends its lease; an extension without a word keeps what was noted.
+    A worker reports progress as it extends its lease; an extension without progress keeps the last one.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")

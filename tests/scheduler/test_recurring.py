@@ -204,7 +204,7 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
 
 def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
     """
-    However often a run was tried again, and however late, what follows it has the whole of `expires=` again.
+    After any number of retries, and any lateness, the next run has the whole of `expires=` again.
     """
     told = events(scheduler)
 

@@ -64,7 +64,7 @@ def test_the_thousandth_attempt():
 )
 def test_bad_policies(policy, said):
     """
-    A policy that nobody can follow is refused with what is wrong about it.
+    An invalid policy is refused with its fault.
     """
     with pytest.raises(InvalidJobError, match=said):
         check_policy(policy)

@@ -126,7 +126,7 @@ def test_overlapping(scheduler, record, until):
 
 def test_what_waits_for_a_worker(make, url, record, until):
     """
-    What is due, counted, and has not started is given back by a pause; what runs goes on, and its next attempt waits.
+    A pause takes back due attempts that are counted and not started; running ones continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -178,7 +178,7 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    A pause by another process is heeded within seconds, outlasts the owner, and ends by a resume of another process.
+    A pause by another process takes effect within seconds, outlasts the owner, and ends by another process's resume.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -200,7 +200,7 @@ def test_another_process(file_url, make, record, until):
 
 def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
     """
-    An owner whose store does not say what is paused fires nothing until it does.
+    An owner fires nothing until its store has answered which scopes are paused.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
@@ -232,7 +232,7 @@ def test_many_are_resumed(make, record, staged_max, count):
 
 def test_inline(record):
     """
-    A scheduler for tests heeds scopes as its clock moves.
+    A scheduler for tests honours scopes as its clock moves.
     """
     clock = ManualClock()
     with InlineScheduler(clock) as scheduler:
@@ -252,7 +252,7 @@ def test_inline(record):
 @pytest.mark.parametrize("scope", ["", ":mail", "handler:", "mail", 5, "handler:\x00", "handler:" + "x" * 3_000])
 def test_bad_scopes(scheduler, scope):
     """
-    What is not a scope, and the scope of a target that there is none of, is refused before anything is paused.
+    An invalid scope, and a scope of an unknown target, is refused before anything is paused.
     """
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope(scope)
@@ -266,7 +266,7 @@ def test_bad_scopes(scheduler, scope):
 
 def test_async_scheduler(record):
     """
-    The same verbs, awaited.
+    AsyncScheduler has the same verbs.
     """
 
     async def run():

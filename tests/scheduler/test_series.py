@@ -1,5 +1,5 @@
 """
-A series that is set again, as a program does at each start: it keeps what it owes, and the instant of its run.
+A series that is set again, as a program does at each start, keeps the runs that it owes, and its next instant.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The tables of docs/schedules.md that say what a set and a declaration do to a series: each of their cells is tried.
+The tables of docs/schedules.md on sets and declarations of a series: each cell is tested.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class World:
 
     def handle(self, payload, firing):
         """
-        Note the run, do what is asked for meanwhile, and end as the next result says.
+        Record the run, do the requested act, and end with the next result.
         """
         self.ran.append((payload, firing.attempt, firing.nominal_at))
         if self.during is not None:

@@ -17,7 +17,7 @@ from tickwheel.testing import ManualClock
 NOON = 1_700_000_000.123
 PATIENCE_S = 60.0
 _OF_RUNS = {"runs", "nominal_at", "succeeded_at"}
-"""What runs change in a rule's text."""
+"""Fields of a rule's text that runs change."""
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def rule_of(job):
 @pytest.mark.parametrize("put_off", ["skip", "move"])
 def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    What was skipped, or moved to later, stays so after a run that is wanted at once, however often that is asked for.
+    Runs that were skipped, or moved to later, stay so after run_now, even after several.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":

@@ -73,7 +73,7 @@ def test_the_whole_life():
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_withdrawn_before_the_start(is_counted):
     """
-    What is withdrawn before its start does not start, whether or not the count has come back from the store.
+    An attempt that is withdrawn before its start does not start, whether or not the count has been answered.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -115,7 +115,7 @@ def test_given_back_once():
 
 def test_started_before_the_withdrawal():
     """
-    What has started is not withdrawn, also once it has ended; another attempt of the same generation is not known.
+    A started attempt is not withdrawn, even after its end; another attempt of the same generation is unknown.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -210,7 +210,7 @@ def test_one_end():
 
 def test_no_room():
     """
-    What there is no room for stays table, in order.
+    Entries without room stay staged, in order.
     """
     table = StagedJobs(Runtime())
     entries = stage(table, *(job(f"k{n}", n) for n in range(5)))
@@ -399,7 +399,7 @@ class Store:
 
 def withdraw_some(table, dice):
     """
-    Withdraw some of what is counted, as the store's answer to a caller would, and return their generations.
+    Withdraw some counted attempts, as a caller's write would, and return their generations.
     """
     withdrawn = []
     for entry in table.take(Phase.BEGUN, Phase.RUNNING):

@@ -128,7 +128,7 @@ def test_a_refused_job_comes_again(url, make, clock, record, until, is_before): 
 
 def test_another_process_writes(file_url, make, clock, record, events):
     """
-    What a client of the same file sets, moves and cancels is fired accordingly by the owner.
+    Jobs that a client of the same file sets, moves and cancels are fired accordingly by the owner.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)
@@ -162,7 +162,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, unti
 
 def test_wall_clock_stepped_forward(url, make, clock, record):
     """
-    When the wall clock jumps ahead, what became due fires without waiting for anything else.
+    When the wall clock jumps ahead, jobs that became due fire at once.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(record)

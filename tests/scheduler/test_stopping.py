@@ -1,5 +1,5 @@
 """
-Start and stop: every order of them, and what becomes of what was under way.
+Start and stop in every order, and the jobs that were under way.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_with(make, url):
 
 def test_stop_leaves_what_is_pending(make, file_url, record):
     """
-    What is near or far at the stop is in the store afterwards, no attempt counted, and fires after the next start.
+    Near and far jobs at the stop are in the store afterwards, without a counted attempt, and fire after the next start.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
@@ -256,7 +256,7 @@ def test_a_second_owner(make, file_url, record):
 
 def test_handlers_left_from_before(make, file_url, record):
     """
-    Handlers registered before the start serve what was pending before it.
+    Handlers registered before the start run jobs that were pending before it.
     """
     make(file_url).set("k", delay=0, handler="h", payload=1)
     scheduler = make(file_url)
@@ -290,7 +290,7 @@ def test_threads_end(make, url):
 
 def test_tasks_beside_a_handler_end(make, url, record):
     """
-    What an async handler has started beside itself is cancelled at the stop, and comes to its end on its loop.
+    Tasks that an async handler has started are cancelled at the stop, and end on their loop.
     """
     beside = []
 
@@ -319,7 +319,7 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    What an object calls that the interpreter destroys last neither waits for a frozen thread, nor breaks.
+    Calls by an object that the interpreter destroys last neither wait for a frozen thread, nor fail.
     """
     program = f"""
         import builtins, os, sys

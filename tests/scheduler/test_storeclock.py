@@ -1,5 +1,5 @@
 """
-A scheduler's view of the store's clock: never ahead of the store, whatever this machine's clock does.
+A scheduler's view of the store's clock is never ahead of the store, whatever this machine's clock does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STORE_MS = 1_800_000_000_000
 
 def sampled(clock, there_s, back_s, started_ns):
     """
-    Return a store's clock sampled once, over a line that takes so long there and back; and what the store reads then.
+    Return a store's clock, sampled once over a line with these delays; and the store's reading then.
     """
     told = StoreClock(Runtime(clock=clock))
     before = told.local()
@@ -38,7 +38,7 @@ def sampled(clock, there_s, back_s, started_ns):
 @pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
 def test_never_ahead(there_s, back_s):
     """
-    However slow the line was, and whichever way, the clock is not ahead of the store, and behind by what it took.
+    With any delays of the line, the clock is not ahead of the store, and behind by at most those delays.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -62,7 +62,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow renewal after a quick one leaves the clock as exact as it was, but for what it drifts.
+    A slow renewal after a quick one leaves the clock as exact as it was, except for its drift.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -189,7 +189,7 @@ class Slewed:
 
     def elapsed_ns(self):
         """
-        Return what does.
+        Return the elapsed nanoseconds.
         """
         return self.boot
 
@@ -344,7 +344,7 @@ def slewed_pair(make, rate):
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.0999])
 def test_no_delay_is_early_at_any_rate(make, verb, rate):
     """
-    However old the sample is, and whatever the rates, a delay ends no earlier, and a few ms later at most.
+    With a sample of any age, and any rates, a delay ends no earlier than requested, and at most a few ms later.
     """
     clock, store, client = slewed_pair(make, rate)
     for number, age_s in enumerate(AGES_S):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 class Reason(Enum):
     """
-    Why an order ends.
+    The reason for the end of an order.
     """
 
     UNPAID = "unpaid"
@@ -135,7 +135,7 @@ def everything(  # noqa: PLR0917 - as many as there are kinds
 @task(name="of a process", executor="process", dead_on=KeyError)
 def apart(reason: Reason, firing: Firing | None = None) -> Any:
     """
-    Say what was passed.
+    Return the arguments as text.
     """
     if reason is Reason.RECALLED:
         raise KeyError(firing.attempt)
@@ -178,7 +178,7 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_what_it_was(inline, name):
     """
-    The payload is JSON, and the annotation says what is made of it.
+    The payload is JSON, and the annotation decides the type of the value.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -192,7 +192,7 @@ def test_a_value_comes_back_as_what_it_was(inline, name):
 
 def test_a_model_of_pydantic(inline):
     """
-    Where pydantic is installed, its models go through their own code.
+    If pydantic is installed, its models use their own code.
     """
     pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
     clock, scheduler = inline
@@ -393,7 +393,7 @@ def test_a_declaration_has_calls(inline):
 
 def test_what_a_task_returns_counts(inline):
     """
-    As what a handler returns.
+    A task's result has the same effect as a handler's.
     """
     clock, scheduler = inline
     snooze = scheduler.task(name="s")(lambda: Snooze(60))
@@ -421,7 +421,7 @@ def test_a_process_of_its_own(make, until, monkeypatch):
 
 def test_middleware_runs_around_each_attempt(inline):
     """
-    The first one is the outermost; it sees what is raised, and an error of its own is the attempt's.
+    The first middleware is the outermost; it sees exceptions, and its own exception is the attempt's error.
     """
     clock, scheduler = inline
     order = []
@@ -476,7 +476,7 @@ def test_middleware_runs_around_each_attempt(inline):
 
 def later(x: Later) -> None:
     """
-    Take what is defined below.
+    Accept a type that is defined below.
     """
     SEEN.append(x)
 
@@ -492,13 +492,13 @@ class Later:
 
 def unresolved(number: int, thing: Nothing) -> None:
     """
-    Take what is known to type checkers alone.
+    Accept types that exist for type checkers only.
     """
 
 
 def unresolved_elsewhere(number: int) -> Nothing:
     """
-    Return what is.
+    Return *number*.
     """
 
 
@@ -557,7 +557,7 @@ def test_an_annotation_that_cannot_be_is_refused_by_name(function, parameter, re
 @dataclass
 class Sub(Item):
     """
-    More than what is annotated.
+    A subclass of an annotated type.
     """
 
     more: int = 0
@@ -571,7 +571,7 @@ def open_ended(data: Any) -> None:
 
 def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
     """
-    Take what is annotated.
+    Accept annotated values.
     """
 
 
@@ -709,7 +709,7 @@ def test_a_name_that_another_process_may_have(name):
 
 def test_without_tasks_any_name_is_one():
     """
-    A process that knows no tasks cannot know what is meant.
+    A process without tasks cannot suggest a name.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail")(print)

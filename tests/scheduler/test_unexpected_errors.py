@@ -33,7 +33,7 @@ LEASE_MS = 150
 
 class Tripping(MemoryStore):
     """
-    A store of many owners, whose leases end, and which raises what it should not when it is asked *trips_at*.
+    A store of several owners with leases, which raises an unexpected error on the calls in *trips_at*.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -75,23 +75,14 @@ class Tripping(MemoryStore):
         super().release(owner)
 
     def due(self, shard, until_ms, after, limit):
-        """
-        Read what is due.
-        """
         self._may_trip("due")
         return super().due(shard, until_ms, after, limit)
 
     def look(self, cursors, until, limit, *, with_changes):
-        """
-        Read what others wrote, and what comes next.
-        """
         self._may_trip("look")
         return super().look(cursors, until, limit, with_changes=with_changes)
 
     def withdrawal_requests(self, shards):
-        """
-        Read what others want to have back.
-        """
         self._may_trip("withdrawal_requests")
         return super().withdrawal_requests(shards)
 
@@ -147,7 +138,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An end that a store refuses for good holds up no other: what ended with it is settled, and so is what comes later.
+    An end that a store refuses for good blocks no other: ends of its batch are settled, and so are later ones.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -184,7 +175,7 @@ def test_a_failure_that_lasts_is_logged(make, caplog, until):
 
 def test_text_that_a_store_does_not_take(make, events):
     """
-    What a handler raises and notes is stored in ASCII where the store refuses it as it is.
+    A handler's error and note are stored in ASCII if the store refuses the original.
     """
     scheduler = make(Picky())
     told = events(scheduler)
@@ -218,7 +209,7 @@ def test_stop_closes(caplog):
 @pytest.fixture
 def no_threads(monkeypatch):
     """
-    Return a function after which the first two threads of a name cannot be started, and what was refused.
+    Return a function that makes the first two starts of threads of a name fail, and the list of the failures.
     """
     refused = []
 
@@ -241,7 +232,7 @@ def no_threads(monkeypatch):
 @pytest.mark.parametrize("name", ["tickwheel-worker", "tickwheel-coroutines"])
 def test_no_thread_to_spare(make, record, caplog, no_threads, name):
     """
-    Where the system has no thread for the first job, that job and the next are run as soon as there is one.
+    If the system has no thread for the first job, that job and the next run as soon as there is one.
     """
     scheduler = make(MemoryStore())
 

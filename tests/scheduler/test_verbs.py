@@ -1,5 +1,5 @@
 """
-Set, move, cancel, run_now, replay, get, list: what is answered, on every store.
+Set, move, cancel, run_now, replay, get, list: the answers, on every store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def client(request, make, tmp_path):
 
 def test_set_and_get(client):
     """
-    A set job can be read, and is what was asked for.
+    A set job can be read, and has the requested fields.
     """
     policy = RetryPolicy(attempts=2, kind="list", waits_ms=(5,))
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -148,7 +148,7 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    With a generation that is not the job's, nothing is changed, and the answer shows what there is.
+    With another generation than the job's, nothing is changed, and the answer has the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")
@@ -167,7 +167,7 @@ def test_generations(client):
 
 def test_move_and_cancel(client):
     """
-    A pending job moves and goes, and says so; what is not there is not found.
+    A pending job is moved and cancelled, with these answers; an unknown key is not found.
     """
     first = client.set("k", delay=HOUR, handler="h").job
     moved = client.move("k", at=first.due_at / 1000 + 60)
@@ -197,7 +197,7 @@ def test_many(client):
 
 def test_many_of_the_other_verbs(client):
     """
-    Many jobs are moved and cancelled in one go; answers are in order, also for what is not there.
+    Many jobs are moved and cancelled in one call; answers are in order, including those for unknown keys.
     """
     client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
     keys = ["k3", "none", "k1"]
@@ -215,7 +215,7 @@ def test_many_of_the_other_verbs(client):
 
 def test_drain(client):
     """
-    Draining cancels and returns what is pending under a prefix, and nothing else.
+    Draining cancels and returns pending jobs under a prefix, and nothing else.
     """
     client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
     client.set("b", delay=HOUR, handler="h")
@@ -324,7 +324,7 @@ def test_bad_values(client, fields, error, said):
 @pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
 def test_bad_listing(client, limit, state):
     """
-    A page of no jobs, or of too many, or of a state that is none, is refused.
+    A page of no jobs, of too many, or of an unknown state is refused.
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)
@@ -396,7 +396,7 @@ def test_closed(client):
 )
 def test_bad_urls(make, url, said):
     """
-    A URL that names no store is refused with what there is, its password hidden.
+    A URL that does not name a store is refused with the known schemes, and its password hidden.
     """
     with pytest.raises(StoreError, match=said):
         make(url)

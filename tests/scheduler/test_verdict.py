@@ -1,5 +1,5 @@
 """
-What the end of an attempt means, as a table.
+The verdict on each end of an attempt, as a table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def job(attempt=0, recurrence=None, **more):
 
 def facts(verdict):
     """
-    Return what a verdict says, flat.
+    Return the fields of a verdict, flat.
     """
     settle = verdict.settle
     return verdict.ending, settle.how, settle.attempt, settle.due_at, settle.error
@@ -139,7 +139,7 @@ def test_the_place_of_an_error(attempt, recurrence):
 
 class MuteError(Exception):
     """
-    Raises what it is made with where others have their text.
+    Raises its argument when its text is read.
     """
 
     def __str__(self):
@@ -151,7 +151,7 @@ class MuteError(Exception):
 
 class LiarError(Exception):
     """
-    Lets nobody ask for its class.
+    Raises when its class is read.
     """
 
     @property
@@ -184,9 +184,6 @@ class OddError(Exception):
     """
 
     def __str__(self):
-        """
-        Return it.
-        """
         return Text("odd")
 
 
@@ -197,9 +194,6 @@ class NamelessType(type):
 
     @property
     def __name__(cls):
-        """
-        Return it.
-        """
         return Text("Nameless")
 
 
@@ -236,7 +230,7 @@ def test_errors_whose_text_is_anything(make, text):
 
 def test_results_of_any_class():
     """
-    What a handler returns need not say what it is, and a reason need not be a string.
+    A handler's result need not have a repr, and a reason need not be a string.
     """
     error = judge_result(job(0), 7, LiarError(), Ran(NOW, NOW), random).settle.error
     assert error == "the handler returned a LiarError: raise it"
@@ -251,7 +245,7 @@ def test_results_of_any_class():
 
 def test_long_errors_are_cut():
     """
-    Of an error's text so much is kept as a job can carry.
+    An error's text is truncated to the maximum that a job can carry.
     """
     assert len(judge_error(job(2), 7, ValueError("x" * 10_000), Ran(NOW, NOW), random).settle.error) == ERROR_CHARS_MAX
     assert len(fatal(job(), 7, ValueError("x" * 10_000)).settle.error) == ERROR_CHARS_MAX

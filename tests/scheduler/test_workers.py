@@ -165,7 +165,7 @@ def test_what_has_ended_cannot_leak(work, until):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_taken_back(work):
     """
-    What no worker has begun can be taken back.
+    Entries that no worker has begun can be taken back.
     """
     begun, go_on = threading.Event(), threading.Event()
     _, *waiting = work.put([lambda: (begun.set(), go_on.wait(300)), *[lambda: None] * 5])
@@ -178,7 +178,7 @@ def test_taken_back(work):
 
 def test_closed():
     """
-    Closing ends the threads, once they have run what was queued; twice is allowed.
+    Closing ends the threads, once they have run the queued entries; closing twice is allowed.
     """
     work = Work(4)
     work.put([lambda: time.sleep(0.001)] * 50)
@@ -190,7 +190,7 @@ def test_closed():
 
 def test_a_line_of_jobs_that_were_all_cancelled():
     """
-    What was cancelled while it waited for its handler's place is swept out, also while the line is let on.
+    Entries cancelled while they waited for their handler's place are removed, even while places are lent to the line.
     """
     queue = Queue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]

@@ -59,7 +59,7 @@ def test_following_a_timely_run(misfire):
 )
 def test_following_a_long_run(misfire, overlap, expected):
     """
-    After a run that lasted past three instants, overlap says what follows, and for what that run counts.
+    After a run that lasted past three instants, the overlap policy decides the next run, and its nominal instant.
     """
     if expected is None:
         expected = (NOON + 240_000, None)
@@ -86,7 +86,7 @@ def test_all_that_came_during_a_run(misfire):
 
 def test_instants_that_were_missed_are_no_overlap():
     """
-    What passed before a late run began was missed, and not during it; what passed between its attempts was during it.
+    Instants before the begin of a late run were missed; instants between its attempts passed during it.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
@@ -128,7 +128,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    The last nominal instant may be the end itself; jitter does not count, and after it there is none.
+    The last nominal instant may equal the end; jitter does not count, and after it there is no run.
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
@@ -140,7 +140,7 @@ def test_until(misfire):
 
 def test_max_runs():
     """
-    Each run that ends counts, one that was left out does not, and after the last one there is none.
+    Each finished run counts, a skipped one does not, and after the last one there is no run.
     """
     series = Recurrence(MINUTELY, max_runs=2)
     assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]
@@ -169,7 +169,7 @@ def test_all_goes_on_from_the_run_that_was_retried():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_a_run_ahead_of_the_series(misfire):
     """
-    After a run that was wanted at once, the instant that was pending then comes, whatever the rule has before it.
+    After run_now, the instant that was pending before comes next, even if the rule has an earlier one.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
@@ -206,7 +206,7 @@ def test_a_run_ahead_that_lasts(misfire, overlap, expected):
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    For how long a run is worth firing is kept from its first try on, and is not of the next run.
+    The time to live of a run is kept from its first try on, and does not change for the next run.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -294,7 +294,7 @@ def test_the_zone_of_an_interval():
 )
 def test_unreadable_text(text):
     """
-    A stored text that is none of ours is refused with the remedy.
+    A stored text that is not canonical is refused with the remedy.
     """
     with pytest.raises(RecurrenceError, match="set the job again"):
         Recurrence.from_text(text)
@@ -309,7 +309,7 @@ def berlin(*texts):
 
 def test_exclusions():
     """
-    Excluded instants are left out, whatever the rule; the text keeps them, in their zone.
+    Excluded instants are left out of every kind of rule; the text keeps them, in their zone.
     """
     nine = Cron.parse("0 9 * * *", "Europe/Berlin")
     recurrence = Recurrence(nine, exclude=berlin("* * * * SAT,SUN", "2026-12-24/2027-01-02"))
@@ -327,7 +327,7 @@ def test_exclusions():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
-    What is excluded was not missed: after an outage over it, `all` begins with the first run that is none of it.
+    An excluded instant was not missed: after an outage over it, `all` begins with the first run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
@@ -363,7 +363,7 @@ ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    Where no run is found the search ends soon, and does not say that the series is over; a list has those before.
+    A search without a result ends soon, and does not report the end of the series; a list has the runs before it.
     """
     recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
     with pytest.raises(RecurrenceError, match="no run is found in 50 years, or too many stretches: exclude less"):

@@ -1,5 +1,5 @@
 """
-What the tests of stores share: stores on one SQLite file, or in one database.
+Fixtures of the tests of stores: stores on one SQLite file, or in one database.
 """
 
 from __future__ import annotations

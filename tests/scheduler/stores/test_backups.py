@@ -1,5 +1,5 @@
 """
-Backups that are made while jobs are set, as the documents say, and what comes back from them.
+Backups that are made while jobs are set, as documented, and the stores restored from them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def busy(url):
 
 def restored(url, before):
     """
-    Fire a job of what is restored, and check that all that was answered *before* is there.
+    Fire a job of a restored store, and check that it has all jobs answered *before*.
     """
     is_fired = threading.Event()
     with Scheduler(url) as scheduler:

@@ -1,5 +1,5 @@
 """
-Every store's clock is cut to whole milliseconds and never rounded up, whatever the fraction: by its own arithmetic.
+Every store's clock is cut to whole milliseconds and never rounded up, by its own arithmetic.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_clock_of_redis(redis_server):
 
 def test_clock_that_the_client_reads(redis_server, monkeypatch):
     """
-    What a client reads of Redis' clock is cut as well.
+    A client's reading of Redis' clock is cut as well.
     """
     store = open_store(redis_server.url("?prefix=clock"))
     for us in instants_us()[:600]:

@@ -69,7 +69,7 @@ def test_lists_of_columns_are_found():
 
 def test_macros():
     """
-    Each macro follows the list; one that there is not, or a column that there is not, is refused.
+    Each macro follows the list; an unknown macro or column is refused.
     """
 
     def expand(text):
@@ -116,7 +116,7 @@ def test_tables_have_the_columns_and_defaults():
 
 def test_tables_of_postgres_have_the_columns(postgres, database, open_database):
     """
-    The same in PostgreSQL.
+    The tables of PostgreSQL have the columns of the list.
     """
     open_database().close()
     query = (
@@ -168,7 +168,7 @@ class Nothing(dict):
 @pytest.mark.parametrize("name", SQLITE)
 def test_sqlite_prepares_every_statement(name):
     """
-    No statement names a table or a column that there is not.
+    No statement names a table or a column that does not exist.
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
@@ -181,7 +181,7 @@ def test_sqlite_prepares_every_statement(name):
 
 def test_postgres_prepares_every_statement(postgres, database, open_database):
     """
-    No statement names a table or a column that there is not; the server finds the types of all its parameters.
+    No statement names a table or a column that does not exist; the server infers the types of all its parameters.
     """
     psycopg = pytest.importorskip("psycopg")
     open_database().close()

@@ -1,5 +1,5 @@
 """
-A standby that was promoted while it lagged behind: what was given out before never comes again.
+A standby that was promoted while it lagged behind: numbers that were given out before are never used again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tickwheel.jobs import model
 from tickwheel.stores import open_store
 
 LOST = 80
-"""How many writes the standby does not have: more than a sequence is logged ahead by."""
+"""Number of writes that the standby lacks: more than a sequence is logged ahead by."""
 
 
 class RedisPair:
     """
-    The same of Redis: a socket that leads to one or the other.
+    A socket that leads to one Redis server or the other.
     """
 
     def __init__(self, make_redis, until):

@@ -1,5 +1,5 @@
 """
-A scheduler that was opened before a fork: the child can neither use nor harm what is its parent's.
+A scheduler that was opened before a fork: the child can neither use nor harm its parent's store.
 """
 
 from __future__ import annotations

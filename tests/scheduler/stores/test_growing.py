@@ -47,7 +47,7 @@ def address(request, lease_s):
 @pytest.fixture
 def make(address):
     """
-    Return what opens the store with so many shards at least; all are closed in the end.
+    Return a function that opens the store with at least that many shards; all are closed at the end.
     """
     opened = []
 
@@ -78,7 +78,7 @@ def where(leases, store):
 
 def test_jobs_stay_where_they_are(make):
     """
-    A store has as many shards as anybody has asked for; what waits stays where it is, and what is written spreads.
+    A store has the largest requested number of shards; waiting jobs stay in theirs, and new jobs spread.
     """
     store = make(3)
     jobs = set_jobs(store, "old")
@@ -195,7 +195,7 @@ def test_a_node_is_killed_while_the_store_grows(make, address, until):
 
 def test_a_store_that_has_grown_can_be_moved(make, tmp_path):
     """
-    A migration takes along what is not in the shard of its key.
+    A migration also moves jobs that are not in the shard of their key.
     """
     jobs = set_jobs(make(3), "old")
     source, target = make(8), make_store(f"sqlite:///{tmp_path}/jobs.db")

@@ -1,5 +1,5 @@
 """
-The history in its stores: what it costs, who cut an attempt off, and two who prune.
+The history in its stores: its cost, attempts that were cut off, and two processes that prune.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_who_cut_it_off(served):
 
 def test_two_prune(served):
     """
-    Two processes that prune at once delete what is to go once, and nothing else.
+    Two processes that prune at once delete each old record once, and nothing else.
     """
     url, _ = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -114,7 +114,7 @@ def test_a_success_costs_no_statement(tmp_path):
 
 def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatch):
     """
-    The same in PostgreSQL, where all records of a batch cost one statement.
+    In PostgreSQL all records of a batch cost one statement.
     """
     psycopg = pytest.importorskip("psycopg")
     statements, execute = [], psycopg.Connection.execute

@@ -1,5 +1,5 @@
 """
-Effects in the handler's own transaction happen once, on SQLite and PostgreSQL, whatever is repeated.
+Effects in the handler's own transaction happen once, on SQLite and PostgreSQL, for any repetition.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_repeat_has_no_effect(connect):
 
 def test_a_rollback_takes_it_back(connect):
     """
-    What was rolled back has not happened, and the next firing may.
+    An effect that was rolled back has not happened, and the next firing may have it.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -156,7 +156,7 @@ def test_with_asyncio(postgres, database):
 
 def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
-    Where the note would be kept without its effect, it is refused with the remedy.
+    If the note would be kept without its effect, the connection is refused with the remedy.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 

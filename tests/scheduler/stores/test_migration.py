@@ -164,7 +164,7 @@ def everything(store):
 
 def fire(store):
     """
-    Be a scheduler: fire what is due, and return the fire ids by key.
+    Fire due jobs like a scheduler, and return the fire ids by key.
     """
     fired = []
     for lease in owned(store, "a scheduler"):
@@ -210,7 +210,7 @@ def test_all_is_moved(stores):
 )
 def test_manifests_are_moved(stores):
     """
-    Jobs arrive in their manifests, of which the target knows what the source did, but for those that it has itself.
+    Jobs arrive in their manifests, whose records the target gets from the source, except those that it already has.
     """
     source, target, *urls = stores
     series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
@@ -310,7 +310,7 @@ def test_a_mark_of_an_earlier_version(stores):
 
 class Parking:
     """
-    A store that, once a migration begins to park, does to its writes what a test says.
+    A store that changes its writes as a test requires, once a migration begins to park.
     """
 
     def __init__(self, store, change):
@@ -322,7 +322,7 @@ class Parking:
 
     def apply(self, writes):
         """
-        Write what comes of *writes*.
+        Write the changed form of *writes*.
         """
         is_parking = any(isinstance(write, model.Begin) for write in writes)
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
@@ -345,7 +345,7 @@ def test_what_cannot_be_parked_ends_nothing(stores):
 
 def test_a_lost_lease_resumes_nothing(stores):
     """
-    Where somebody else takes the source over before a paused job is parked, it stays paused.
+    If another owner takes the source over before a paused job is parked, the job stays paused.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job("a", 0, DUE)), model.SetPause("a", "ops", "why")])
@@ -382,7 +382,7 @@ def test_who_resumes_a_job_meanwhile_wins(stores):
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("postgres", "redis")], indirect=True, ids="-".join)
 def test_every_call_fails_once(stores):
     """
-    Whichever write to either store fails, before or after it took effect, the next run ends what this one began.
+    If any write to either store fails, before or after its effect, the next run completes the migration.
     """
     source, target, _, _ = stores
     for turn in itertools.count(1):
@@ -434,7 +434,7 @@ class Breaking:
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
 def test_owner_is_found(stores):
     """
-    A source that somebody fires is refused, at once if so asked, and left as it was.
+    A source with a live owner is refused, at once if so requested, and left as it was.
     """
     source, target, url, _ = stores
     before = fill(source)

@@ -1,5 +1,5 @@
 """
-What several nodes on one store promise each other, on every store that several may own: real servers.
+The promises of several nodes on one store, on every store that may have several owners: real servers.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_new_store_has_sixteen_shards(make):
 
 def test_shards_are_shared(make):
     """
-    A node that comes gets its share at the next renewal of the one that has all, and what it leaves goes back.
+    A new node gets its share at the next renewal of the node that has all, and its shards go back when it stops.
     """
     first, second = make("shards=4"), make()
     assert len(first.acquire("first")) == 4
@@ -94,7 +94,7 @@ def test_shards_are_shared(make):
 
 def test_every_node_is_seen_with_its_figures(make):
     """
-    What nodes last reported is there for anybody, until one releases; only nodes can report.
+    All clients can read nodes' last reports, until a node releases its leases; only nodes can report.
     """
     first, second, third = make("shards=4"), make(), make()
     for name, store in (("first", first), ("second", second)):
@@ -270,7 +270,7 @@ def test_two_schedulers_of_one_process(address, until):
 
 def test_one_question_for_all_shards(address, until, monkeypatch):
     """
-    What others set in many shards is found by looks at all of them together, and by nothing for each of them.
+    Others' writes in many shards are found by looks at all of them together, without a query for each.
     """
     store, looks, others, fired = make_store(address), [], [], set()
     look = store.look
@@ -292,7 +292,7 @@ def test_one_question_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    What runs while a node joins runs once, where it was begun, and its owner still says that it has started.
+    Attempts that run while a node joins run once, where they began, and their owner still reports them as started.
     """
     runs, goes_on = [], threading.Event()
     nodes = [Scheduler(f"{address}shards=4&lease_s=6", options=SchedulerOptions(workers=12)) for _ in range(2)]
@@ -329,7 +329,7 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
 
 def test_what_workers_pulled_before_another_node_took_over(address, until):
     """
-    A node that finds its shards taken over lets go of what its workers hold, and they hear of it; the heir has it.
+    A node whose shards are taken over drops its workers' leases and notifies the workers; the new owner fires the jobs.
     """
     store, is_awake = make_store(f"{address}shards=1&lease_s=3"), threading.Lock()
 
@@ -375,7 +375,7 @@ time.sleep(3600)
 
 def test_restarted_in_place(address, record, until):
     """
-    A container that is killed and restarted in place, with the host and the process id it had, fires what was running.
+    A container that is killed and restarted in place, with the same host and process id, fires the running jobs again.
     """
     url = f"{address}shards=2&lease_s=1"
     with subprocess.Popen([sys.executable, "-c", BEGINS_AND_HANGS, url], stdout=subprocess.PIPE, text=True) as former:

@@ -70,7 +70,7 @@ def test_sqlite_options(tmp_path):
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):
     """
-    A URL that names no store says what is wrong and what to write, and leaves no file behind.
+    A URL that does not name a store is refused with the fault and the remedy, and no file is left behind.
     """
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message):
@@ -134,7 +134,7 @@ def test_passwords_that_are_not_escaped(url):
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 def test_escaped_passwords_are_understood(scheme):
     """
-    A password with characters that are %-escaped is passed on, whatever they are.
+    A password with any %-escaped characters is passed on decoded.
     """
     with pytest.raises(StoreError, match="the connection failed"):
         open_store(f"{scheme}://app:%40%2F%3F%23%25%5B@127.0.0.1:1/0")

@@ -61,7 +61,7 @@ SHARED = ("sqlite", "postgres", "redis")
 
 class Starts:
     """
-    When each job started, and a gate that keeps the handlers busy until it opens.
+    The start times of jobs, and a gate that keeps the handlers busy until it opens.
     """
 
     def __init__(self, *, is_open):
@@ -172,7 +172,7 @@ def begin():
 
 def end_child(child, steps):
     """
-    Give it its plan, and return what it was answered.
+    Send the child its plan, and return its answers.
     """
     told, _ = child.communicate(json.dumps(steps) + "\n", timeout=PATIENCE_S)
     assert child.returncode == 0

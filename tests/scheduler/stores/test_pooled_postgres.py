@@ -103,7 +103,7 @@ def test_a_pooler_that_drops_settings(make_pgbouncer, database):
 
 def test_settings_come_with_each_transaction(pooler, database):
     """
-    What a session needs is set for each transaction, and nothing of it is left to the next client.
+    A session's settings are made for each transaction, and none of them is left to the next client.
     """
     store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
@@ -118,7 +118,7 @@ def test_settings_come_with_each_transaction(pooler, database):
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
-    What another process sets for now is fired soon, by polling or because the owner listens on the server itself.
+    A job that another process sets for now is fired soon, by polling or because the owner listens on the server itself.
     """
     url = f"{pooler.url(database)}&pooler=transaction"
     if is_direct:

@@ -1,5 +1,5 @@
 """
-What the look-ups of the PostgreSQL store cost, in rows that the server reads: a count, not a time.
+The cost of the PostgreSQL store's look-ups, in rows that the server reads: a count, not a time.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def pages(monkeypatch):
 
 def test_what_is_settled_is_passed_once(postgres, database, pages):
     """
-    Dead rows in front of what is pending, kept because somebody holds an old snapshot, are not passed at each look.
+    Dead rows in front of pending jobs, kept for an old snapshot, are not passed at each look.
     """
     store = open_store(f"{postgres.url(database)}&shards=1")
     (lease,) = store.acquire("owner")
@@ -167,7 +167,7 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
 def test_writes_of_a_firing_go_by_instant(store, name):
     """
-    Begins and ends find their jobs in the index of what is due, where those of one instant are side by side.
+    Begins and ends find their jobs in the index of due jobs, where those of one instant are side by side.
     """
     with store._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
@@ -188,7 +188,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
 )
 def test_statistics_of_another_moment(store, statement, state, past):
     """
-    What changes many jobs finds each by its place, though the server counted them when none was in that state, or none.
+    Bulk writes find each job by its place, even if the server's statistics are from a moment without such jobs.
     """
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
     if statement in {"begin_jobs", "end_jobs"}:
@@ -217,7 +217,7 @@ def test_statistics_of_another_moment(store, statement, state, past):
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
 def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
     """
-    Whether anything is left in a tail takes no more than one row of it, whatever the server believes of the table.
+    A check for remaining jobs in a tail reads at most one row of it, whatever the server's statistics.
     """
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
         connection.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")

@@ -1,5 +1,5 @@
 """
-What is transient and what is not, by SQLSTATE: the table of all classes, and what a server says that takes nobody in.
+Transient and permanent errors, by SQLSTATE: the table of all classes, and a server that refuses connections.
 """
 
 from __future__ import annotations

@@ -30,22 +30,19 @@ def floors(clock):
 
 
 def of(floors, *shards):
-    """
-    Return the floors of *shards*.
-    """
     return floors.of(shards)[0]["floors"]
 
 
 def learn(floors, *firsts):
     """
-    Have *floors* learn what was found in a look at everything up to now.
+    Make *floors* learn the first pending instants found by a look at everything up to now.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 
 
 def test_learnt(floors):
     """
-    A floor is the first pending instant, and some seconds below what was looked at.
+    A floor is the first pending instant, or some seconds below the end of the look.
     """
     learn(floors, (0, 5), (1, None), (2, NOW - 1))
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
@@ -53,7 +50,7 @@ def test_learnt(floors):
 
 def test_lowered(floors):
     """
-    What becomes pending lowers all floors above it, also those that a look of before would raise.
+    A new pending job lowers all floors above it, even those that an earlier look would raise.
     """
     turn = floors.of()[1]
     learn(floors, (0, 500), (1, 5))

@@ -1,5 +1,5 @@
 """
-Sets of keys that are guessed to have no job: what the PostgreSQL store makes of right guesses and of wrong ones.
+Sets of keys that the PostgreSQL store guesses to be new: right guesses and wrong ones.
 """
 
 from __future__ import annotations

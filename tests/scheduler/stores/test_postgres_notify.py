@@ -1,5 +1,5 @@
 """
-Whom the PostgreSQL store wakes when somebody writes: the owners of the shards that are written.
+Notifications of the PostgreSQL store: a write wakes the owners of its shards.
 """
 
 from __future__ import annotations
@@ -50,9 +50,6 @@ def payload(postgres, database):
 
 
 def key_in(store, shard):
-    """
-    Return a key of *shard*.
-    """
     return next(key for key in map(str, range(10_000)) if store.shard_of(key) == shard)
 
 
@@ -65,7 +62,7 @@ def set_in(store, shard):
 
 def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
     """
-    What a client sets is asked for once, by the owner of its shard, and by none of the other three.
+    A client's set is read once, by the owner of its shard, and by none of the other three.
     """
     looks = Counter()
     execute = psycopg.Connection.execute
@@ -93,7 +90,7 @@ def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
     """
-    A payload is heard that names a shard which is owned, or what was set aside, and none at all, as older nodes send.
+    A payload is read if it names an owned shard, or set-aside jobs, or nothing, as from older nodes.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -103,7 +100,7 @@ def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
 
 def test_each_write_names_its_shards(make, payload):
     """
-    Older nodes are woken by what a client sets or asks to withdraw, and newer ones read in it which shards these were.
+    A client's set or withdrawal request wakes older nodes, and newer ones read the shards in it.
     """
     owner, client = make("&shards=3"), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -121,7 +118,7 @@ def test_each_write_names_its_shards(make, payload):
 
 def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
     """
-    What is set within a transaction is announced, with its shard, once that is committed.
+    A set within a transaction is announced, with its shard, once that is committed.
     """
     client = make("&shards=3")
     with psycopg.connect(postgres.url(database)) as connection:
@@ -134,7 +131,7 @@ def test_a_callers_transaction_names_its_shards(make, postgres, database, payloa
 
 def test_more_shards_than_a_payload_can_name(make, payload):
     """
-    Where the numbers of the shards are too many for the server, all owners are woken.
+    If there are too many shard numbers for a payload, all owners are woken.
     """
     store = make()
     store._notify({*range(1_000)})
@@ -147,7 +144,7 @@ def test_more_shards_than_a_payload_can_name(make, payload):
 
 def test_what_moves_to_another_owner_wakes_that_one(make, until):
     """
-    After a hand-over, and after a takeover, writes wake the new owner; what the former one still hears is its own.
+    After a hand-over, and after a takeover, writes wake the new owner; the former one hears only of its own shards.
     """
     former, heir, client = make("&shards=2&lease_s=2"), make("&lease_s=60"), make()
     former.acquire("former")
@@ -211,7 +208,7 @@ def test_a_close_at_the_end_of_the_interpreter(postgres, database):
 
 def test_who_polls_hears_nothing(make, postgres, database):
     """
-    With `listen=poll` an owner listens nowhere, and still announces what it writes for others.
+    With `listen=poll` an owner does not listen, and still announces its writes to others.
     """
     polling, other = make("&shards=2&listen=poll"), make()
     polling.acquire("polling")

@@ -1,5 +1,5 @@
 """
-What the PostgreSQL store does when the server, the connection or another node is not as it should be.
+The PostgreSQL store with faults of the server, the connection or another node.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_wrong_options(open_database, options, message):
 
 class TooSlowError(Exception):
     """
-    What the handler of a signal raises, as those of task queues do when a task takes too long.
+    The exception of a signal handler, like those of task queues when a task takes too long.
     """
 
 
@@ -215,7 +215,7 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    One call that meets a session which the server has ended lets go of all that wait, so that it is the only one.
+    When one call meets a session that the server has ended, all waiting sessions are dropped, so only that call fails.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -230,7 +230,7 @@ def test_lost_connections_that_waited(postgres, open_database):
 
 def test_crash_of_the_server(postgres, open_database, until):
     """
-    When the server crashes and comes back, what was answered is there, and the owner goes on in its epochs.
+    When the server crashes and returns, all answered writes are there, and the owner continues in its epochs.
     """
     store = open_database("&lease_s=120")  # while the server is slow to come back, the lease must last
     leases = store.acquire("owner")
@@ -255,7 +255,7 @@ def test_crash_of_the_server(postgres, open_database, until):
 
 def test_begin_between_two_leases(postgres, database, open_database):
     """
-    What is begun after a lease has ended, and before another is taken, is rescued by the next owner.
+    An attempt that is begun after a lease has ended, and before the next one, is recovered by the next owner.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
@@ -344,7 +344,7 @@ def test_what_a_server_may_lose(open_database, make_postgres):
 
 def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
-    With a standby that no commit waits for, a scheduler that starts, or runs, warns of what a failover may lose.
+    With an asynchronous standby, a scheduler warns at its start, or while it runs, of the possible loss in a failover.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client has nothing to decide
@@ -365,7 +365,7 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
 def test_a_server_gone_without_a_word_is_noticed(make_postgres):
     """
-    Over TCP the system is asked to notice in seconds that nobody answers, unless the URL says otherwise.
+    Over TCP the system is asked to detect a silent server within seconds, unless the URL says otherwise.
     """
     number = os.getpid()
     address = f"127.54.{number >> 8 & 255}.{number & 255}"  # of this machine; no other server is there
@@ -396,7 +396,7 @@ def truncate(postgres, database):
 
 def test_emptied_tables(postgres, database, until, caplog):
     """
-    Once somebody has emptied the tables, what is set from then on fires, under numbers that were never given out.
+    Once the tables were emptied, later sets fire, under numbers that were never given out.
     """
     url, ran = f"{postgres.url(database)}&lease_s=2", []
     with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:

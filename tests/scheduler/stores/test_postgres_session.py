@@ -1,5 +1,5 @@
 """
-What a session of PostgreSQL is: the settings of the URL and of the environment, and the encoding.
+A session of PostgreSQL: the settings of the URL and of the environment, and the encoding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 
 def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
     """
-    Options of the URL hold beside ours: tables in another schema, with an owner that hears what is written there.
+    Options of the URL hold beside ours: tables in another schema, with an owner that is notified of writes there.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()

@@ -69,7 +69,7 @@ def firing(first):
 
 def values_of(rows):
     """
-    Return the values of each statement on a store of so many *rows*.
+    Return the values of each statement on a store of *rows* rows.
     """
     middle = rows // 2
     shards, dues, generations = firing(middle)

@@ -1,5 +1,5 @@
 """
-A takeover of shards on PostgreSQL waits for no row of what it takes.
+A takeover of shards on PostgreSQL does not wait for locked rows in them.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_commit_and_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join as set does, and see what was written before them.
+    Move, cancel and the bulk forms join as set does, and see earlier writes of the transaction.
     """
     first = client.set("a", **LATER).job
     again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -90,7 +90,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(url, conn, make, record, is_elsewhere):
     """
-    Once it is committed a due job fires, also where another scheduler set it; what is rolled back does not.
+    After the commit a due job fires, even if another scheduler set it; after a rollback it does not.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -166,14 +166,14 @@ def test_an_error_leaves_the_transaction(client, conn):
 
 class TooSlowError(Exception):
     """
-    What the handler of a signal raises.
+    The exception of a signal handler.
     """
 
 
 @pytest.mark.needs("signal.setitimer")
 def test_a_signal_in_the_middle_of_a_write(client, url, conn):
     """
-    What a signal's handler raises reaches the caller as it is.
+    An exception of a signal handler reaches the caller unchanged.
     """
 
     def too_slow(*_):
@@ -197,9 +197,6 @@ class Shouting(psycopg.adapt.Loader):
     """
 
     def load(self, data):
-        """
-        Return it.
-        """
         return f"{bytes(data).decode()}!"
 
 

@@ -1,5 +1,5 @@
 """
-Recurring jobs on the stores of servers, by their clocks: what follows a run that is long, late or failed, and the end.
+Recurring jobs on stores of servers, by their clocks: the run after a long, late or failed one, and the last one.
 """
 
 from __future__ import annotations

@@ -39,9 +39,6 @@ class RedisTests:
         )
 
     def opened_by(self, url: str) -> RedisStore:
-        """
-        Return one of *url*.
-        """
         store = make_store(url)
         self.made[store] = url
         return store
@@ -81,7 +78,7 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
 
 class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one object with several partitions, but for what is bounded in each: see above.
+    The contract suite on one store object with several partitions, except for bounds that hold for each: see above.
     """
 
     shards = 5

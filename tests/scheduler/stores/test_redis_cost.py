@@ -1,5 +1,5 @@
 """
-What the Redis store costs the server, in commands and bytes: counts, not times.
+The cost of the Redis store on the server, in commands and bytes: counts, not times.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def commands_of(server, call):
 )
 def test_commands_of_a_look(server, store, call, commands):
     """
-    A look takes as many commands as what it returns needs, however many jobs are in the future.
+    The number of commands of a look depends on its result, and not on the number of future jobs.
     """
     assert commands_of(server, lambda: call(store)) == commands
 

@@ -1,5 +1,5 @@
 """
-What is transient and what is not of that which Redis answers: the table of its codes.
+Transient and permanent errors of Redis: the table of its codes.
 """
 
 from __future__ import annotations

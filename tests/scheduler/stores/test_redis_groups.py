@@ -18,7 +18,7 @@ from tickwheel.scheduler import Scheduler
 from tickwheel.stores import masked, open_store
 
 ACKNOWLEDGED_S = 10.0
-"""How long after the loss of a master until a write is acknowledged again."""
+"""Maximum seconds from the loss of a master until a write is acknowledged again."""
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    What another process sets wakes the owner, before and after the slot has moved: its nodes alone pass news on.
+    Another process's set wakes the owner, before and after the slot has moved: only the slot's nodes pass news on.
     """
     url = f"{cluster.url}prefix=news"
     owner, other = open_store(url), open_store(url)
@@ -135,7 +135,7 @@ def is_heard(owner, other, until):
 
 def test_jobs_over_a_failover(group, until):
     """
-    A scheduler goes on: what was set before and after the loss fires, and nothing early.
+    A scheduler continues: jobs set before and after the loss fire, and none early.
     """
     fired = {}
     done = threading.Event()

@@ -1,5 +1,5 @@
 """
-A store in several partitions: what is spread over them, and what the others do while the master of one is away.
+A store in several partitions: the spread of jobs, and the other partitions while one master is unreachable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 TIME_S = 5
 """The liveness bar."""
 ACKNOWLEDGED_S = 10
-"""How long after the loss of a master until a write is acknowledged there again."""
+"""Maximum seconds from the loss of a master until a write is acknowledged there again."""
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    What waits for a handler is taken up in every partition by a node that has it, and paused in all by its scope.
+    Jobs that wait for a handler are taken up in every partition by a node that has it, and paused in all by its scope.
     """
     poor, rich = make(redis_url), make(redis_url)
     poor.handler("other")(print)
@@ -222,7 +222,7 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
 
 def test_pages(redis_url):
     """
-    A listing goes through all partitions in the order of the keys, each job once, whatever the limit.
+    A listing goes through all partitions in the order of the keys, each job once, with any limit.
     """
     store = open_store(redis_url)
     keys = [f"key {number:03}" for number in range(100)]
@@ -261,7 +261,7 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatch):
     """
-    What others ask of a partition whose news do not come is read every so often, whatever comes from the others.
+    If one partition sends no news, its requests are polled, even while news of the others arrive.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -291,9 +291,9 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_master_is_away(make, record, cluster, events, how):
     """
-    While nobody answers for one partition, the jobs of the others are set, and fire in time; then its own do, too.
+    While one partition does not answer, jobs of the others are set, and fire in time; then its own do, too.
 
-    Its keys are refused as transient. What ran there is cut off and runs again, under an epoch that was never given.
+    Its keys are refused as transient. Its running attempts are cut off and run again, under an epoch that is new.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)
@@ -332,9 +332,9 @@ def test_a_master_is_away(make, record, cluster, events, how):
 @pytest.mark.parametrize("number", range(PARTITIONS))
 def test_a_master_hangs(make, record, cluster, until, number):
     """
-    While the master of a partition hangs, whose leases run yet, what the others have is begun, fired and settled.
+    While the master of a partition hangs, before its leases end, the others' jobs are begun, fired and settled.
 
-    That is so for what falls due together with jobs of that partition, and for what another process sets.
+    That is so for jobs that are due together with jobs of that partition, and for jobs that another process sets.
     """
     url = f"{cluster.url}lease_s=10&partitions=3"
     store = open_store(url)

@@ -51,7 +51,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 @pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
-    Once a server has lost all, what is set from then on fires, under numbers that were never given out.
+    Once a server has lost all data, later sets fire, under numbers that were never given out.
     """
     server = make_redis()
     opened = open_store(server.url("?shards=2"))

@@ -1,5 +1,5 @@
 """
-What the Redis store does when the server, the connection or another node is not as it should be.
+The Redis store with faults of the server, the connection or another node.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_keys_of_somebody_else(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    Without memory a set is refused as permanent and leaves nothing, and what runs can be settled.
+    Without memory a set is refused as permanent and leaves nothing, and running jobs can be settled.
     """
     store = make("&shards=1", server)
     (lease,) = store.acquire("owner")
@@ -200,7 +200,7 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make, until):
     """
-    When the server is killed and comes back, what was answered is there, and the owner takes its shards again.
+    When the server is killed and returns, all answered writes are there, and the owner takes its shards again.
 
     A server that was restarted looks like one that was promoted, and may lack the grant of a later lease.
     """
@@ -333,7 +333,7 @@ def test_node_of_a_cluster(make_redis, until):
 
 def free_port():
     """
-    Return a port that nobody listens on.
+    Return a port on which no process listens.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -342,7 +342,7 @@ def free_port():
 
 def refused_by(server):
     """
-    Return what a node says that does not hold the store, once it knows who does.
+    Return the error of a node that does not hold the store, once it knows the node that does.
     """
     try:
         open_store(server.url()).close()

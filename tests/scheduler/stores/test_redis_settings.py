@@ -1,5 +1,5 @@
 """
-What the Redis store makes of its URL, of the rights that it is given, and of the server's settings.
+The Redis store with different URLs, permissions and server settings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tickwheel.testing.store_suite._base import changes_of
 )
 def test_wrong_urls(url, message):
     """
-    What a URL says wrong is named.
+    Each fault of a URL is named.
     """
     with pytest.raises(StoreError, match=message):
         open_store(url)
@@ -145,7 +145,7 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
 
 def test_a_replica_may_lag_behind(make_redis, until):
     """
-    Redis answers before it replicates, so a failover to a replica may lose what the disk has.
+    Redis answers before it replicates, so a failover to a replica may lose writes that the disk has.
     """
     primary = make_redis("--appendonly", "yes", "--appendfsync", "always")
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")

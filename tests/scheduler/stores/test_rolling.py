@@ -1,5 +1,5 @@
 """
-Rolling deployments: nodes with different handlers on one store fire only what they can run.
+Rolling deployments: nodes with different handlers on one store fire only jobs that they can run.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Deployment:
 
     def wait_for(self, count):
         """
-        Return what has run once it is *count*.
+        Return the finished runs once there are *count*.
         """
         self.until(lambda: len(set(self.runs)) >= count, lambda: (len(self.runs), self.troubles))
         return set(self.runs)

@@ -37,7 +37,7 @@ MOST = {
     "take up": (4, 1),
     "release": (1, 1),
 }
-"""Of which operation so many at most, on PostgreSQL and on Redis; some with those of a notification beside them."""
+"""Maximum number of round trips of each operation, on PostgreSQL and on Redis; some include a notification."""
 LEASE_S, BAR_MS, SILENT_MS = 10, 500, 5_000
 PATIENCE_S = 20
 

@@ -1,5 +1,5 @@
 """
-Scopes on the stores of servers: what one process pauses, every node heeds.
+Scopes on the stores of servers: every node honours a pause by any process.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from tickwheel.stores import make_store
 from tickwheel.testing.faulty_store import FaultyStore
 
 COUNT = 16
-"""How many jobs of each kind: enough for both nodes to have some."""
+"""Number of jobs of each kind: enough for both nodes to have some."""
 
 
 def test_two_nodes_heed_what_a_third_process_pauses(server_url, make, events, until):
     """
-    Neither node begins what a client paused by handler, by target or as a whole; it uses no attempt, and then fires.
+    Neither node begins jobs paused by handler, by target or as a whole; they use no attempt, and fire later.
     """
     client, stores = make(server_url), [FaultyStore(make_store(server_url)) for _ in range(2)]
     nodes = [make(store, options=SchedulerOptions(owner=f"node {n}")) for n, store in enumerate(stores)]

@@ -1,5 +1,5 @@
 """
-Every call on a store behind a line that goes silent ends in time: the client keeps the time, whatever the network says.
+Every call on a store behind a silent line ends in time: the client itself enforces its timeout.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s
 
 def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
     """
-    An owner whose subscription went silent hears again of what others write, on a new one.
+    An owner whose subscription went silent gets notifications on a new one.
     """
     monkeypatch.setattr("tickwheel.stores._listener._CHECK_S", 0.0)
     line, url = line_and_url

@@ -154,7 +154,7 @@ def test_far_jobs_weigh_what_they_change(store):
 
 def test_a_full_disk_takes_no_records(store):
     """
-    Where the room for a bad day is being used, rows are deleted: to mark them would need more of it.
+    While the reserve is used, rows are deleted, since marking them would need more of it.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -38,7 +38,7 @@ def wait():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ring_is_heard(kind, path, wait):
     """
-    Rings end a wait, many are one, and what is heard is heard once.
+    A ring ends a wait, several rings count as one, and each is consumed once.
     """
     channel = kind.make(path, 0o600)
     assert wait.wait(0, channel.fileno()) == set()
@@ -99,7 +99,7 @@ def test_a_wait_is_ended_by_another_thread(wait):
 
 def test_nothing_is_closed_that_a_wait_may_use(wait):
     """
-    What is retired or closed while somebody waits is closed as that one leaves, and nobody enters again.
+    A channel that is retired or closed during a wait is closed at the end of that wait, and no other wait begins.
     """
     ends: list[str] = []
     channel = mock.Mock(close=lambda: ends.append("channel"))

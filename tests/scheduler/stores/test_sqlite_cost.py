@@ -1,5 +1,5 @@
 """
-What the statements of the SQLite store cost, in steps of its virtual machine: a count, not a time.
+The cost of the SQLite store's statements, in steps of its virtual machine: a count, not a time.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_future_costs_nothing(store, call, first):
 
 def test_dead_cost_nothing(store):
     """
-    The look-up of what is due does not pass the dead jobs.
+    The look-up of due jobs does not pass the dead ones.
     """
     epoch = store.renew("owner")[0].epoch
     before = steps_of(store, lambda: store.due(0, 1_000, None, 50))
@@ -152,14 +152,14 @@ def test_near_jobs_share_pages(tmp_path):
 
 def floor_of(store):
     """
-    Return the instant from which the look-ups of what is due start.
+    Return the instant from which the look-ups of due jobs start.
     """
     return store._connections.writer.execute("SELECT floor FROM tickwheel_ledger").fetchone()[0]
 
 
 def test_running_cost_nothing(store):
     """
-    The look-up of what is due does not pass the jobs that were begun before it.
+    The look-up of due jobs does not pass the ones begun before it.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
@@ -210,7 +210,7 @@ def set_elsewhere(_store, _first, path):
 
 def change_hands(store, _first, _path):
     """
-    Let another owner rescue what runs.
+    Let another owner recover the running jobs.
     """
     store.release("owner")
     store.acquire("other")

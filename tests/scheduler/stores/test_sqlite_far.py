@@ -89,7 +89,7 @@ class AllFar:
 
 class TestFarStore(AllFar, StoreSuite):
     """
-    The contract suite, with nothing ever sorted: what is due is found in its slot, and begun there.
+    The contract suite without sorting: due jobs are found in their slots, and begun there.
     """
 
 
@@ -180,7 +180,7 @@ def test_owner_sorts_what_comes_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    What is sorted to before the jobs that are begun and pending is found by the next look.
+    A job that is sorted in before the begun and pending ones is found by the next look.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -196,7 +196,7 @@ def test_sorted_jobs_are_not_passed_over(store, clock):
 
 def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     """
-    A file that nobody had open for a week fires from its slots, in order, and nothing is lost or begun twice.
+    A file that was closed for a week fires from its slots, in order, and nothing is lost or begun twice.
     """
     jobs = spread(store, 300, span=DAY_MS)
     monkeypatch.setattr(_far, "_STRETCH", 20)

@@ -1,5 +1,5 @@
 """
-What becomes of a SQLite store whose file is not as it should be.
+The SQLite store with faults of its file.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_directory_is_refused(tmp_path):
 
 def test_missing_directory_is_refused(tmp_path):
     """
-    A directory is not made where there is none.
+    A missing directory is refused, and not created.
     """
     with pytest.raises(StoreError, match=r"is in '.*/none', which is not a directory: make the directory first"):
         SqliteStore(tmp_path / "none" / "jobs.db").open()
@@ -250,7 +250,7 @@ def test_crash_leftovers_are_taken_over(path, open_file):
 
 def test_another_file_where_the_owner_listens(path, open_file):
     """
-    Where the owner cannot listen, the store says that it does not notify, works, and does not touch what is in the way.
+    If the owner cannot listen, the store reports that it does not notify, works, and leaves the other file alone.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
@@ -279,7 +279,7 @@ def test_release_leaves_no_fifo(path, open_file):
 
 def test_clean_close_leaves_one_file(path, open_file):
     """
-    When the last store closes, the log is back in the database.
+    When the last store closes, the log is merged into the database.
     """
     store = open_file()
     store.acquire("owner")

@@ -80,7 +80,7 @@ def test_clients_notice_before_they_write(open_file, lose):
 
 def test_owner_notices_on_its_own(path, lose):
     """
-    An idle owner says what is wrong with its file, and gives its shard up, without anybody asking it.
+    An idle owner reports the fault of its file, and gives its shard up, without a call.
     """
     take_away, words = lose
     seen, is_over = [], threading.Event()
@@ -143,7 +143,7 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    While the owner of a deleted file still believes in it, nobody else owns the new one; then it gives way.
+    While the owner of a deleted file does not know of it, the new file has no owner; then the owner gives way.
     """
     store = open_file()
     store.acquire("first")

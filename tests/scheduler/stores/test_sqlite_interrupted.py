@@ -20,7 +20,7 @@ from tickwheel.stores.sqlite import _file_lock, _schema
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
 def test_migration_whose_transaction_is_over(path, error):
     """
-    What ended a migration is reported as it is, also where SQLite has ended the transaction, as on a full disk.
+    The cause of a failed migration is reported unchanged, even if SQLite has ended the transaction, as on a full disk.
     """
 
     class Ended(sqlite3.Connection):
@@ -38,7 +38,7 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    Who owns the file need not be readable: the lock is taken, kept and given back nevertheless.
+    The owner's name need not be written: the lock is taken, kept and released nevertheless.
     """
     first, second = open_file(), open_file()
 

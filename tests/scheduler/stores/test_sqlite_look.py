@@ -12,7 +12,7 @@ from tickwheel.stores import Cursor, open_store
 
 def test_what_is_written_after_the_scan_of_a_look(tmp_path, monkeypatch):
     """
-    A look takes its mark before it scans, so that the next one brings what others write once it has scanned.
+    A look takes its mark before it scans, so that the next one returns writes made after the scan.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     with closing(open_store(url)) as store, closing(open_store(url)) as peer:

@@ -22,7 +22,7 @@ PATIENCE_S = 30.0
 @pytest.fixture
 def store(tmp_path):
     """
-    Return an open store that nobody owns.
+    Return an open store without an owner.
     """
     store = SqliteStore(tmp_path / "jobs.db")
     store.open()
@@ -75,7 +75,7 @@ OWN = """
 
 def test_owner_that_is_killed(store, start):
     """
-    While an owner lives nobody else becomes one; a killed one is not a node any more, and the next takes over.
+    While an owner lives no other process becomes one; a killed one is no longer a node, and the next takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())

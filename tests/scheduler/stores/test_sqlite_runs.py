@@ -1,5 +1,5 @@
 """
-The keys of the SQLite store in sorted runs: found, listed, moved and merged, whatever is under way.
+The keys of the SQLite store in sorted runs: found, listed, moved and merged, at any stage of a merge.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def merge_once(store):
 
 def merge_all(store):
     """
-    Move what is to be moved.
+    Merge all that is due for it.
     """
     while merge_once(store):
         pass
@@ -143,7 +143,7 @@ def listed(store, limit=1_000):
 
 def check(store, jobs):
     """
-    See that *jobs*, by key, are what is listed, counted and looked up.
+    Check that *jobs*, by key, are listed, counted and looked up.
     """
     assert listed(store, 100) == [jobs[key] for key in sorted(jobs)]
     assert store.count()["pending"] == len(jobs)
@@ -152,7 +152,7 @@ def check(store, jobs):
 
 def write_some(store, dice, jobs, keys=1_500):
     """
-    Set, move and cancel some of *keys* keys, and keep in *jobs* what is there.
+    Set, move and cancel some of *keys* keys, and update *jobs*.
     """
     writes = {}
     for key in {f"key {dice.randrange(keys)}" for _ in range(dice.choice((1, 3, 30)))}:
@@ -211,7 +211,7 @@ def test_far_keys_share_pages(store, monkeypatch):
 
 def test_shelf_stays_small(store, monkeypatch):
     """
-    What comes in commits is moved in commits, and what comes by other processes at renewals.
+    Keys of own commits are moved in commits, and keys of other processes at renewals.
     """
     small(monkeypatch, 200, 100)
     day = store.now_ms() + DAY_MS
@@ -357,7 +357,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    A commit that fails after its slice leaves the runs, and what is known of them, as they were.
+    A commit that fails after its slice leaves the runs, and the knowledge of them, as they were.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}

@@ -1,5 +1,5 @@
 """
-The files beside a SQLite file: whose they are, and what is in their place.
+The files beside a SQLite file: their owner and permissions, and other files in their place.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_links_are_not_followed(path, tmp_path, open_file, link):
 @pytest.mark.needs("os.mkfifo")
 def test_no_file_where_the_lock_belongs(path, open_file):
     """
-    A FIFO where the lock belongs is refused, and nobody waits for it.
+    A FIFO in place of the lock is refused without waiting for it.
     """
     store = open_file()
     os.mkfifo(beside(path, "lock"))
@@ -60,7 +60,7 @@ def test_no_file_where_the_lock_belongs(path, open_file):
 @pytest.mark.needs("os.fchmod")
 def test_rights_of_side_files(path, open_file):
     """
-    All users who may write the database may write the lock and the reserve, whatever the umask of the owner.
+    All users who may write the database may write the lock and the reserve, whatever the owner's umask.
     """
     store = open_file()
     path.chmod(0o666)

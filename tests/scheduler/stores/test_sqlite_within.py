@@ -82,7 +82,7 @@ def test_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join as set does, and see what was written before them.
+    Move, cancel and the bulk forms join as set does, and see earlier writes of the transaction.
     """
     first = client.set("a", **LATER).job
     set_again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -234,7 +234,7 @@ def test_another_thread(client, conn):
 
 def test_a_stale_transaction(client, conn):
     """
-    A transaction that has read before somebody else wrote cannot write any more: a transient error, nothing is lost.
+    A transaction that read before another's write cannot write any more: a transient error, nothing is lost.
     """
     conn.execute("BEGIN")
     orders(conn)
@@ -249,7 +249,7 @@ def test_a_stale_transaction(client, conn):
 
 def test_an_error_leaves_no_transaction(client, path):
     """
-    A transaction that a write began is rolled back if the write fails, and keeps nobody else waiting.
+    A transaction that a write began is rolled back if the write fails, and blocks no other.
     """
     with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)

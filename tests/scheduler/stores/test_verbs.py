@@ -1,5 +1,5 @@
 """
-What is done to a series, and to many jobs at once, on the stores of servers.
+Changes of a series, and of many jobs at once, on the stores of servers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
 
 def test_changed_in_part(any_url, make):
     """
-    What is named of a job is changed, and what is not stays: phase, runs that are left, pause, instant.
+    Named fields of a job are changed, and others stay: phase, remaining runs, pause, instant.
     """
     client = make(any_url)
     before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job
@@ -110,7 +110,7 @@ def test_changed_in_part(any_url, make):
 
 def test_by_question(server_url, make):
     """
-    What a filter chooses is counted, moved in parts and as a whole, spread, paused, resumed, run now and cancelled.
+    Jobs of a filter are counted, moved in parts and as a whole, spread, paused, resumed, run now and cancelled.
     """
     client = make(server_url)
     names = [f"job {n:02}" for n in range(24)]
@@ -142,7 +142,7 @@ def test_by_question(server_url, make):
 
 def test_stopped_by_question(any_url, make, until):
     """
-    What another node runs is counted, and stopped, by a filter; what runs and is not chosen goes on.
+    A filter counts and stops jobs that run on another node; other running jobs continue.
     """
     node, client = make(any_url), make(any_url)
     ended = []

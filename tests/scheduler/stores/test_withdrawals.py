@@ -1,5 +1,5 @@
 """
-How long a request to withdraw an attempt holds: as long as somebody waits for it, and no longer.
+The lifetime of a request to withdraw an attempt: as long as a caller waits for it, and no longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OLDER = "UPDATE tickwheel_question SET asked_at = asked_at - {}"
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def kept(request, tmp_path):
     """
-    Return the URL of an empty store, and what makes all its requests older by so many milliseconds.
+    Return the URL of an empty store, and a function that makes all its requests older by some milliseconds.
     """
     if request.param == "sqlite":
         path = tmp_path / "jobs.db"
@@ -48,7 +48,7 @@ def kept(request, tmp_path):
 
 def test_for_a_caller_who_is_gone(kept):
     """
-    The owner is asked for five seconds after a caller last asked, and to stop what runs for a minute.
+    The owner sees a request for five seconds after a caller's last one, and a request to stop for a minute.
 
     Each try of a job that is given back is counted as the same attempt: an older request would give it back again and
     again, while it waits for a worker.
@@ -77,7 +77,7 @@ def test_for_a_caller_who_is_gone(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    What was asked before the clock was set back does not hold until that clock is there again.
+    Requests made before the clock was set back do not hold until that clock reads the same time again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

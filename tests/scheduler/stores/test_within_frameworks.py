@@ -263,7 +263,7 @@ def test_django(request, tmp_path, engine):
 
 def test_a_django_that_is_only_imported(tmp_path):
     """
-    Where Django was imported and has no settings, a job is set in a file of its own as without it.
+    If Django was imported and has no settings, a job is set in a file as without Django.
     """
     program = """
         import django.db

@@ -153,9 +153,6 @@ class Loop:
         self._thread.start()
 
     def run(self, coroutine):
-        """
-        Return what *coroutine* returns.
-        """
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
 
     def close(self):
@@ -195,9 +192,6 @@ class Cut:
         self.wire = wire
 
     def payload(self, value):
-        """
-        Return the payload as it is.
-        """
         return {"value": value}
 
     def go_away(self):
@@ -214,13 +208,13 @@ class Cut:
 
     def lose_confirms(self):
         """
-        Swallow what comes back.
+        Discard the data that the server sends back.
         """
         self.wire.swallow()
 
     def stall(self):
         """
-        Hold back what comes.
+        Hold back incoming data.
         """
         self.wire.stall()
 
@@ -254,7 +248,7 @@ def cut():
 @pytest.fixture
 def serve(tmp_path):
     """
-    Return what starts `tickwheel serve` on the test's folder, to fire what was set there; each is stopped by a SIGINT.
+    Return a function that starts `tickwheel serve` on the test's folder; each is stopped by a SIGINT.
     """
     started = []
 

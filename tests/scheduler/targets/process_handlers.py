@@ -25,7 +25,7 @@ def note(payload):
 
 def answer(payload, firing):
     """
-    Return what the payload asks for, at the first attempt.
+    Return the requested result, at the first attempt.
     """
     if firing.attempt > 1 or payload == "nothing":
         return object()  # which cannot be sent, and need not

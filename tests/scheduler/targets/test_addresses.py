@@ -1,5 +1,5 @@
 """
-Which addresses a webhook may reach.
+The addresses that a webhook may reach.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def received(self):
             """
-            Return what the queue has given, with what it gives now.
+            Return all messages of the queue so far.
             """
             while (message := loop.run(queue.get(fail=False, no_ack=True))) is not None:
                 self.messages.append(message)
@@ -217,7 +217,7 @@ def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
 
 def test_a_full_queue(receiver, channel, loop, make, events):
     """
-    A queue that rejects what it has no room for keeps its jobs waiting; they arrive once there is room.
+    A full queue that rejects messages keeps its jobs waiting; they arrive once there is room.
     """
     limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
     queue = loop.run(channel.declare_queue("full", arguments=limits))

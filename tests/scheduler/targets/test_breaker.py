@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row():
 
 def test_one_asks_while_the_others_wait():
     """
-    When the time is over one may call; the others look again soon.
+    When the time is over one attempt may call; the others check again soon.
     """
     bench = Bench()
     bench.fail(3)
@@ -110,7 +110,7 @@ def test_those_that_wait_come_one_by_one():
 
 def test_full_is_not_down():
     """
-    One refusal for want of room is enough, for as long as the receiver asks, and shows as such.
+    One refusal for lack of room is enough, for as long as the receiver asks, and is shown as such.
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None
@@ -148,7 +148,7 @@ def test_places_are_apart_and_bounded():
 
 class Broken(BaseHTTPRequestHandler):
     """
-    Answers what the server's `status` says.
+    Answers with the server's `status`.
     """
 
     def do_POST(self):

@@ -18,7 +18,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 def run(name, *arguments, **environment):
     """
-    Run an example and return what it did.
+    Run an example and return its output.
     """
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     env = {**os.environ, **environment}
@@ -28,7 +28,7 @@ def run(name, *arguments, **environment):
 @pytest.mark.realtime
 def test_rabbitmq_delay(rabbitmq):
     """
-    What is paid is cancelled, what got more time comes later, and each comes once.
+    Paid orders are cancelled, delayed ones come later, and each comes once.
     """
     done = run("rabbitmq_delay.py", f"amqp://tick:{SECRET}@127.0.0.1:{rabbitmq.port}/")
     assert (done.returncode, done.stderr) == (0, "")

@@ -41,7 +41,7 @@ def table():
 
 def flags(target):
     """
-    Return what the suite of *target* says of it.
+    Return the options of the suite of *target*.
     """
     file, name = SUITES[target]
     tree = ast.parse((HERE / file).read_text("utf-8"))

@@ -1,5 +1,5 @@
 """
-Handlers by name, and what they are called with.
+Handlers by name, and their arguments.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def other_default(payload, limit=5):
 
 def rest(*arguments):
     """
-    Take whatever comes.
+    Accept any arguments.
     """
     return arguments
 
@@ -134,16 +134,10 @@ def test_names_that_no_job_can_have(name):
 
 
 def yields(payload):
-    """
-    Yield the payload.
-    """
     yield payload
 
 
 async def yields_later(payload):
-    """
-    Yield it, to nobody either.
-    """
     yield payload
 
 
@@ -167,7 +161,7 @@ def test_bad_timeouts(timeout):
 
 def test_a_handler_without_a_name():
     """
-    What has no name of its own, such as a partial function, is registered by one, and without it refused with that.
+    A callable without a name, such as a partial function, needs an explicit name, and is refused without one.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("named")(functools.partial(two, 1))

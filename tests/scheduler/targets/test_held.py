@@ -43,7 +43,7 @@ class Trips:
 
     async def close(self):
         """
-        There is nothing to let go of.
+        Do nothing: there is nothing to release.
         """
 
     def _hold(self, batch):
@@ -58,7 +58,7 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    What a target has not ended when it raises has failed with that; what it has ended stays so, and no other waits.
+    If a target raises, the jobs that it has not ended fail with that error; ended ones stay, and none waits.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})

@@ -65,7 +65,7 @@ class Cluster:
 
     def delay_a_confirm(self, ms):
         """
-        Store the records of the next request at once, and answer so much later.
+        Store the records of the next request at once, and answer *ms* later.
         """
         push = self._c.rd_kafka_mock_broker_push_request_error_rtts
         one = ctypes.c_size_t(1)
@@ -139,16 +139,10 @@ class Receiver:
         return KafkaTarget(self._cluster.servers, **{"config": config, "timeout_s": 1.5, **options})
 
     def payload(self, value):
-        """
-        Return the payload as it is.
-        """
         return {"value": value}
 
     @property
     def records(self):
-        """
-        What the topic has.
-        """
         while (record := self._consumer.poll(0.05)) is not None:
             if record.error() is None:
                 self._records.append(record)
@@ -190,7 +184,7 @@ class Receiver:
 
     def lose_confirms(self):
         """
-        Confirm the next record later than anybody waits.
+        Confirm the next record later than the client's timeout.
         """
         self._cluster.delay_a_confirm(60_000)
 
@@ -277,7 +271,7 @@ def test_a_full_queue_of_the_client(cluster, receiver):
 )
 def test_bad_options(options, message):
     """
-    What would take the guarantees away is refused when the target is made.
+    Options that would break the guarantees are refused when the target is made.
     """
     with pytest.raises(InvalidJobError, match=message):
         KafkaTarget(**options)

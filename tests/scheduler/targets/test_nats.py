@@ -72,9 +72,6 @@ def receiver(request, nats_server, cut, client, loop):
             loop.run(limit(-1))
 
         def received(self):
-            """
-            Return what the listener has got.
-            """
             return [
                 Received(each.headers["Nats-Msg-Id"], each.headers["tickwheel-fire-id"], json.loads(each.data)["value"])
                 for each in list(self.messages)

@@ -1,5 +1,5 @@
 """
-From a URL to a target: each scheme, its options, and what is refused.
+From a URL to a target: each scheme, its options, and refused URLs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_the_rate_of_an_object():
 )
 def test_a_library_of_a_library(make, caplog, lacks, message):
     """
-    What a library needs itself is named when the scheduler starts, and its jobs lose no attempt.
+    A missing dependency of a library is named when the scheduler starts, and its jobs lose no attempt.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     target = make_target("celery+redis://127.0.0.1:1/0")
@@ -197,7 +197,7 @@ def test_secrets_of_webhooks():
 )
 def test_refused(url, message):
     """
-    What names no target is refused with the remedy and without its password.
+    A URL that does not name a target is refused with the remedy and without its password.
     """
     with pytest.raises(InvalidJobError, match=message) as caught:
         make_target(url)
@@ -221,7 +221,7 @@ def test_refused(url, message):
 )
 def test_missing_library(url, library, extra):
     """
-    What could not run here for want of a library is refused at once where it has to, and the error names the extra.
+    A target without its library is refused at once, and the error names the extra.
     """
     missing = {name: None for name in sys.modules if name.partition(".")[0] == library}
     with (
@@ -245,6 +245,6 @@ def test_missing_library(url, library, extra):
 )
 def test_shown(url, shown):
     """
-    What is shown of a URL has no user, password or options.
+    The shown form of a URL has no user, password or options.
     """
     assert shown_target(url) == shown

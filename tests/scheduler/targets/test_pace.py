@@ -17,7 +17,7 @@ LATENCY_S = 0.02
 
 class World:
     """
-    A limiter, the jobs that want to go there, and what became of them.
+    A limiter, the jobs for one receiver, and their outcomes.
     """
 
     def __init__(self, starts, *, limit, after, window=1.0, outage=(0.0, 0.0)):
@@ -94,7 +94,7 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    A receiver that takes its share at once and asks for the rest of a minute gets so many in each.
+    A receiver that takes its share at once and then asks for the rest of a minute gets that many in each minute.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300

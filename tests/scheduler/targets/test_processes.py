@@ -1,5 +1,5 @@
 """
-Handlers in processes: what ends one is a failed attempt of its job, and nobody else's.
+Handlers in processes: a process that ends costs only its own job an attempt.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze mean over there what they mean here; anything else is done.
+    DeadLetter, Retry and Snooze have the same effect in a process; any other result is success.
     """
     scheduler, told = started()
     scheduler.set("cancel", delay=0, handler="answer", payload="cancel")
@@ -144,7 +144,7 @@ def test_a_process_that_ends(started, tmp_path, payload, error):
 
 def test_what_it_raises(started):
     """
-    What a handler raises is the error, as if it had been raised here.
+    A handler's exception is the error, as if it had been raised in this process.
     """
     scheduler, told = started()
     scheduler.set("bad", delay=0, handler="fail", payload="luck", retry=ONCE)
@@ -207,7 +207,7 @@ def has_ended(pid):
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_what_it_started_ends_with_it(started, tmp_path, how):
     """
-    What a handler's process has started ends with it, whether it is killed for its timeout or crashes.
+    Programs that a handler's process has started end with it, at a timeout or in a crash.
     """
     scheduler, told = started(timeout=0.5)
     path = tmp_path / "pids"
@@ -243,7 +243,7 @@ def test_heartbeats(started):
 
 def test_progress(started, until):
     """
-    What another process notes is known here, and once its job is cancelled it is killed.
+    Progress in another process is known here, and once its job is cancelled the process is killed.
     """
     scheduler, _ = started()
     scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
@@ -269,7 +269,7 @@ def test_the_next_run_is_due(started, tmp_path, until):
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
-    A stop that runs out of time kills what runs and leaves it to the next owner.
+    A stop that runs out of time kills running processes and leaves their jobs to the next owner.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -283,7 +283,7 @@ def test_a_stop_does_not_wait_for_ever(started, tmp_path):
 
 def test_a_process_that_died_while_idle(started, tmp_path, until):
     """
-    A process that somebody killed between two calls is replaced, and costs no attempt.
+    A process that is killed between two calls is replaced, and costs no attempt.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -314,7 +314,7 @@ def main_module(monkeypatch, tmp_path):
 
 
 LARGE = "x" * 900_000
-"""More than a pipe takes while nobody reads it."""
+"""More than the buffer of a pipe holds."""
 
 
 @pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])
@@ -366,7 +366,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
     """
-    An idle process that somebody has stopped is killed after a while, and replaced.
+    An idle process that was stopped by a signal is killed after a while, and replaced.
     """
     scheduler = make("memory://")
     for name in ("note", "take"):

@@ -1,5 +1,5 @@
 """
-Pull queues: lease, ack, nack, extend; what nobody asks for, what ends too late, what a stop leaves.
+Pull queues: lease, ack, nack, extend; firings without a worker, late ends, and remains of a stop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def due(key, **fields):
 
 def test_lease_and_ack(scheduler):
     """
-    A worker gets what is due, as it is in the store, and it is gone once it is acknowledged; twice does no harm.
+    A worker gets the due job as it is in the store, and it is gone once acknowledged; a second ack does no harm.
     """
     job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
     (lease,) = scheduler.lease("q")
@@ -225,7 +225,7 @@ def test_a_stop_ends_every_wait(scheduler, until):
 
 def test_a_wait_cancelled_as_it_is_served(url, until):
     """
-    What was leased to an `await` that is cancelled before it sees it goes to the next worker, as its first attempt.
+    A firing leased to an `await` that is cancelled before it returns goes to the next worker, as its first attempt.
     """
 
     async def main():
@@ -246,7 +246,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until):
 
 def test_a_cancelled_wait_loses_nothing(url):
     """
-    What an `await` that was cancelled would have got goes to the next worker.
+    A firing for a cancelled `await` goes to the next worker.
     """
 
     async def main():
@@ -324,7 +324,7 @@ def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
 )
 def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later):
     """
-    An acknowledgement that is repeated before it is written waits for that, and gets its answer, whatever it is.
+    An acknowledgement that is repeated before it is written waits for the write, and gets the same answer.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -367,7 +367,7 @@ def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
 
 def test_what_was_started_for_a_worker_that_had_gone(target, record):
     """
-    It is ready for the next worker, unless its job is cancelled: then nobody gets it.
+    The firing is ready for the next worker, unless its job is cancelled: then it is dropped.
     """
     gone = target.lease("q", 1, 60, 60)
     gone.set_running_or_notify_cancel = lambda: False  # it hung up, and is not out of the queue yet
@@ -379,7 +379,7 @@ def test_what_was_started_for_a_worker_that_had_gone(target, record):
 
 def test_what_another_node_has_taken_over(target, record):
     """
-    A lease that is let go of although nobody stopped it has ended: its worker hears that another process has it.
+    A lease that is released without a stop has ended: its worker is notified that another process has it.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -393,7 +393,7 @@ def test_what_another_node_has_taken_over(target, record):
 
 class _Stopping:
     """
-    What says whether a firing is to stop; and gets the store's answer to its end.
+    Decides whether a firing is to stop; and gets the store's answer to its end.
     """
 
     is_stopped = is_overtaken = False
@@ -402,16 +402,13 @@ class _Stopping:
 
 class _End:
     """
-    What starts and ends a firing, and records both.
+    Starts and ends a firing, and records both.
     """
 
     def __init__(self, record, firing):
         self.record, self.firing = record, firing
 
     def start(self):
-        """
-        Let it start.
-        """
         return lambda: None
 
     def __call__(self, result=None, _error=None, on_answer=None):

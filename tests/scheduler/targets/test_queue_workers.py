@@ -26,7 +26,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 class Rig:
     """
-    A database of the server, and what the workers there have noted.
+    A database of the server, and the records of its workers.
     """
 
     def __init__(self, url, folder):
@@ -54,7 +54,7 @@ class Rig:
 
     def wait(self, count):
         """
-        Return the first *count* lines, once there are so many.
+        Return the first *count* lines, once there are that many.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(lines := self.lines()) < count:
@@ -64,13 +64,13 @@ class Rig:
 
     def lines(self):
         """
-        Return what was noted until now.
+        Return the records so far.
         """
         return self.notes.read_text().splitlines() if self.notes.exists() else []
 
     def stop(self):
         """
-        End the workers, with whatever they have started.
+        End the workers, with all processes that they have started.
         """
         for process in self.workers:
             os.killpg(process.pid, signal.SIGTERM)

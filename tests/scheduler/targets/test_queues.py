@@ -48,7 +48,7 @@ def client(redis_server):
 @pytest.fixture
 def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's receiver, by a wire, and close what it makes.
+    Return the class of a queue's receiver, by a wire, and close its objects at the end.
     """
     wire = Wire(redis_server.port)
 
@@ -91,7 +91,7 @@ def queue_receiver(redis_server, cut, client):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_broker_is_frozen(kind):
     """
-    A broker that lets clients connect and never answers costs no attempt, and holds nobody up, not even a close.
+    A broker that accepts connections and never answers costs no attempt, and blocks nothing, not even a close.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
 

@@ -105,7 +105,7 @@ def test_streams_are_trimmed(receiver, client, make, events):
 
 def test_a_key_of_another_kind(receiver, client, make, events):
     """
-    Where the stream's name is taken by something else, the attempt fails with what Redis says.
+    If the stream's name holds another kind of value, the attempt fails with the error of Redis.
     """
     client.set(receiver.handler, "text")
     scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()

@@ -23,7 +23,7 @@ nothing = None
 @pytest.fixture
 def tick(tmp_path, monkeypatch):
     """
-    Return what runs a command of tickwheel on the test's folder, with variables of the test.
+    Return a function that runs a command of tickwheel on the test's folder, with variables of the test.
     """
     monkeypatch.delenv("TICKWHEEL_STORE", raising=False)
 
@@ -147,7 +147,7 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_their_own(client, tick, serve, tmp_path):
     """
-    An object of a module is taken for what it is: a Celery application goes with its routes.
+    An object of a module is recognised by its type: a Celery application is used with its routes.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))
@@ -172,7 +172,7 @@ def test_an_application_of_their_own(client, tick, serve, tmp_path):
 )
 def test_refused(tick, option, message):
     """
-    What names no target is refused before anything starts, in one line without the password.
+    A URL that does not name a target is refused before anything starts, in one line without the password.
     """
     if "kafka" in option:
         pytest.importorskip(
@@ -203,7 +203,7 @@ def test_unknown_target(tick):
 
 def test_doctor(tick):
     """
-    The doctor makes the targets of the environment, and reports what is wrong with them.
+    The doctor makes the targets of the environment, and reports their faults.
     """
     tick.name("good", "amqp://tick:hunter2@localhost/")
     tick.name("bad", "amqp://tick:hunter2@localhost/?wrong=1")

@@ -201,7 +201,7 @@ def test_the_outside_is_reached(servers, names):
 )
 def test_no_spelling_leads_inside(servers, names, host):
     """
-    However an inner address is written or wrapped, nobody there is reached, and the job ends or fails.
+    No spelling or wrapping of an inner address reaches it, and the job ends or fails.
     """
     _, insides, port = servers
     names["metadata.google.internal"] = [["169.254.169.254"]]
@@ -225,7 +225,7 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    A name that leads outside at first and inside later is checked at each look-up, and connected to what was checked.
+    A name that resolves outside at first and inside later is checked at each look-up, and the checked address is used.
     """
     outside, insides, port = servers
     names["rebind.test"] = [[OUTSIDE], [INSIDE]]
@@ -256,7 +256,7 @@ def test_several_addresses(servers, names):
 )
 def test_redirects(servers, names, status, to):
     """
-    A redirect is a failed attempt, and where it leads nobody goes.
+    A redirect is a failed attempt, and is not followed.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]

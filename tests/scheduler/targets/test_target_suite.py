@@ -1,5 +1,5 @@
 """
-The wire does what it says, and the suite of targets finds the faults that it is there for.
+The wire works, and the suite of targets finds its planted faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.testing.wire import Wire
 @pytest.fixture
 def echo():
     """
-    Return a wire to a server that sends back what it gets, and notes it.
+    Return a wire to a server that echoes its input, and records it.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     got = []
@@ -60,7 +60,7 @@ def connect(wire):
 
 def test_the_wire_relays(echo):
     """
-    What is sent arrives, and what comes back does, too.
+    The wire passes data in both directions.
     """
     with connect(echo) as end:
         end.sendall(b"ping")
@@ -70,7 +70,7 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks what is connected and refuses others; mended, it is where it was.
+    A cut breaks open connections and refuses others; the mended wire has the same address.
     """
     port = echo.port
     with connect(echo) as end:
@@ -92,7 +92,7 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_swallows_answers(echo):
     """
-    What is sent arrives, and after a given number of answers nothing comes back, until it is cut.
+    Data arrives at the server, and after a given number of answers nothing comes back, until the wire is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)
@@ -125,26 +125,20 @@ class Memory:
         return self
 
     def payload(self, value):
-        """
-        Return the payload.
-        """
         return {"value": value}
 
     def received(self):
-        """
-        Return what it has.
-        """
         return list(self.kept)
 
     def go_away(self):
         """
-        Be away.
+        Become unreachable.
         """
         self.is_away = True
 
     def come_back(self):
         """
-        Be back.
+        Become reachable again.
         """
         self.is_away = self.is_losing = False
 

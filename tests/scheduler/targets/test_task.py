@@ -1,5 +1,5 @@
 """
-How a payload is read as a call, and how one line makes such a job.
+Payloads as calls, and the one line that sets such a job.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def test_no_calls(payload):
 
 class CeleryTask:
     """
-    What is known by its `apply_async`.
+    A class that is recognised by its `apply_async`.
     """
 
     name = "tasks.mail"
 
     def apply_async(self):
         """
-        Nobody calls it.
+        Do nothing: it is never called.
         """
 
 
@@ -207,7 +207,7 @@ def test_a_payload_that_is_no_call(four, target):
 @pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
 def test_declared_by_celery(four):
     """
-    What a task of Celery declares goes with the job, and so does the route of its application; what is given is first.
+    Options that a task of Celery declares go with the job, and so does its application's route; explicit options win.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     app = celery.Celery("shop", set_as_current=False)
@@ -250,7 +250,7 @@ def test_declared_by_taskiq(four):
 
     async def note():
         """
-        Nobody calls it.
+        Do nothing: it is never called.
         """
 
     task = taskiq.InMemoryBroker().task(task_name="note", queue_name="slow", n=3)(note)
@@ -285,12 +285,12 @@ def test_with_asyncio():
 
 class App:
     """
-    What can send tasks.
+    A class that can send tasks.
     """
 
     def send_task(self):
         """
-        Nobody calls it.
+        Do nothing: it is never called.
         """
 
     def close(self):
@@ -301,7 +301,7 @@ class App:
 
 class Broker:
     """
-    What can take messages.
+    A class that can take messages.
     """
 
     actors: ClassVar = {}
@@ -309,7 +309,7 @@ class Broker:
 
     def enqueue(self):
         """
-        Nobody calls it.
+        Do nothing: it is never called.
         """
 
     kick = enqueue
@@ -317,7 +317,7 @@ class Broker:
 
 class Connection:
     """
-    What has a pool.
+    A class that has a pool.
     """
 
     connection_pool = None

@@ -1,7 +1,7 @@
 """
-A scheme that promises TLS refuses a server without it, and sends it nothing but the begin of a handshake.
+A scheme that promises TLS refuses a server without it, and sends it nothing but the beginning of a handshake.
 
-The server announces itself as the plain one would, and takes whatever it is sent.
+The server announces itself as the plain one would, and takes all data that it is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GREETINGS = {"tls": NATS}
 
 class Plain:
     """
-    A server of the loopback without TLS, and what it was sent.
+    A server on the loopback without TLS, and the data that it received.
     """
 
     def __init__(self, greeting):

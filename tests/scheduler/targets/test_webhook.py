@@ -34,7 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specificati
 
 class Receiver(ThreadingHTTPServer):
     """
-    Answers as its `answers` say, by path, and keeps what came in.
+    Answers by path, as in its `answers`, and records the requests.
     """
 
     daemon_threads = True
@@ -54,9 +54,6 @@ class Receiver(ThreadingHTTPServer):
 
     @property
     def url(self):
-        """
-        Where it listens.
-        """
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -252,7 +249,7 @@ def test_retry_after(receiver, status, value, least, most):
 @pytest.mark.parametrize("text", ["stalls", "breaks off"])
 def test_a_body_that_does_not_come(receiver, monkeypatch, text):
     """
-    The status counts, whatever becomes of the body of a refusal.
+    The status counts, even if the body of a refusal does not arrive.
     """
     monkeypatch.setattr(webhook, "_BODY_S", 0.1)
     receiver.answers["/gone"] = (410, {}, text)
@@ -365,7 +362,7 @@ def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
 
 def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
     """
-    What waits for a place while its receiver fails too often is put off, and the receiver is left alone.
+    Jobs that wait for a receiver while it fails too often are put off, and the receiver is left alone.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/"] = ("slow", {}, "")
@@ -377,7 +374,7 @@ def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
 
 def test_a_lack_of_files(receiver, monkeypatch):
     """
-    Where this process may open no more sockets the attempt fails, and the receiver is not left alone for it.
+    If this process may open no more sockets the attempt fails, and the breaker does not open.
     """
 
     def refuse(_address):
@@ -463,7 +460,7 @@ def test_a_host_that_is_too_long_when_it_is_encoded():
 )
 def test_impossible_options(options, said):
     """
-    What no request or breaker can work with is refused by name when the target is made.
+    Options that no request or breaker can work with are refused by name when the target is made.
     """
     with pytest.raises(InvalidJobError, match=said):
         WebhookTarget(**options)
@@ -503,7 +500,7 @@ def test_through_the_scheduler(receiver, make, url, events):
 
 class Limited(Receiver):
     """
-    Takes so many requests in a second of its clock, and answers the rest as APIs do.
+    Takes a fixed number of requests per second of its clock, and answers the rest as APIs do.
     """
 
     limit, status, after = 20, 429, "1"
@@ -535,7 +532,7 @@ class Limited(Receiver):
 )
 def test_a_full_receiver(make, events, status, after, addresses):
     """
-    A burst to a receiver that takes so many a second arrives at its pace, at no cost of attempts and with few repeats.
+    A burst to a receiver with a limited rate arrives at that rate, at no cost of attempts and with few repeats.
     """
     with contextlib.contextmanager(listening)(Limited()) as server:
         server.status, server.after = status, after

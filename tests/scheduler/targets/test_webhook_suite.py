@@ -22,7 +22,7 @@ BODY_MAX = 500_000
 
 class Keeping(BaseHTTPRequestHandler):
     """
-    Keeps what it is sent, unless that is too large.
+    Records its input, unless that is too large.
     """
 
     protocol_version = "HTTP/1.1"
@@ -60,10 +60,6 @@ def receiver(cut):
     thread.start()
 
     class Receiver(cut):
-        """
-        One receiver.
-        """
-
         secret = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
 
         def __init__(self, wire):
@@ -89,9 +85,6 @@ def receiver(cut):
             server.is_full = False
 
         def received(self):
-            """
-            Return what it has kept.
-            """
             return list(server.kept)
 
     made = Receiver(Wire(server.server_address[1]))

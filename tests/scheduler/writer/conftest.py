@@ -1,5 +1,5 @@
 """
-What the writer's tests share: a store that can be held and made to fail, and writers that are closed.
+Fixtures of the writer's tests: a store that can be held and made to fail, and writers that are closed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The end of a writer, and what a fork makes of it.
+The close of a writer, and a writer after a fork.
 """
 
 from __future__ import annotations

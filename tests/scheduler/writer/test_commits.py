@@ -25,7 +25,7 @@ def test_answers_when_it_is_written(make, store):
 
 def test_gathers_while_a_commit_runs(make, store):
     """
-    What is submitted while a commit runs goes into the next one together, and every caller gets its own answer.
+    Writes submitted during a commit share the next one, and every caller gets its own answer.
     """
     writer = make()
     with store.held() as entered:
@@ -44,7 +44,7 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    No commit holds more of either kind of writes than the limit, except what was posted as a whole.
+    No commit holds more of either kind of writes than the limit, except a batch that was posted as a whole.
     """
     writer = make(batch_max=10)
     answered = threading.Event()

@@ -1,5 +1,5 @@
 """
-What fails, and which callers learn of it.
+Failures, and the callers that learn of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def a_bad_set():
 
 def test_transient_error_is_tried_again(make, store):
     """
-    A transient error costs a retry, and nobody hears of it.
+    A transient error costs a retry, and callers do not see it.
     """
     writer = make()
     store.fail("apply", 3)
@@ -50,7 +50,7 @@ def test_transient_error_that_stays(make, store):
 
 def test_full_store(make, store, monkeypatch):
     """
-    Where nothing new fits, a set is refused at once, and what was written together with it goes through.
+    If the store is full, a set is refused at once, and other writes of the same commit succeed.
     """
     writer = make(retry_s=3600.0)
     assert writer.submit(a_set("old")).result(PATIENCE_S).outcome is Outcome.CREATED
@@ -75,7 +75,7 @@ def test_full_store(make, store, monkeypatch):
 
 def test_unknown_end_is_not_tried_again(make, store):
     """
-    Where a commit may have taken effect it is not repeated: the scheduler learns of it first, then the callers.
+    A commit that may have taken effect is not repeated: the scheduler learns of it first, then the callers.
     """
     told = []
     writer = make(on_unknown=lambda: told.append("scheduler"))
@@ -138,7 +138,7 @@ def test_callbacks_that_raise(make, caplog, error):
 
 def test_store_that_exits(make, store, monkeypatch):
     """
-    A store that raises SystemExit, or another BaseException, fails what was written, and the thread lives on.
+    A store that raises SystemExit, or another BaseException, fails its writes, and the thread lives on.
     """
     writer, apply = make(), store.apply
     with monkeypatch.context() as patch:

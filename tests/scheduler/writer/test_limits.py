@@ -17,7 +17,7 @@ PATIENCE_S = 20.0
 
 def test_full_queue(make, store):
     """
-    When too many writes wait, the next caller waits for room, or is refused if it may not; nothing of it is queued.
+    When too many writes wait, the next caller waits for room, or is refused if it may not wait; nothing is queued.
     """
     writer = make(waiting_max=3)
     with store.held() as entered:

@@ -63,7 +63,7 @@ def writer(halves):
 
 class Result:
     """
-    The result of what was posted, once it is there.
+    The result of a posted write, once it is there.
     """
 
     def __init__(self):
@@ -78,16 +78,13 @@ class Result:
         self._is_there.set()
 
     def wait(self):
-        """
-        Return it.
-        """
         assert self._is_there.wait(PATIENCE_S)
         return self.value
 
 
 def sets(*keys):
     """
-    Return a set of each of *keys*.
+    Return one set for each of *keys*.
     """
     return [Set(Job(key, 0, 5)) for key in keys]
 
@@ -124,7 +121,7 @@ def test_one_does_not_wait_for_the_other(writer, halves):
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_caller_gets_the_error(writer, halves, failing):
     """
-    If one partition fails, the caller gets its error, and what the other one did stays.
+    If one partition fails, the caller gets its error, and the writes of the other one stay.
     """
     halves.partitions[failing].fail("apply")
     with pytest.raises(StoreError, match="apply failed: try again"):

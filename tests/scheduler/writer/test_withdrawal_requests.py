@@ -1,5 +1,5 @@
 """
-How long a caller waits whose write met a counted attempt, while the store fails or the owner says nothing.
+The wait of a caller whose write met a counted attempt, while the store fails or the owner does not answer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tickwheel.stores import MemoryStore
 
 MET = Job("key", generation=7, due_at=0, attempt=1)
 STEP_S = 0.25
-"""By so much each look at the clock moves it."""
+"""Seconds by which each reading moves the clock."""
 
 
 class Caller:
     """
-    A caller whose cancel met `MET`, and who puts what it gets into *answers*.
+    A caller whose cancel met `MET`; it puts its answers into *answers*.
     """
 
     writes, indexes = (Cancel("key"),), (0,)
@@ -71,7 +71,7 @@ class Failing(MemoryStore):
 
 class Deaf(Failing):
     """
-    A store that fails when owners are asked to stop what runs.
+    A store that fails when owners are asked to stop running jobs.
     """
 
     def request_withdrawal(self, jobs):
@@ -148,7 +148,7 @@ def test_an_owner_that_says_nothing(serve):
 
 def test_owners_who_cannot_be_asked_to_stop(serve):
     """
-    The same holds for the caller who waits until the owners of what is to stop are asked.
+    The same holds for a caller that waits until owners have been asked to stop jobs.
     """
     store = Deaf(passing(), range(1, 10_000))
 
