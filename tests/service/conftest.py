@@ -31,7 +31,7 @@ PATIENCE_S = 60
 @dataclass
 class Answer:
     """
-    What the server answered.
+    An answer of the server.
     """
 
     status: int
@@ -198,7 +198,7 @@ class Server:
 @pytest.fixture
 def start(tmp_path) -> Iterator[Any]:
     """
-    Return what starts a server in a folder of the test; whatever was started is stopped.
+    Return a function that starts a server in a folder of the test; all started ones are stopped.
     """
     started: list[Server] = []
 

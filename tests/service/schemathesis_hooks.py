@@ -1,5 +1,5 @@
 """
-What schemathesis cannot know: which keys and handlers there are, what goes together, that idempotency keys are new.
+Facts that schemathesis cannot know: existing keys and handlers, related fields, new idempotency keys.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _is_wait(wait: Any) -> bool:
 @schemathesis.hook
 def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
     """
-    Send half of what is made up for valid keys to few of them, so that there are jobs to find.
+    Replace half of the generated valid keys by a few fixed ones, so that there are jobs to find.
     """
     key = (path_parameters or {}).get("key")
     if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:

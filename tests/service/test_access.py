@@ -42,7 +42,7 @@ def status_of(server, method: str, path: str, body, token: str | None) -> int:
 
 def test_every_operation_with_every_token(document, bodies, guarded):
     """
-    Who has no token, or a wrong one, gets a 401; readers get a 403 on writes and insides; the rest gets through.
+    Without a valid token every operation is a 401; readers get a 403 on writes and internals; the rest succeeds.
     """
     table = {}
     for path, methods in document["paths"].items():
@@ -77,7 +77,7 @@ def test_page_files_hold_no_data(guarded):
 
 def test_idle_connections(start):
     """
-    Thousands of connections that say nothing keep nobody from being served, and cost little memory.
+    Thousands of idle connections block no request, and cost little memory.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(IDLE, hard - 200)

@@ -9,7 +9,7 @@ from tickwheel.service.tokens import digest_of
 
 def test_with_whose_token(start, tmp_path):
     """
-    Each write with a token is kept with the token's name, also in a batch; what is only read is not.
+    Each write with a token is recorded with the token's name, even in a batch; reads are not.
     """
     names = {"d" * 40: "deploy", "o" * 40: "on call"}
     lines = [f"write {digest_of(token)} # {name}" for token, name in names.items()]
@@ -33,7 +33,7 @@ def test_with_whose_token(start, tmp_path):
 
 def test_by_the_page(server):
     """
-    Without tokens, what a browser writes is kept of any job, and what another client writes of recurring ones alone.
+    Without tokens, a browser's writes are recorded for any job, and other clients' writes for recurring ones only.
     """
     browser = {"origin": f"http://{server.host}:{server.port}"}
     for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):

@@ -147,7 +147,7 @@ def test_malformed_json(server, kept, raw):
 )
 def test_half_of_a_surrogate_pair(server, kept, text, part):
     """
-    Half of a surrogate pair is called so, and other faults are called what they are.
+    Half of a surrogate pair is reported as such, and other faults by their own names.
     """
     raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
     answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})
@@ -225,7 +225,7 @@ def test_key_that_is_no_utf8(server, path):
 
 def test_slash_of_the_prefix_is_no_part_of_a_key(server):
     """
-    An address whose own slash is percent-encoded is none of ours.
+    An address whose own slash is percent-encoded is a 404.
     """
     check_problem(server.ask("PUT", "/v1/jobs%2Fabc", FAR), 404, "page_not_found")
 
@@ -275,7 +275,7 @@ def test_conditions_that_contradict(server, kept):
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 def test_conditions_that_nobody_heeds(server, address, header):
     """
-    A condition of what is about no single job is refused, and not passed over.
+    A condition on a request that is not about a single job is refused, and not ignored.
     """
     answer = server.ask("POST", f"/v1/{address}", {}, {header: '"17"'})
     check_problem(answer, 400, "malformed_request", f"{header} is '\"17\"': leave it out here")
@@ -338,7 +338,7 @@ def test_bad_queries(server, query):
 )
 def test_no_query(server, method, path):
     """
-    A query is refused where there is none, whatever else is wrong.
+    A query is refused by operations without one, whatever else is wrong.
     """
     check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
 
@@ -379,7 +379,7 @@ def test_wrong_methods(server, method, path, allow):
 )
 def test_unknown_addresses(server, path):
     """
-    What is not there is a 404, also by way of the page's files.
+    An unknown address is a 404, even among the page's files.
     """
     check_problem(server.ask("GET", path), 404, "page_not_found")
 

@@ -88,7 +88,7 @@ def test_an_item_has_what_a_request_has():
 
 def test_every_field_of_an_item_counts(server):
     """
-    What an item says beside its key and instant is stored, with a policy and without one.
+    All fields of an item beside its key and instant are stored, with a policy and without one.
     """
     rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
     policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
@@ -162,7 +162,7 @@ def test_a_bulk_change_lists_its_changes(server):
 
 def test_a_bulk_change_of_what_runs(server):
     """
-    What runs is counted and asked to stop by a filter, and by an item of a batch; the rest goes on.
+    Running jobs are counted and asked to stop by a filter, and by an item of a batch; others continue.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
@@ -238,7 +238,7 @@ def test_bulk_changes_that_are_none(server, body):
 
 def test_the_same_request_is_done_once(server):
     """
-    The same request with the same idempotency key brings the first answer again, a refusal too, and is not done again.
+    A repeated request with the same idempotency key gets the first answer, even a refusal, and is not done again.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "once", body, {"idempotency-key": "put-1"})
@@ -275,7 +275,7 @@ def test_another_request_with_the_same_key(server):
 
 def test_what_is_kept_beside_an_answer_counts(monkeypatch):
     """
-    Of answers with small bodies only so many are kept as there is room for, each with all that is kept for it.
+    The number of kept answers with small bodies is bounded by memory, including all data kept for each.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -332,7 +332,7 @@ def test_what_is_kept_while_another_is_awaited(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    Sets of which nobody knows whether they were written are not written again: each is answered so.
+    Sets with an unknown outcome are not repeated: each gets that answer.
     """
 
     async def main():

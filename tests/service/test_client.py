@@ -180,7 +180,7 @@ def test_a_lost_answer_is_asked_for_again(relay):
 
 def test_nobody_there():
     """
-    Where nobody answers, the error says so in time, and that a write may have been done.
+    If no server answers, the error reports it in time, and that a write may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -271,7 +271,7 @@ def test_tokens(start, monkeypatch):
 )
 def test_bad_arguments(arguments, said):
     """
-    What a service cannot have, or an address that is none, is refused with the remedy and without a password.
+    An invalid argument or address is refused with the remedy and without a password.
     """
     with pytest.raises((StoreError, UnsupportedError, InvalidJobError), match=said) as caught:
         Scheduler(**arguments)
@@ -288,7 +288,7 @@ def test_what_it_cannot_do(client):
 
 def test_workers(client):
     """
-    A worker leases, extends, acknowledges and refuses over HTTP, and what comes too late is the same error.
+    A worker leases, extends, acknowledges and refuses over HTTP, and late calls get the same error.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -310,7 +310,7 @@ def test_workers(client):
 
 def test_stop_what_runs(client):
     """
-    What a worker holds is stopped over HTTP, and the worker learns of it.
+    A worker's job is stopped over HTTP, and the worker is notified.
     """
     client.set("runs", delay=0, target="pull", handler="stopped")
     (lease,) = client.lease("stopped", wait=20)
@@ -340,7 +340,7 @@ def test_stop_many_that_run(client):
 
 def test_progress(server, monkeypatch, until):
     """
-    What a handler of a client notes goes to the service with the next beat and the end; other clients read it there.
+    A client handler's progress goes to the service with the next beat and the end; other clients read it there.
     """
     monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()

@@ -89,7 +89,7 @@ def test_a_part_of_a_batch_in_doubt(proxy):
 
 def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
     """
-    Where the first of several batches is done and the next is refused, the error says how much was done.
+    If the first of several batches is done and the next is refused, the error reports how much was done.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy
@@ -103,7 +103,7 @@ def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
 
 def test_a_write_that_was_refused_as_busy(proxy):
     """
-    What was refused each time is not done.
+    A write that was refused each time is reported as not done.
     """
     url, answers, _ = proxy
     answers.append(BUSY)
@@ -114,7 +114,7 @@ def test_a_write_that_was_refused_as_busy(proxy):
 
 def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
     """
-    What was refused each time is not asked again where there is no time for one more answer: that would be a doubt.
+    A write that was refused each time is not retried if there is no time for an answer: its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -165,7 +165,7 @@ def test_answers_that_are_none(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    What another server refuses is not worth a second try, and what it answers lacks what a service says.
+    A refusal by another server is not retried, and its answers lack the fields of a service.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -1,5 +1,5 @@
 """
-What a handler is registered with on a service's client: its executor, its rate and its retries.
+Options of handlers on a service's client: executor, rate and retries.
 """
 
 from __future__ import annotations

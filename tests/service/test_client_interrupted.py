@@ -46,7 +46,7 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
 
 def test_ctrl_c_as_a_client_stops(client, monkeypatch):
     """
-    A client whose stop is interrupted lets go of its connections, and the next stop ends the rest.
+    A client whose stop is interrupted closes its connections, and the next stop ends the rest.
     """
     client.handler("a")(print)
     client.start()

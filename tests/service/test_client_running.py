@@ -1,5 +1,5 @@
 """
-What a service's client runs while it is being stopped, and for how long an async handler of it may run.
+Running handlers of a service's client while it stops, and the timeout of an async handler.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def test_a_coroutine_that_a_stop_cuts_off(client):
 )
 def test_odd_answers(client, answer, error, until):
     """
-    What a handler answers counts at once, also where its reason cannot be stored or its delay is none.
+    A handler's result counts at once, even if its reason cannot be stored or its delay is invalid.
     """
     client.handler("odd")(lambda _payload: answer)
     client.start()
@@ -268,7 +268,7 @@ def test_odd_answers(client, answer, error, until):
 
 def test_no_thread_to_spare(client, monkeypatch, caplog):
     """
-    Where the system has no thread for a worker, what was leased is run as soon as there is one.
+    If the system has no thread for a worker, the leased firing runs as soon as there is one.
     """
     monkeypatch.setattr(_puller, "_PAUSE_S", 0.01)
     start, refused, done = threading.Thread.start, [], threading.Semaphore(0)

@@ -1,5 +1,5 @@
 """
-What a caller passes means the same with a service as with a store of its own.
+A caller's arguments mean the same with a service as with a store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAR = 10**400
 
 def nested(levels):
     """
-    Return a list that nests so many levels.
+    Return lists nested *levels* deep.
     """
     value = []
     for _ in range(levels - 1):
@@ -48,7 +48,7 @@ def own():
 
 def came_of(scheduler, verb, *arguments, **fields):
     """
-    Return what comes of a call with a job that is there, as far as it is the same for all stores.
+    Return the outcome of a call on an existing job, without parts that differ between stores.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:

@@ -15,7 +15,7 @@ from tickwheel.service.firings import Firings, Seen
 @pytest.fixture
 def waiting():
     """
-    Return a scheduler with a handler that waits, what is set once that runs, and what lets it go on.
+    Return a scheduler with a handler that waits, the job that it runs, and a function that releases it.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -31,7 +31,7 @@ def waiting():
 
 def test_news_are_sent_once(waiting, until):
     """
-    What ended is sent once, also where all that is new still runs; of other keys nothing is.
+    A finished firing is sent once, even if all new ones still run; firings of other keys are not sent.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()

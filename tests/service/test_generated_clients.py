@@ -63,7 +63,7 @@ await client.DELETE("/v1/jobs/{key}", where);
 """
 TOKEN = "w" * 40
 MODULES = Path(sys.prefix, "clients", "node_modules")
-"""What make installs where there is npm."""
+"""The modules that make installs if there is npm."""
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_typescript(described, tmp_path):
 
 def run(*command: object, cwd: Path) -> str:
     """
-    Run *command* and return what it printed; it has to end well.
+    Run *command* and return its output; it must succeed.
     """
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     answer = subprocess.run(

@@ -1,5 +1,5 @@
 """
-The history over HTTP: what is kept of a job, page by page, by the library's client and on the command line.
+The history over HTTP: a job's records, page by page, by the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_nothing_is_kept(server):
 )
 def test_bad_questions(server, query):
     """
-    What cannot be asked is refused by name.
+    Invalid queries are refused by name.
     """
     answer = server.job("GET", "k", action=f":history{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")

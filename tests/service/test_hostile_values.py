@@ -38,7 +38,7 @@ ENDLESS = {"/v1/live", "/debug/profile"}
 
 class Asker:
     """
-    One connection that is kept, and what was answered.
+    One kept-alive connection, and its answers.
     """
 
     def __init__(self, server) -> None:
@@ -142,9 +142,6 @@ def memory_kib(pid: int) -> int:
 
 @pytest.fixture
 def asker(server):
-    """
-    Return what asks.
-    """
     asker = Asker(server)
     yield asker
     asker.close()
@@ -164,7 +161,7 @@ def test_every_field_of_every_body(asker, document, bodies):
 
 def test_every_query_field_and_header(asker, document, bodies):
     """
-    The same texts in every field of every query, in every header, and as keys.
+    The same hostile texts in every field of every query, in every header, and as keys.
     """
     for name, method, path, operation in operations(document):
         body = json.dumps(bodies[name]).encode() if name in bodies else None

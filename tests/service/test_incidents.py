@@ -16,7 +16,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of four dead letters; what is left of them is removed.
+    Return the keys of four dead letters; remaining ones are removed at the end.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:

@@ -54,7 +54,7 @@ def test_each_column_of_a_document(name):
 @pytest.mark.parametrize("name", sorted({"plain", *TAKEN}))
 def test_each_column_of_an_export(name):
     """
-    What is exported, imported again, makes a job with the same values.
+    An exported job that is imported again has the same values.
     """
     job = OWN[name]
     line = json.loads(json.dumps(exported(job)))

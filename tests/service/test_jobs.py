@@ -19,7 +19,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_defaults():
     """
-    What a body leaves out is as by default in the library, since it is not passed on.
+    Omitted fields of a body have the library's defaults, since they are not passed on.
     """
     body = dict(zip(bodies.SetBody.__struct_fields__, bodies.SetBody.__struct_defaults__, strict=True))
     library = {field.name: field.default for field in dataclasses.fields(SetRequest)}
@@ -29,7 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    What is in the body is changed, null being a value, and the rest stays; what the service has no use for is refused.
+    Fields of the body are changed, null being a value, and others stay; unknown fields are refused.
     """
     body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_133_980_800}
     before = server.job("PUT", "changed", body).json["job"]
@@ -158,7 +158,7 @@ def test_list_by_time(server):
 
 def test_waits_of_a_retry_policy(server):
     """
-    Waits before another attempt are seconds or text, and what is neither, or too long, is named.
+    Waits of a retry policy are seconds or text; other or too long values are named.
     """
     retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
     assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201

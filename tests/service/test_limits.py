@@ -1,5 +1,5 @@
 """
-What one client may ask, and what becomes of those that do not ask in time.
+The limits of one client, and late requests.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_seconds_of_options(value):
 )
 def test_seconds_of_options_that_are_none(fields, problem):
     """
-    What cannot be a length of time is named, with what to pass.
+    A value that is not a length of time is named, with valid forms.
     """
     with pytest.raises(InvalidJobError, match=problem):
         ServiceOptions(**fields)
@@ -173,7 +173,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Requests that come together are not taken for one head that is too large, wherever what was read of them ends.
+    Several requests that arrive together are not taken for one head that is too large, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

@@ -82,7 +82,7 @@ def test_a_declaration(put, server):
 )
 def test_refused(put, keys, fields, word):
     """
-    What no declaration can have is a problem that names it, and nothing is done.
+    An invalid declaration is a problem that names the fault, and nothing is done.
     """
     answer = put(*keys, **fields)
     assert answer.status == 422, answer.body

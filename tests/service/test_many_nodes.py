@@ -210,7 +210,7 @@ def listed_at(node, keys):
 
 def test_outsiders(nodes):
     """
-    What nodes ask each other is closed to every other caller, and no document shows their secrets.
+    Requests between nodes are closed to every other caller, and no document shows their secrets.
     """
     answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
     assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")

@@ -1,5 +1,5 @@
 """
-The OpenAPI document, and the service against it: whatever the document allows is answered as it says.
+The OpenAPI document, and the service against it: every allowed request gets a documented answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.service.examples import ANSWERS, BODIES
 from tickwheel.service.replies import REFUSALS
 
 EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
-"""How many requests are made up for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
+"""Number of requests generated for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
 
 BEYOND = {
     "jobs_set": "handlers and targets by their names, cron lines that fire, texts for lengths of time",
@@ -295,7 +295,7 @@ def test_every_operation_has_examples(document):
 
 def test_bounds_are_those_of_the_service(server, document):
     """
-    What the service refuses, the schema refuses: an empty cursor, and a step of more than a hundred years.
+    The schema refuses the same values as the service: an empty cursor, and a step of more than a hundred years.
     """
     fields = {
         field["name"]: field["schema"]

@@ -33,7 +33,7 @@ def test_pause_and_resume(server):
 
 def test_figures(server):
     """
-    What is paused is counted in the stats and the metrics, and a paused schedule shows it.
+    Paused jobs are counted in the stats and the metrics, and a paused schedule shows its pause.
     """
     server.job("PUT", "paused/schedule", {"cron": "0 9 * * *", "target": "log"})
     server.job("POST", "paused/schedule", {}, action=":pause")
@@ -46,7 +46,7 @@ def test_figures(server):
 
 def test_refused(server):
     """
-    A job that is not there, another generation, a note that is too long and a flag that is none are refused.
+    An unknown job, another generation, a note that is too long and an invalid flag are refused.
     """
     for action in (":pause", ":resume"):
         body = {} if action == ":pause" else None

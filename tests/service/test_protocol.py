@@ -1,5 +1,5 @@
 """
-Below the API: what is not HTTP, what is cut short, and requests that a page of another site would send.
+Below the API: bytes that are not HTTP, truncated requests, and requests from pages of other sites.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ def kept(server):
 
 
 def check_problem(answer, status: int, name: str) -> None:
-    """
-    Check that *answer* is the problem *name*.
-    """
     assert answer.headers["content-type"] == "application/problem+json"
     assert (answer.status, answer.json["type"]) == (status, f"/problems/{name}"), answer.json
 
 
 def exchange(server, data: bytes) -> bytes:
     """
-    Send *data* as it is, end the sending side, and return whatever comes back.
+    Send *data* unchanged, end the sending side, and return the whole answer.
     """
     answer = b""
     with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
@@ -103,7 +100,7 @@ def test_requests_in_one_piece(server):
 
 def test_requests_in_one_piece_are_of_their_own(server):
     """
-    Who asks, and within which trace, is said by each request for itself, also where it waited for the one before.
+    Each request has its own caller and trace, even if it waited for the request before.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'

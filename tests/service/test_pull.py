@@ -36,7 +36,7 @@ def pull(server, action, **body):
 
 def lease(server, queue, **more):
     """
-    Return what is leased.
+    Lease firings and return them.
     """
     answer = pull(server, "lease", queue=queue, **more)
     assert answer.status == 200, answer.json
@@ -72,7 +72,7 @@ def test_life_of_a_lease(server):
 
 def test_progress(server):
     """
-    What a worker says of its progress is among the firings and in the fleet, until the firing ends.
+    A worker's progress is shown among the firings and in the fleet, until the firing ends.
     """
     fire_id = put(server, "far", "far")
     lease(server, "far", seconds=60)
@@ -94,7 +94,7 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    What comes after the lease is refused with what has become of the firing; the repeat has another fire id.
+    A late acknowledgement is refused with the outcome of the firing; the repeat has another fire id.
     """
     fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
     assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]

@@ -115,9 +115,6 @@ async def prepare(service):
 
 
 async def jobs_of(service):
-    """
-    Return all jobs as they are.
-    """
     return (await ask(service, "GET", "/v1/jobs"))[2]["jobs"]
 
 

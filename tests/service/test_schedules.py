@@ -74,7 +74,7 @@ def test_a_page_shows_so_many_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    Where much more is left out than a request passes, a job shows the runs before that, and a trial is refused.
+    If exclusions exceed the limit of a request, a job shows the runs before that, and a trial is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -214,7 +214,7 @@ def test_a_list_of_what_comes_back(server):
 
 def test_counts_and_shards(server):
     """
-    What falls due is counted in steps of any length, and the shards have an owner.
+    Jobs that fall due are counted in steps of any length, and the shards have an owner.
     """
     for number in range(3):
         server.job("PUT", f"c{number}", {"at": f"{YEAR}-01-01T00:0{number}:30Z", "target": "log"})
@@ -280,7 +280,7 @@ def test_messagepack_that_is_none(server, body, status):
 @pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}, DEEP])
 def test_payloads_that_json_cannot_carry(server, payload):
     """
-    What MessagePack has and JSON has not, or nests too deeply, is refused, item by item.
+    MessagePack values without a JSON form, or nested too deeply, are refused, item by item.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]
@@ -323,7 +323,7 @@ def test_skip(server):
 
 def test_backfill(server):
     """
-    The runs of a range of the past are set as jobs of their own; a range that is none is refused, and one job as well.
+    The runs of a past range are set as separate jobs; an invalid range and a one-time job are refused.
     """
     server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"})
     address, body = (

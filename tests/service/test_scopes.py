@@ -39,7 +39,7 @@ def test_pause_and_resume(server, until):
 @pytest.mark.parametrize("scope", ["", "nobody", "handler:", 5, None, "handler:" + "x" * 3_000])
 def test_refused(server, scope):
     """
-    What is not a scope, or that of a target that there is none of, is refused.
+    An invalid scope, or a scope of an unknown target, is refused.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": scope})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")

@@ -1,5 +1,5 @@
 """
-The life of the server: start, stop, restart, and what it refuses to start on.
+The life of the server: start, stop, restart, and refusals to start.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_a_stop_lets_handlers_end(start, tmp_path):
 
 def test_jobs_survive_a_restart(start):
     """
-    What was set before a stop is there after the next start, as it was, and fires.
+    Jobs set before a stop are there unchanged after the next start, and fire.
     """
     server = start()
     far = server.job("PUT", "far", {"delay": 3600, "target": "log", "payload": [1]}).json["job"]
@@ -132,7 +132,7 @@ def test_jobs_survive_a_restart(start):
 
 def test_jobs_survive_a_kill(start):
     """
-    What was acknowledged before kill -9 is there after the next start.
+    Jobs acknowledged before kill -9 are there after the next start.
     """
     server = start()
     jobs = [server.job("PUT", f"k{n}", {"delay": 3600, "target": "log"}).json["job"] for n in range(20)]
@@ -251,7 +251,7 @@ def test_store_in_a_folder_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
 def test_store_url_that_is_none(tmp_path, store):
     """
-    A store's URL that names none is refused, in one line.
+    A URL that does not name a store is refused in one line.
     """
     answer = serve(tmp_path, "--store", store)
     check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
@@ -280,7 +280,7 @@ def test_handlers_that_cannot_be_had(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    With tokens: nobody without one, readers read, writers write; the page's files and health are open.
+    With tokens, requests without one are refused, readers read, writers write; the page's files and health are open.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
@@ -385,7 +385,7 @@ def test_json_alone(tmp_path):
 
 def test_json_refusal(tmp_path):
     """
-    What ends the command before it serves is a document, too, with the exit code.
+    An error before serving is a document, too, with the exit code.
     """
     answer = serve(tmp_path, "--log-json", "--host", "::")
     (line,) = answer.stderr.splitlines()

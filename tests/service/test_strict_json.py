@@ -1,5 +1,5 @@
 """
-JSON that comes in: what is refused, and how the refusal names it.
+JSON input: refused bodies, and the messages of the refusals.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
 )
 def test_malformed(body):
     """
-    Anything that is not strict JSON is a malformed body, whatever is wrong with it.
+    Anything that is not strict JSON is a malformed body, whatever its fault.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -105,7 +105,7 @@ def test_repeated_name(body):
 )
 def test_wrong_type(body, detail):
     """
-    A value of the wrong type is named with its place, itself, and what was expected.
+    A value of the wrong type is reported with its place, itself, and the expected type.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -138,7 +138,7 @@ def test_depth_is_counted_outside_of_strings():
 
 def test_the_levels_of_large_bodies_are_counted():
     """
-    A body of megabytes is judged as a short one, whatever it consists of.
+    A body of megabytes is judged like a short one, whatever it contains.
     """
     half = 4_000_000
     deep = (b'{"items":' + b"[" * 2 * half, b"[" * half + b"]" * half)

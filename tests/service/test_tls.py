@@ -40,7 +40,7 @@ def test_https(certificate, start, monkeypatch):
 
 def test_certificates_that_cannot_be_used(certificate, tmp_path):
     """
-    A file that is missing, that is none, another key, and a key with a password: refused at the start, by name.
+    A file that is missing or invalid, another key, and a key with a password are refused at the start, by name.
     """
     cert, key = certificate()
     _, other = certificate()

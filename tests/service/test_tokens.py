@@ -1,5 +1,5 @@
 """
-Tokens that expire, and tokens for some keys: what they reach, what is refused, and what is noted of that.
+Tokens that expire, and tokens for some keys: their reach, refusals, and the records of refusals.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def test_a_key_that_ends_like_an_action(guarded):
 
 def test_a_kept_answer_is_its_own(guarded):
     """
-    An Idempotency-Key that another token used brings nobody its answer.
+    An Idempotency-Key that another token used does not return that token's answer.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
@@ -346,7 +346,7 @@ def test_lines():
 )
 def test_bad_lines(tmp_path, rest):
     """
-    A line with anything else behind the hash is refused: what was meant to bound a token never opens it.
+    A line with extra text behind the hash is refused: a misspelt restriction never opens a token.
     """
     (tmp_path / "tokens").write_text(f"# tokens\nread {'0' * 64} {rest}\n")
     with pytest.raises(TokenFileError, match="line 2"):

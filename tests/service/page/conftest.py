@@ -69,7 +69,7 @@ class Page:
 
     def run(self, script: str, *arguments: Any) -> Any:
         """
-        Run *script* in the page, and return what it returns.
+        Run *script* in the page, and return its result.
         """
         return self.browser.execute_script(script, *arguments)
 
@@ -112,7 +112,7 @@ class Page:
 
     def let_go(self) -> None:
         """
-        Let go the answer that is held, and return when the page has dealt with it.
+        Release the held answer, and return when the page has handled it.
         """
         self.run("window.release(); return new Promise((end) => setTimeout(end))")
 
@@ -130,7 +130,7 @@ class Page:
 @pytest.fixture
 def page(browser) -> Iterator[Page]:
     """
-    Return a page; whatever the browser complained about on its console fails the test.
+    Return a page; any complaint on the browser's console fails the test.
     """
     browser.get("about:blank")
     browser.get_log("browser")

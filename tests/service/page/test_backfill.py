@@ -1,5 +1,5 @@
 """
-What a user does on the page to run a range of the past again.
+A user's backfill on the page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_run_the_past_again(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    The button keeps the focus while it counts and does nothing then, so that the next press runs what was counted.
+    The button keeps the focus while it counts, and ignores presses then, so that the next press runs the counted jobs.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()

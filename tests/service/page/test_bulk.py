@@ -1,5 +1,5 @@
 """
-What a user does to all jobs that a search finds, and to a handler or a target as a whole.
+A user's changes of all jobs that a search finds, and of a whole handler or target.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def choose(page, state, verb):
 
 def test_all_of_these(server, page):
     """
-    What the search finds is counted, and then changed at the second press: moved, paused, resumed and cancelled.
+    The found jobs are counted, and changed at the second press: moved, paused, resumed and cancelled.
     """
     for number in range(3):
         server.job("PUT", f"many/{number}", {"delay": 3600 + number, "target": "log"})

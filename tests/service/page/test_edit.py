@@ -1,5 +1,5 @@
 """
-What a user does on the page to change a job in place.
+A user's changes of a job in place.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_tried_again(server, page):
 
 def test_undone_rule(server, page):
     """
-    What was changed of a rule is as it was when that is undone: its grace, its phase and its next run.
+    Undo restores a changed rule: its grace, its phase and its next run.
     """
     body = {"every": 600, "misfire": "skip", "misfire_grace": 90, "max_runs": 5, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -122,7 +122,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets and loses its end, its policies and what it leaves out; what is not touched stays, the instant, too.
+    A rule gets and loses its end, its policies and its exclusions; other fields stay, including the instant.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -159,7 +159,7 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    How late a run may begin is set and taken away, and so is the zone of what an interval leaves out; the phase stays.
+    The grace is set and removed, and so is the zone of an interval's exclusions; the phase stays.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]

@@ -81,6 +81,6 @@ def lane(page, owner: str, part: str) -> str:
 
 def state(page, owner: str) -> str:
     """
-    Return what the lane of *owner* says of it.
+    Return the text of the lane of *owner*.
     """
     return lane(page, owner, ".state")

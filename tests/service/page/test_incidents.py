@@ -17,7 +17,7 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of five dead letters, the latest first; what is left of them is removed.
+    Return the keys of five dead letters, the latest first; remaining ones are removed at the end.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -40,7 +40,7 @@ def open_dead(page, server) -> None:
 
 def test_try_three(server, page, letters):
     """
-    An incident shows what went wrong, where, how often and when; three are tried again, and what came of them is said.
+    An incident shows its error, places, number and times; three letters are replayed, and the outcome is shown.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")

@@ -40,7 +40,7 @@ def cell(page, name):
 @pytest.mark.usefixtures("orphans")
 def test_a_queue_without_a_worker(server, page):
     """
-    Its row says so; its jobs do not fill the list of upcoming jobs, and the list says why, and leads to the row.
+    Lists longer than one page: they grow by a button, as far as they can, and stay so.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))

@@ -9,7 +9,7 @@ COUNT = "return document.querySelectorAll('#jobs .row').length"
 
 def set_all(server, prefix: str, number: int, **fields) -> None:
     """
-    Set so many jobs whose keys begin with *prefix*.
+    Set *number* jobs whose keys begin with *prefix*.
     """
     items = [{"do": "set", "key": f"{prefix}{n:04}", "target": "log", **fields} for n in range(number)]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
@@ -29,7 +29,7 @@ def grow(page) -> int:
 
 def test_schedules(server, page):
     """
-    What was found by looking further stays when the list is asked for again, until another prefix is typed.
+    Jobs found by looking further stay when the list is refreshed, until another prefix is typed.
     """
     set_all(server, "often/", 280, every=86_400)
     page.browser.get(f"http://{server.host}:{server.port}/#schedules")

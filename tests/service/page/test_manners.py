@@ -1,5 +1,5 @@
 """
-How the page behaves: keys, one message for one trouble, and what a token may do.
+Manners of the page: keys, one message for one problem, and the rights of a token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def press(page, *keys: str) -> None:
 
 def test_keys(server, page):
     """
-    Keys search, go to a view and list themselves; not while somebody types, and not once they are turned off.
+    Keys search, go to a view and list themselves; not while the user types, and not once they are turned off.
     """
     page.open(server)
     press(page, "g", "d")
@@ -78,7 +78,7 @@ def test_keys(server, page):
 
 def test_skip_to_the_jobs(server, page):
     """
-    The link that skips to the jobs gives the list the focus, whatever it is searched for, and from another view, too.
+    The skip link gives the list the focus, during any search, and from another view, too.
     """
     filtered = "#overview?prefix=tea&state=paused"
     page.browser.get(f"http://{server.host}:{server.port}/{filtered}")
@@ -179,7 +179,7 @@ def test_undo_stays(server, page):
 
 def test_notes_before_a_dialog(server, page):
     """
-    A refusal can be read and heard over the job that is open, over what is opened then, and when that is closed.
+    A refusal can be read and heard over the open job, over a dialog opened later, and when that is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
@@ -236,7 +236,7 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    By typing one goes to a view, and to a job by the beginning of its key; what is chosen is said to a screen reader.
+    Typing goes to a view, or to a job by the beginning of its key; the choice is announced to a screen reader.
     """
     server.job("PUT", "palette/one", FAR)
     server.job("PUT", "palette/two", FAR)
@@ -272,7 +272,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    Arrows that are pressed while nothing is found yet do no harm to the choice among what is found then.
+    Arrow keys pressed before anything is found do not affect the choice among later results.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)

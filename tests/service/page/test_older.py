@@ -1,5 +1,5 @@
 """
-The past of the river is full, however much has fired: what has no dot of its own any more is still drawn and counted.
+The past of the river is complete: firings that have no dot any more are still drawn and counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ const bare = () => {
 
 def asked(page, script: str):
     """
-    Run *script* after the dots are made, and return what it returns.
+    Run *script* after the dots are made, and return its result.
     """
     return page.run(f"return (async () => {{{MAKE}{script}}})()")
 
@@ -53,7 +53,7 @@ def test_all_are_there(server, page):
 
 def test_what_died_is_seen(server, page):
     """
-    Of what has no dot any more the few that died are drawn in their colour, among the many that succeeded in theirs.
+    Among firings without a dot, the few that died are drawn in their colour, beside the many that succeeded.
     """
     page.open(server)
     script = """
@@ -83,7 +83,7 @@ def test_the_first_that_died(server, page):
 
 def test_a_long_run(server, page):
     """
-    A firing that ends long after its dot has gone is counted once, as what it ended as.
+    A firing that ends long after its dot has gone is counted once, with its outcome.
     """
     page.open(server)
     script = """
@@ -100,7 +100,7 @@ def test_a_long_run(server, page):
 
 def test_the_oldest_make_room(server, page):
     """
-    What is older than the past of the river makes room for what follows, and is not counted with that.
+    Firings older than the past of the river make room for later ones, and are not counted with those.
     """
     page.open(server)
     script = """
@@ -114,9 +114,9 @@ def test_the_oldest_make_room(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    Of a report that is read again only what was not in the one before is drawn, and of a node that is gone nothing.
+    Of a repeated report only new firings are drawn, and nothing of a node that is gone.
 
-    The page itself is hidden, and so asks for no report meanwhile.
+    The page itself is hidden, so it requests no report in between.
     """
     script = """
     const { firingsOfOthers } = await import("/static/others.js?apart"), ask = window.fetch;

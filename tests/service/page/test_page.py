@@ -1,5 +1,5 @@
 """
-What a user does on the page: see, search, move, cancel, undo, run now, replay.
+A user's acts on the page: see, search, move, cancel, undo, run now, replay.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    How far a running job has come is seen in its dialog and changes there; it is stopped after one more question.
+    The progress of a running job is shown and updated in its dialog; it is stopped after a confirmation.
     """
     go_on = tmp_path / "go on"
     server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
@@ -132,7 +132,7 @@ def test_stop_all_of_these(server, page, tmp_path):
 
 def test_move(server, page):
     """
-    A job is moved to so long from now, and undo moves it back.
+    A job is moved to a time from now, and undo moves it back.
     """
     before = server.job("PUT", "moved", FAR).json["job"]
     page.open(server)
@@ -151,7 +151,7 @@ def test_move(server, page):
 
 def test_pause(server, page):
     """
-    A job is paused with a reason, shown so in the list and on its own, listed among what is paused, and resumed.
+    A job is paused with a reason, shown as paused in the list and on its own, listed among pauses, and resumed.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -173,7 +173,7 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    What is paused as a whole is above everything, with its reason and how many jobs wait for it, and can be resumed.
+    Paused scopes are shown at the top, with reason and number of waiting jobs, and can be resumed.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
@@ -189,7 +189,7 @@ def test_scopes(server, page):
 
 def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
     """
-    What was decided about an older generation is refused, and the refusal is shown.
+    An act on an older generation is refused, and the refusal is shown.
     """
     server.job("PUT", "changed", FAR)
     page.open(server)
@@ -257,7 +257,7 @@ def test_search_among_very_many(server, page):
 
 def test_search(server, page):
     """
-    The list is narrowed to keys that begin with what is typed, and says so where there is none.
+    The list is narrowed to keys that begin with the typed text; an empty result is announced.
     """
     for key in ("find/a", "find/b", "other/a"):
         server.job("PUT", key, FAR)
@@ -294,7 +294,7 @@ def test_strips_count_and_list(server, page):
 
 def test_due_range(server, page):
     """
-    A typed beginning, an end, or both narrow the list and what is done with all of it; the address brings them back.
+    A typed beginning, end, or both narrow the list and its bulk changes; the address restores them.
     """
     for year in (2061, 2062, 2063):
         server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
@@ -361,7 +361,7 @@ def test_one_job_after_the_other(server, page):
 
 def test_survives_a_restart(start, page):
     """
-    While the service is unreachable the page says so; when it is back the page is live again, with what was set.
+    While the service is unreachable the page shows it; afterwards the page is live again, with the jobs.
     """
     server = start()
     server.job("PUT", "stays", FAR)

@@ -42,7 +42,7 @@ def test_history(server, page):
 
 def test_long_history(start, page):
     """
-    A history that is longer than what is answered at once is shown to its beginning, a page at each press.
+    A history longer than one answer is shown to its beginning, one page per press.
     """
     server = start("--history-per-key", "1000")
     server.job("PUT", "busy", {"every": "1d", "target": "log"})
@@ -84,7 +84,7 @@ def test_a_biography(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    What is done on the page is in the history of any job; of what a program does, the job itself says when it was set.
+    Acts on the page are in the history of any job; for a program's act, the job itself shows its time.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})
@@ -142,7 +142,7 @@ def _ended(records):
 
 def test_a_result(server, page):
     """
-    What a handler noted last is under the run of which it is the result.
+    A handler's last note is shown under its run.
     """
     page.open(server)
     server.job("PUT", "report", {"every": 1, "handler": "notes", "payload": "1,204 rows"})

@@ -46,7 +46,7 @@ look();
 
 def attribute(page, name: str) -> str:
     """
-    Return what a screen reader gets to know of the river.
+    Return the accessible text of the river.
     """
     return page.find("#river").get_attribute(name) or ""
 
@@ -54,7 +54,7 @@ def attribute(page, name: str) -> str:
 @pytest.fixture
 def soon(server, page):
     """
-    Open the page before three jobs that are due in 25 minutes, and one tomorrow; what is left of them is removed.
+    Open the page before three jobs that are due in 25 minutes, and one tomorrow; remaining ones are removed at the end.
     """
     keys = [*SOON, "later"]
     for number, key in enumerate(keys):
@@ -183,7 +183,7 @@ def test_keys(page):
 @pytest.mark.parametrize("verb", ["Spread", "Pause"])
 def test_a_span_is_acted_on(server, page, verb):
     """
-    What is due in a span is spread, or paused, and nothing else.
+    Jobs due in a span are spread, or paused, and no others.
     """
     later = server.job("GET", "later").json
     page.find("#river").send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP, Keys.SHIFT, Keys.ARROW_RIGHT)

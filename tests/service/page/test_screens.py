@@ -85,7 +85,7 @@ def demo(start_module, tmp_path_factory) -> Any:
 @pytest.fixture(scope="module")
 def start_module(server, tmp_path_factory) -> Iterator[Any]:
     """
-    Return what starts a server of the demonstration; whatever was started is stopped.
+    Return a function that starts a server of the demonstration; all started ones are stopped.
     """
     started = []
 
@@ -312,7 +312,7 @@ def _check_picture(path: Path, size: dict[str, int]) -> None:
 
 def _picture(browser: Any) -> bytes:
     """
-    Return a screenshot of what is visible, packed as tightly as zlib can.
+    Return a screenshot of the visible part, packed as tightly as zlib can.
     """
     data = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
     place, parts, pixels = 8, [data[:8]], b""

@@ -19,7 +19,7 @@ JUMP = """
     chart.replaceChildren();
     return [row.getBoundingClientRect().top - there];
 """
-"""By how much the first row of the firings moves where the lateness above it is not drawn yet."""
+"""Pixels by which the first row of the firings moves if the lateness above it is not drawn yet."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def point(page, selector: str) -> None:
 
 def news(page, selector: str) -> str | None:
     """
-    Return what a list says that it keeps back, or None.
+    Return a list's text about withheld rows, or None.
     """
     return page.run(NEWS, selector)
 
@@ -99,7 +99,7 @@ def test_the_first_firing(server, page):
 
 def test_firings(server, page):
     """
-    What fires while the list of firings is under the pointer, or held, is counted, and shown afterwards.
+    Firings that come while their list is under the pointer, or held, are counted, and shown afterwards.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})

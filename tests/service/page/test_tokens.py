@@ -111,7 +111,7 @@ def test_a_late_stream(service, page, sign_in):
 
 def test_some_keys(service, page, sign_in):
     """
-    With a token for some keys the page shows these, says so, asks for nothing else, and changes what it shows.
+    With a token for some keys the page shows these, says so, requests nothing else, and can change them.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):

@@ -11,7 +11,7 @@ URL = "https://traces.example.com/{trace_id}?again={trace_id}"
 
 def test_links(start, page):
     """
-    Where the service has the address of what shows traces, the trace of a job and of each attempt leads there.
+    If the service has the address of a trace viewer, the traces of a job and of each attempt are linked.
     """
     server = start("--trace-url", URL)
     page.open(server)

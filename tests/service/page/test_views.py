@@ -1,5 +1,5 @@
 """
-What a user does in the views beside the overview: dead letters, schedules, the fleet, the wheel; and with a read token.
+A user's acts in the other views: dead letters, schedules, the fleet, the wheel; and with a read token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters; what is left of them is removed.
+    Return the keys of three dead letters; remaining ones are removed at the end.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -199,7 +199,7 @@ def test_what_is_no_view(server, page, name):
 
 def test_no_outline_around_the_page(server, page):
     """
-    What a deep link brings the focus to has no outline of the page around it, also for a user of the keyboard.
+    An element focused by a deep link has no outline around the page, even for a user of the keyboard.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -239,7 +239,7 @@ def test_a_job_is_an_address(server, page):
 
 def test_filters_are_addresses(server, page):
     """
-    What is searched for is in the address, of which the page makes the same again.
+    The search is in the address, from which the page restores it.
     """
     for key in ("links/a", "links/b", "other"):
         server.job("PUT", key, {"delay": 3600, "target": "log"})
@@ -269,7 +269,7 @@ def test_filters_are_addresses(server, page):
 
 def test_with_a_read_token(start, page):
     """
-    Who may only read sees every view, and nothing that writes.
+    With a read token every view is visible, without any control that writes.
     """
     tokens = {"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40}
     server = start(environment=tokens)
