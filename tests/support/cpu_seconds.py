@@ -75,7 +75,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Leave a shared fixture out of the test that is the first to ask for it.
+        Leave the time of shared fixtures out of the test that requests them first.
         """
         if fixturedef.scope == "function":
             return (yield)
@@ -118,7 +118,7 @@ class Meter:
 
 class Ledger:
     """
-    Adds up what the tests of all processes have used.
+    Adds up the CPU time of the tests of all processes.
     """
 
     def __init__(self, path):

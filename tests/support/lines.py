@@ -13,12 +13,12 @@ from contextlib import suppress
 
 class Line:
     """
-    Passes on what comes to a port of the loopback, from threads of its own.
+    Forwards a port of the loopback, in its own threads.
 
     Attributes:
-        delay_s: How long each piece is on its way, in either direction.
-        trips: How many times any client spoke after its server had, or for the first time.
-        opened: How many connections were made.
+        delay_s: Delay of each piece, in either direction, in seconds.
+        trips: Number of times that a client spoke after its server had, or for the first time.
+        opened: Number of connections that were made.
     """
 
     def __init__(self, server):
@@ -37,13 +37,13 @@ class Line:
 
     def silence(self):
         """
-        From now on take what comes on the connections that are there, and pass nothing on; new ones work.
+        From now on accept data on existing connections, and pass nothing on; new ones work.
         """
         self._silent.update(self._pairs)
 
     def cut(self):
         """
-        From now on take what comes on all connections, new ones too, and pass nothing on.
+        From now on accept data on all connections, new ones too, and pass nothing on.
         """
         self._is_cut = True
 

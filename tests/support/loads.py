@@ -1,5 +1,5 @@
 """
-A client that goes on setting jobs while its store is moved, switched over or lost, and what is wrong with what fired.
+A client that keeps setting jobs while its store is moved, switched over or lost, and the faults of its firings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.scheduler import Outcome, Scheduler
 
 class Load:
     """
-    A client that sets, moves and cancels jobs, what it was answered, and what fired.
+    A client that sets, moves and cancels jobs, with its answers and firings.
     """
 
     def __init__(self, client, seed, pause_s):
@@ -29,7 +29,7 @@ class Load:
 
     def run(self):
         """
-        Go on until it is ended.
+        Run until it is ended.
         """
         for number in itertools.count():
             self.ask(self.client.set, f"{number}", delay=self.dice.uniform(0, 2), handler="h")
@@ -48,7 +48,7 @@ class Load:
 
     def ask(self, verb, key, **fields):
         """
-        Call *verb*, and note what it answers or raises.
+        Call *verb*, and record its answer or exception.
         """
         try:
             answer = verb(key, **fields)
@@ -64,9 +64,6 @@ class Load:
             self.jobs[key] = answer.job
 
     def fire(self, _payload, firing):
-        """
-        Note a firing.
-        """
         self.fired.append((firing.job, firing.attempt, time.time()))
 
     def await_more(self, seen, more, until):

@@ -50,7 +50,7 @@ class PatroniGroup:
 
     def pair(self):
         """
-        Return who leads and who may take its place, as all that run see it; None for either where they see nobody.
+        Return the leader and its possible successor, as all running nodes see them; None for an unknown one.
         """
         for name, process in self._processes.items():
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()
@@ -77,9 +77,9 @@ class PatroniGroup:
 
     def lose_leader(self):
         """
-        Kill all that runs on the leader's machine while answers wait for the other node, and return once that leads.
+        Kill the leader's machine while answers wait for the other node, and return once that leads.
 
-        It never receives what it had not received by then, so that whatever was answered without it is lost.
+        The other node never receives more than it had by then, so writes that were answered without it are lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
@@ -91,7 +91,7 @@ class PatroniGroup:
 
     def stop(self):
         """
-        Kill all: what is theirs goes with the folder.
+        Kill all processes: their files go with the folder.
         """
         for name in list(self._processes):
             self._kill(name)

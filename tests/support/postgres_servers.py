@@ -89,7 +89,7 @@ class Postgres:
 
     def url(self, database):
         """
-        Return what a store is opened by.
+        Return the URL of a store.
         """
         return f"postgresql:///{database}?host={self.folder}&user=tick"
 
@@ -167,14 +167,14 @@ class Pgbouncer:
 
     def url(self, database):
         """
-        Return what a store is opened by.
+        Return the URL of a store.
         """
         return f"postgresql:///{database}?host={self.folder}&port=6432&user=tick"
 
 
 def listens(path):
     """
-    Return whether somebody listens on the Unix socket at *path*, which is there a moment before.
+    Return whether a process listens on the Unix socket at *path*, whose file appears a moment before.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

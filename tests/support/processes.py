@@ -1,5 +1,5 @@
 """
-Servers that tests start in folders of their own, whatever they are of.
+Servers of any kind that tests start, each in its own folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find(program):
 
 def free_port():
     """
-    Return a port of the loopback interface that nobody listens on.
+    Return a port of the loopback interface on which no process listens.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,7 +1,7 @@
 """
-The quick set: `--quick` leaves out what tests/full_only.txt lists, so that a new test is in it until it is measured.
+The quick set: `--quick` leaves out the tests in tests/full_only.txt, so a new test is in it until it is measured.
 
-A line names a file, a class, a function or one case of it; a line with ! in front keeps something of what is listed.
+A line names a file, a class, a function or one case of it; a line with ! in front keeps a part of a listed name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ LIST = ROOT / "tests" / "full_only.txt"
 
 class QuickSet:
     """
-    Leaves out what is listed, and notes the lines that name no test.
+    Leaves out the listed tests, and records lines without a test.
 
     Attributes:
-        listed, kept: The lines, those that keep something without their mark.
+        listed, kept: The lines; those that keep a part are without their mark.
         unmatched: Lines about a file that was collected as a whole, and not about any test of it.
         collected: All tests that were collected, and whether they are quick.
     """
@@ -62,7 +62,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Leave out what is listed.
+        Leave out the listed tests.
         """
         self.collected = {item.nodeid: self.is_quick(item.nodeid) for item in items}
         if not any("::" in argument for argument in config.args):
@@ -76,7 +76,7 @@ class QuickSet:
 
 def names_of(name):
     """
-    Return what a line may call the test of this *name*: its file, class and function, and the case itself.
+    Return the names by which a line may mean the test of this *name*: file, class, function, and case.
     """
     parts = name.partition("[")[0].split("::")
     return {name, *("::".join(parts[:end]) for end in range(1, len(parts) + 1))}

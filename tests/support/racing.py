@@ -76,7 +76,7 @@ def race(scheduler, steps, seed):
 
 def main():
     """
-    Race on the store that the first line names, by the plan of the second, and print what was answered.
+    Race on the store of the first input line, by the plan of the second, and print the answers.
     """
     url, seed = sys.argv[1:]
     scheduler = Scheduler(url)

@@ -53,9 +53,6 @@ class Redis:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self):
-        """
-        Let it go on.
-        """
         self._process.send_signal(signal.SIGCONT)
 
     def _answers(self):
@@ -79,13 +76,13 @@ class Redis:
 
     def url(self, options="", account=""):
         """
-        Return what a store is opened by.
+        Return the URL of a store.
         """
         return f"redis://{account}127.0.0.1:{self.port}/0{options}"
 
     def empty_url(self, options=""):
         """
-        Return what an empty store is opened by, whose prefix no other has had; *options* begin with `&`.
+        Return the URL of an empty store, with an unused prefix; *options* begin with `&`.
         """
         return self.url(f"?prefix=empty-{next(NUMBERS)}{options}")
 
@@ -166,9 +163,6 @@ class RedisCluster:
         wait_for(lambda: self.holder() is not self.lost)
 
     def stop(self):
-        """
-        Stop all.
-        """
         for node in self.nodes:
             node.stop(signal.SIGKILL)
 
@@ -218,9 +212,6 @@ class RedisSentinels:
         wait_for(lambda: self.replica.execute("INFO", "replication")["role"] == "master")
 
     def stop(self):
-        """
-        Stop all.
-        """
         for node in (self.primary, self.replica, *self.sentinels):
             node.stop(signal.SIGKILL)
 

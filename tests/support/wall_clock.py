@@ -26,9 +26,6 @@ class Shared:
             self.bytes = mmap.mmap(file.fileno(), 8)
 
     def get(self):
-        """
-        Return it.
-        """
         return struct.unpack("<q", self.bytes[:])[0]
 
     def set(self, number):
@@ -63,7 +60,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         """
-        Count what the test reads, and note it.
+        Count and record the clock readings of the test.
         """
         before = self.count.get()
         try:
@@ -116,7 +113,7 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """
-    Leave out what is not listed.
+    Leave out tests that are not listed.
     """
     if config.option.only_listed:
         listed = set(config.option.only_listed.read_text("utf-8").splitlines())

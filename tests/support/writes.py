@@ -8,9 +8,6 @@ from tickwheel.jobs.model import Job, Set
 
 
 def a_set(key="key", due_at=0, payload=b"null"):
-    """
-    Return a set of *key*.
-    """
     return Set(Job(key, 0, due_at, payload))
 
 
@@ -22,7 +19,4 @@ def set_one(store, *what, **more):
 
 
 def outcomes(answers):
-    """
-    Return the outcomes of *answers*.
-    """
     return [answer.outcome for answer in answers]
