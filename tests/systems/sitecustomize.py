@@ -1,12 +1,12 @@
 """
-Another system as tickwheel sees it, on Linux: `pytest --as macos`, `pytest --as windows`.
+Simulates another system for tickwheel, on Linux: `pytest --as macos`, `pytest --as windows`.
 
-tickwheel's modules get the standard library's without what that system lacks; `sys.platform` has its name. Everybody
-else sees Linux, or nothing would run. Python imports this file in every process that has its folder on PYTHONPATH, so
-that the servers which tests start see the same as the tests.
+tickwheel's modules get the standard library's without the parts that the system lacks; `sys.platform` has its name. All
+other modules see Linux, or nothing would run. Python imports this file in every process that has its folder on
+PYTHONPATH, so that the servers which tests start see the same as the tests.
 
-It checks that no part needs what is not there. It cannot check how Windows treats open files, how coarse its clocks
-are, or that its sockets and locks do what is said of them here.
+It checks that no missing part is needed. It cannot check how Windows treats open files, how coarse its clocks are, or
+that its sockets and locks behave as assumed here.
 """
 
 from __future__ import annotations
