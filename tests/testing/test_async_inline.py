@@ -38,7 +38,7 @@ def loops():
 
 def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, loops):
     """
-    What was due has ended when it returns, and other tasks of the loop went on meanwhile.
+    Due jobs have ended when it returns, and other tasks of the loop continued in the meantime.
     """
 
     async def test():
@@ -112,7 +112,7 @@ def test_an_assertion_comes_out_of_advance(async_scheduler):
 
 def test_assert_scheduled(scheduler, async_scheduler, manual_clock):
     """
-    It returns the job, or says what is there in its place.
+    It returns the job, or raises with the jobs that exist.
     """
     for each in (scheduler, async_scheduler):
         each.register(note)
@@ -139,13 +139,7 @@ def test_assert_scheduled(scheduler, async_scheduler, manual_clock):
 
 
 async def awaited(coroutine):
-    """
-    Await it.
-    """
     return await coroutine
 
 
-def print_nothing() -> None:
-    """
-    Do nothing.
-    """
+def print_nothing() -> None: ...

@@ -141,7 +141,7 @@ def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, s
 @pytest.mark.parametrize("rule", [{"every": 60}, {"delay": 60}, {"every": 60, "delay": 60}])
 def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, rule):
     """
-    An interval and a delay end when the clock has moved so far, and not a millisecond sooner or later.
+    An interval and a delay end exactly at their millisecond of the clock.
     """
     scheduler.handler("h")(seen.append)
     scheduler.set("k", handler="h", **rule)

@@ -65,7 +65,7 @@ class TestOwnFixture:
 
 def test_it_loads_nothing_before_a_fixture_is_used():
     """
-    What pytest imports in every project where tickwheel is installed are four small modules.
+    In every project with tickwheel installed, pytest imports only four small modules.
     """
     script = "import sys, tickwheel.testing.plugin; print(*(name for name in sys.modules if 'tickwheel' in name))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

@@ -24,9 +24,6 @@ class IgnoresCase(MemoryStore):
     """
 
     def page(self, query):
-        """
-        Return a page.
-        """
         after = (query.cursor or "").lower()
         jobs = sorted((job for job in self._jobs.values() if job.key.lower() > after), key=lambda job: job.key.lower())
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key if len(jobs) > query.limit else None)
@@ -46,7 +43,7 @@ class FreesForAnybody(MemoryStore):
 
 class ForgetsTheGone(MemoryStore):
     """
-    Takes the last generation from what is there.
+    Takes the last generation from existing jobs.
     """
 
     def last_generation(self):
@@ -74,21 +71,18 @@ class LosesWakes(MemoryStore):
     """
 
     def wait_for_change(self, timeout_s):
-        """
-        Wait.
-        """
         self._woken.clear()
         return super().wait_for_change(timeout_s)
 
 
 class NeverWaits(MemoryStore):
     """
-    Answers at once that nobody wrote.
+    Returns at once that nothing was written.
     """
 
     def wait_for_change(self, timeout_s):
         """
-        Wait, or not.
+        Wait with a probability.
         """
         return False
 
@@ -99,22 +93,16 @@ class WakesForEver(MemoryStore):
     """
 
     def wait_for_change(self, timeout_s):
-        """
-        Wait.
-        """
         self._woken.wait(timeout_s)
         return False
 
 
 class ClosesQuietly(MemoryStore):
     """
-    Wakes nobody when it is closed.
+    Does not wake waiting calls when it is closed.
     """
 
     def close(self):
-        """
-        Close.
-        """
         self._is_open, self._owner = False, None
 
 
@@ -124,9 +112,6 @@ class OpensAgain(MemoryStore):
     """
 
     def open(self):
-        """
-        Open.
-        """
         self.__init__()
         super().open()
 
@@ -137,9 +122,6 @@ class RenewsForAnybody(MemoryStore):
     """
 
     def renew(self, owner):
-        """
-        Renew.
-        """
         return super().renew(self._owner)
 
 
@@ -185,7 +167,7 @@ class GivesIdsAgain(HeapWheel):
 
 class ForgetsMoves(HeapWheel):
     """
-    Orders what it drains by ids where deadlines are equal.
+    Orders drained entries with equal deadlines by ids.
     """
 
     def drain(self):
@@ -197,7 +179,7 @@ class ForgetsMoves(HeapWheel):
 
 class GivesIdsOfTheExpired(HeapWheel):
     """
-    Gives the ids of what has expired to what comes next.
+    Gives ids of expired entries to later ones.
     """
 
     def __init__(self):
@@ -217,9 +199,6 @@ class GivesIdsOfTheExpired(HeapWheel):
         return entry.id
 
     def advance(self, now, limit=None):
-        """
-        Take out what is due.
-        """
         expired = super().advance(now, limit)
         self._free += [entry.id for entry in expired]
         return expired
@@ -255,9 +234,6 @@ class CountsFromTheLast(SingleWheel):
     """
 
     def advance(self, now, limit=None):
-        """
-        Take out what is due.
-        """
         expired = super().advance(now, limit)
         self._latest = now
         return expired
