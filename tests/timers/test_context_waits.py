@@ -78,7 +78,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, so is the awaitable, whatever the state of the context.
+    If the task that awaits `within` is cancelled, so is the awaitable, in any state of the context.
     """
 
     async def scenario() -> None:

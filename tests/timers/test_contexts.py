@@ -37,9 +37,6 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def wheel(clock: ManualClock) -> TimerWheel:
-    """
-    Return a wheel on that clock.
-    """
     return TimerWheel(clock=clock)
 
 

@@ -1,5 +1,5 @@
 """
-Callbacks at a context's end may raise anything: the other effects of the end happen nevertheless.
+Exceptions of callbacks at a context's end: the other effects of the end happen nevertheless.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def test_a_short_run(make_engine):
 
 def test_a_seed_repeats_its_run():
     """
-    The same seed does the same, another seed something else.
+    The same seed does the same operations, and another seed others.
     """
     first, again, other = (run_engine_machine(heap_engine, seed, 900) for seed in (11, 11, 12))
     assert first == again

@@ -143,7 +143,7 @@ def test_a_key_that_comes_back_in(make_rig, method, verb):
 
 def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
     """
-    Call *outer*, and *inner* before the line of it that is number *at*; return whether it has so many.
+    Call *outer*, and *inner* before its line number *at*; return whether *outer* has that many lines.
     """
     lines = 0
 

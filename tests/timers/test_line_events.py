@@ -101,7 +101,7 @@ class Rig:
 
     def check(self) -> None:
         """
-        Verify the invariants, and that whatever is set fires.
+        Verify the invariants, and that every timer fires.
         """
         wheel = self.wheel
         wheel.check()

@@ -366,7 +366,7 @@ def test_each_verb_reads_each_type(rig, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_refuses_by_name(rig, verb):
     """
-    Every verb refuses what is not a length of time, names it, and changes nothing.
+    Every verb refuses a value that is not a length of time, names it, and changes nothing.
     """
     before = rig.wheel.pending()
     for value, error in REFUSED:
@@ -455,7 +455,7 @@ def test_arrays_of_delays(rig, kind, order):
 @pytest.mark.parametrize("kind", ["i8", "u8", "O"])
 def test_arrays_of_ids(rig, kind, order):
     """
-    Ids are found whatever the byte order and layout of their array.
+    Ids are found in arrays of any byte order and layout.
     """
     for name in shapes(np.array([1])):
         rig.wheel.drain()
@@ -467,7 +467,7 @@ def test_arrays_of_ids(rig, kind, order):
 
 def test_other_buffers(rig):
     """
-    ctypes, array and memoryview say what they hold, and it is read so.
+    ctypes, array and memoryview declare their element types, which are used.
     """
     for values in (
         (ctypes.c_double * 2)(1, 2),
@@ -535,7 +535,7 @@ def test_arrays_that_are_refused(rig, values, error, text):
 )
 def test_ids_that_are_refused(rig, names):
     """
-    What is not an id is a TypeError that names it.
+    A value that is not an id is a TypeError that names it.
     """
     for verb in (rig.wheel.cancel_many, lambda names: rig.wheel.move_many(names, 1)):
         with pytest.raises(TypeError, match="is not a timer"):

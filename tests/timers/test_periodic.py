@@ -1,5 +1,5 @@
 """
-Series: fixed phase, no drift, and a choice about what was missed.
+Series: fixed phase, no drift, and policies for missed firings.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_missed(make_rig, missed, fired, left_out):
 @pytest.mark.parametrize(("missed", "fired"), [("skip", [10.5, 11]), ("burst", [10.5] * 10 + [11]), ("delay", [10.5])])
 def test_missed_by_a_jump(make_rig, missed, fired):
     """
-    After a pause of the whole machine each policy does what it says.
+    After a pause of the whole machine each policy has its effect.
     """
     rig = make_rig()
     rig.wheel.call_every(1, rig.note, missed=missed)
@@ -324,7 +324,7 @@ def test_ten_thousand_series(make_rig):
 
 class Callback:
     """
-    A callback that can be watched, and calls what it is given.
+    A callback that can be watched, and calls its argument.
     """
 
     def __call__(self, inside: Callable[[], object]) -> None:

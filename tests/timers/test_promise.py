@@ -100,7 +100,7 @@ def test_a_handle_that_is_logged():
 
 def test_a_move_to_now_is_logged_before_it_fires():
     """
-    What fires before the call that moved it has returned is not taken for early.
+    A timer that fires before the call that moved it has returned does not count as early.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -199,7 +199,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT)
 def test_kept(case):
     """
-    What only looks strange is not a breach.
+    Odd but correct events are not a breach.
     """
     events, options = KEPT[case]
     counts = check_promise(events, **options)

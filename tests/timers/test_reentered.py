@@ -67,7 +67,7 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    On the default wheel nothing is lost, and no call fails, whatever comes in between.
+    On the default wheel nothing is lost, and no call fails, with interruptions between any two lines.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))

@@ -35,7 +35,7 @@ class Rig:
 
     def fire(self) -> None:
         """
-        Note the time, and do what is asked.
+        Record the time, and do the requested act.
         """
         self.fired.append(round((self.clock.monotonic_ns() - self.start_ns) / 1e9, 6))
         self.then()
@@ -161,7 +161,7 @@ def test_times_is_a_count(rig):
 
 class Held:
     """
-    An executor that runs what it was given on demand.
+    An executor that runs its callbacks on demand.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-When a series ends, fires beside its phase, and in which context it runs.
+The end of a series, extra firings, and the context in which it runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_until(design):
 @pytest.mark.parametrize("until", [0, -1, begin + 0.5])
 def test_until_before_the_first(design, until):
     """
-    An end before the first firing is refused, and says what it is compared with.
+    An end before the first firing is refused, with the compared instant.
     """
     _, wheel, _, note = make(design)
     with pytest.raises(ValueError, match=r"until is .*the first firing is at 1001"):
@@ -110,7 +110,7 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    What another thread finds in the wheel, while a series is being set, can say everything that a handle can.
+    A series that another thread finds in the wheel while it is being set has all properties of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)

@@ -78,7 +78,7 @@ def test_contexts():
 
 def test_executors():
     """
-    What an executor calls slow, and how long its end is waited for, may be timedeltas.
+    An executor's threshold for slow calls, and its timeout for closing, may be timedeltas.
     """
     slow: list[float] = []
     clock = ManualClock()

@@ -1,5 +1,5 @@
 """
-Series by the wall clock: cron lines and single instants, whatever becomes of the clock.
+Series by the wall clock: cron lines and single instants, under all changes of the clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 class Rig:
     """
-    A wheel on a manual clock, and what the wall clock showed at each firing.
+    A wheel on a manual clock, and the wall clock's time at each firing.
     """
 
     def __init__(self, make_wheel: Callable[[], Any] = lambda: None) -> None:
@@ -53,7 +53,7 @@ class Rig:
 
     def note(self, *_: object) -> None:
         """
-        Note the time of day, to the second, and do what is asked.
+        Record the time of day, to the second, and do the requested act.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -184,7 +184,7 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    What was jumped over fires within a minute, once or each, or is left out if it is more than a minute late.
+    Instants that were jumped over fire within a minute, once or each, or are left out if more than a minute late.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -197,7 +197,7 @@ def test_set_forward(rig, misfire, fired, missed):
 
 def test_skip_takes_what_is_a_little_late(rig):
     """
-    With "skip" a firing less than a minute late is none that was missed.
+    With "skip" a firing less than a minute late is not missed.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note, misfire="skip")
     rig.clock.advance(HOUR - 30)
@@ -283,7 +283,7 @@ def test_a_clock_past_what_floats_tell_apart():
 
 def test_a_slow_callback(rig):
     """
-    What passes while the callback runs is left out, or with "all" made up for.
+    Instants that pass while the callback runs are left out, or with "all" made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -417,7 +417,7 @@ def test_instants_that_are_refused(rig, when, error, match):
 )
 def test_lines_that_are_refused(rig, line, options, error, match):
     """
-    What cannot be read, and each option out of its range, is refused with its value and the remedy.
+    Unreadable lines, and each option out of its range, are refused with the value and the remedy.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_cron(line, print, **options)
@@ -426,7 +426,7 @@ def test_lines_that_are_refused(rig, line, options, error, match):
 
 def test_callbacks_that_are_refused(rig):
     """
-    What cannot be called, a coroutine function that nobody awaits, and a closed wheel are refused as by other timers.
+    Other objects than callables, coroutine functions without a loop, and closed wheels are refused as by other timers.
     """
 
     async def work() -> None: ...

@@ -27,7 +27,7 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A series `*/every * * * *`, second by second: what is due is found by looking at each second of the wall clock.
+    A series `*/every * * * *`, second by second: it checks each second of the wall clock for a due instant.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
