@@ -68,7 +68,7 @@ def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:
 
 def raise_it(error: BaseException, _: object) -> None:
     """
-    Let what a callback raised fail the test.
+    Make an exception of a callback fail the test.
     """
     raise error
 
