@@ -1,7 +1,7 @@
 """
-What type checkers must accept of caches, and what they must refuse: the lines with `type: ignore`.
+Code with caches that type checkers must accept, and lines with `type: ignore` that they must refuse.
 
-An ignore that nothing needs is an error in both checkers, so every line is checked. Nothing here is run.
+An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ages: TTLCache[str, int] = TTLCache(10, ttl=60)
 
 def items() -> None:
     """
-    What comes out of a cache has the type of its values, and only keys and values of its types go in.
+    Values of a cache have its value type, and only keys and values of its types are accepted.
     """
     ages["ada"] = 36
     assert_type(ages["ada"], int)
@@ -170,7 +170,7 @@ def methods(shop: Shop) -> None:
 
 def constructors() -> None:
     """
-    What a cache is made with is checked.
+    The arguments of constructors are checked.
     """
 
     def on_expire(key: str, value: int, reason: Reason) -> None: ...

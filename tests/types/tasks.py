@@ -1,7 +1,7 @@
 """
-What type checkers must accept of tasks, and what they must refuse: the lines with `type: ignore`, forty and more.
+Code with tasks that type checkers must accept, and over forty lines with `type: ignore` that they must refuse.
 
-An ignore that nothing needs is an error in both checkers, so every line is checked. Nothing here is run.
+An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ fastapi_jobs = fastapi.Jobs()
 
 class Reason(Enum):
     """
-    Why an order ends.
+    The reason for the end of an order.
     """
 
     UNPAID = "unpaid"
@@ -60,7 +60,7 @@ class Item:
 @scheduler.task
 def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> str:
     """
-    Take what a caller has to name.
+    Accept arguments that a caller has to name.
     """
     return f"{number} {reason}"
 
@@ -96,10 +96,7 @@ async def nothing() -> None:
 
 
 @django_jobs.task(timeout=timedelta(minutes=2))
-def options(**rest: int) -> None:
-    """
-    Take what there is.
-    """
+def options(**rest: int) -> None: ...
 
 
 @scheduler.middleware
@@ -196,7 +193,7 @@ def sets(firing: Firing) -> None:
 
 async def awaited() -> None:
     """
-    The same, awaited.
+    The async verbs are checked like the blocking ones.
     """
     assert_type((await async_scheduler.set("k", fetch.of("u"), delay=5)).job, Job)
     assert_type(await async_scheduler.jobs_of(fetch), list[Job])

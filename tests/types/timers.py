@@ -1,7 +1,7 @@
 """
-What type checkers must accept of timers, and what they must refuse: the lines with `type: ignore`.
+Code with timers that type checkers must accept, and lines with `type: ignore` that they must refuse.
 
-An ignore that nothing needs is an error in both checkers, so every line is checked. Nothing here is run.
+An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ async def timeouts(stack: AsyncExitStack) -> None:
 
 def handles(wheel: TimerWheel) -> None:
     """
-    What handles and wheels answer has its type.
+    The results of handles and wheels are typed.
     """
     timer = wheel.call_later(1, print)
     assert_type(timer.when(), float)
@@ -174,7 +174,7 @@ def keyed(bare: TimerWheel) -> TimerWheel:
 
 async def awaited(wheel: TimerWheel) -> None:
     """
-    What coroutines await.
+    The awaitable methods are typed.
     """
     assert_type(await wheel.sleep(timedelta(seconds=1)), bool)
     async for tick in wheel.every(1.0, until=5, times=3, missed="delay"):
