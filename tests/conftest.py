@@ -1,5 +1,5 @@
 """
-The real traces, what others say comes of them, and a browser, where they are; and a wait for what gives no signal.
+Fixtures of all tests: real traces with expected results, a browser, and waits without a signal.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """
-    Skip a test that needs what this system, or that of `--as`, lacks: `@pytest.mark.needs("os.fork")`.
+    Skip a test that needs a feature which this system, or the one of `--as`, lacks: `@pytest.mark.needs("os.fork")`.
     """
     for mark in item.iter_markers("needs"):
         for name in mark.args:
@@ -146,7 +146,7 @@ def oracle() -> Callable[[Path], dict[str, int]]:
 @pytest.fixture(scope="session")
 def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]]:
     """
-    Return what runs a program that starts others; if its time is over, it is interrupted, so that it stops them.
+    Return a function that runs a program which starts others; at its timeout it is interrupted, so that it stops them.
     """
 
     def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -176,7 +176,7 @@ def missing_programs() -> list[str]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
     """
-    Say below pytest's list of skips how many are for want of servers or a browser, and the command that installs them.
+    Print below pytest's list of skips how many lack servers or a browser, and the command that installs them.
     """
     yield
     skipped = terminalreporter.stats.get("skipped", ())
