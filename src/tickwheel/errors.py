@@ -23,6 +23,7 @@ The durable scheduler's errors are in `tickwheel.jobs.errors` and share the base
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 __all__ = [
@@ -220,11 +221,43 @@ class InvalidValueError(TickwheelError, ValueError):
         self.value = value
         self.remedy = remedy
         try:
-            text = repr(value)
+            shown = _shortened(value)
         except Exception:  # noqa: BLE001 - an int too long for decimals, or anybody's class
-            text = f"<{type(value).__name__}>"
-        shown = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
+            shown = f"<{type(value).__name__}>"
         super().__init__(f"{name} is {shown}: {remedy}")
+
+
+def _shortened(value: object) -> str:
+    """
+    Return the beginning of `repr(value)`; a value of megabytes costs no more than a short one.
+    """
+    text = ""
+    for part in _parts_of_repr(value):
+        text += part
+        if len(text) > _SHOWN_MAX:
+            return f"{text[: _SHOWN_MAX - 3]}..."
+    return text
+
+
+def _parts_of_repr(value: object) -> Iterator[str]:
+    if type(value) is dict:
+        yield "{"
+        for number, (name, part) in enumerate(value.items()):
+            yield ", " if number else ""
+            yield from _parts_of_repr(name)
+            yield ": "
+            yield from _parts_of_repr(part)
+        yield "}"
+    elif type(value) is list:
+        yield "["
+        for number, part in enumerate(value):
+            yield ", " if number else ""
+            yield from _parts_of_repr(part)
+        yield "]"
+    elif type(value) in (str, bytes):
+        yield repr(value[: _SHOWN_MAX + 1])  # type: ignore[index]  # one of the two
+    else:
+        yield repr(value)
 
 
 class RecurrenceError(InvalidValueError):

@@ -36,6 +36,7 @@ __all__ = [
     "NUMBER_MAX",
     "PAYLOAD_BYTES_MAX",
     "SOCKET_S_MAX",
+    "EncodedPayload",
     "at_ms",
     "check_count",
     "check_date",
@@ -279,6 +280,8 @@ def encode_payload(payload: Any) -> bytes:
     """
     if payload is None:
         return b"null"
+    if type(payload) is EncodedPayload:
+        return payload.data()
     try:
         data = _encode(payload).encode()
     except RecursionError:
@@ -294,6 +297,26 @@ def encode_payload(payload: Any) -> bytes:
     if nests_deeper(data, DEPTH_MAX):
         raise InvalidJobError("payload", "...", f"it is nested too deeply: the limit is {DEPTH_MAX} levels")
     return data
+
+
+class EncodedPayload:
+    """
+    A payload that was encoded beforehand, in another thread; `encode_payload` takes it, or raises its refusal.
+    """
+
+    __slots__ = ("_data", "_refusal")
+
+    def __init__(self, payload: Any) -> None:
+        self._data, self._refusal = b"", None
+        try:
+            self._data = encode_payload(payload)
+        except InvalidJobError as error:
+            self._refusal = error
+
+    def data(self) -> bytes:
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        return self._data
 
 
 def decode_payload(data: bytes) -> Any:

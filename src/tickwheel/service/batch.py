@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from tickwheel.scheduler import Answer, AsyncScheduler, Outcome, SetRequest
-from tickwheel.service import msgpack
 from tickwheel.service.bodies import (
     BatchBody,
+    BatchOutline,
     BulkBody,
     CancelItem,
     Item,
@@ -40,13 +40,14 @@ from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
+from tickwheel.service.list_body import ListBody
 from tickwheel.service.msgpack import is_msgpack
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.reach import check_key, heeds_prefix, is_bounded
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
-from tickwheel.service.strict_json import decode, decoded
+from tickwheel.service.strict_json import decoded
 
 __all__ = ["Batches"]
 
@@ -56,8 +57,7 @@ _CHUNKS_AT_ONCE: Final = 64
 """Maximum number of chunks of all batches that wait for the store: well below its limit of waiting writes."""
 _UNDONE: Final = 503
 """The status of an item that the store did not answer."""
-_BATCH: Final = msgspec.json.Decoder(BatchBody)
-_PACKED: Final = msgspec.msgpack.Decoder(BatchBody)
+_BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")
 _BULK: Final = msgspec.json.Decoder(BulkBody)
 
 
@@ -83,7 +83,7 @@ class Batches:
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
-        body = msgpack.decode(data, _PACKED) if is_packed else decode(data, _BATCH)
+        body = await _BATCH.decoded(data, self._options.body_bytes_max, is_packed=is_packed)
         if is_bounded(call):
             for item in body.items:
                 check_key(call, item.key)

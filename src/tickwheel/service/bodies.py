@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Raw
 from msgspec.structs import astuple
 
 from tickwheel.host.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
@@ -25,6 +25,7 @@ from tickwheel.typing import Duration
 __all__ = [
     "AckBody",
     "BatchBody",
+    "BatchOutline",
     "BulkBody",
     "CancelItem",
     "DstGap",
@@ -33,6 +34,7 @@ __all__ = [
     "Item",
     "LeaseBody",
     "ManifestBody",
+    "ManifestOutline",
     "Match",
     "MoveBody",
     "MoveItem",
@@ -292,6 +294,14 @@ class BatchBody(Body, frozen=True):
     refuse_all: Annotated[bool, Meta(description="Whether one bad set refuses the batch before any is done.")] = False
 
 
+class BatchOutline(BatchBody, frozen=True, kw_only=True):
+    """
+    A batch whose items are not decoded yet.
+    """
+
+    items: Annotated[tuple[Raw, ...], Meta(max_length=10_000)]  # type: ignore[assignment]
+
+
 class ScheduleItem(SetBody, frozen=True, kw_only=True):
     """
     One recurring job of a manifest: a key, `every` or `cron`, and the other fields of a set but `mode` and `max_wait`.
@@ -316,6 +326,14 @@ class ManifestBody(Body, frozen=True):
 
     def options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("revision", "rollback", "allow_empty", "dry_run")}
+
+
+class ManifestOutline(ManifestBody, frozen=True, kw_only=True):
+    """
+    A manifest whose jobs are not decoded yet.
+    """
+
+    jobs: Annotated[tuple[Raw, ...], Meta(max_length=MANIFEST_MAX)]  # type: ignore[assignment]
 
 
 Part = Annotated[str, Meta(min_length=1, max_length=512)]

@@ -14,6 +14,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,7 @@ from tickwheel.service.intake import drained
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import problem_reply
 from tickwheel.service.routes import Endpoint, KeptBy
+from tickwheel.service.strict_json import is_small
 
 __all__ = ["IdempotencyKeys"]
 
@@ -248,4 +250,8 @@ async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
         return {"type": "http.request", "body": body, "more_body": False}
 
     call.receive = receive
+    return _digest(parts) if is_small(body) else await asyncio.to_thread(_digest, parts)
+
+
+def _digest(parts: Sequence[bytes]) -> bytes:
     return hashlib.sha256(b"\0".join(b"%d:%b" % (len(part), part) for part in parts)).digest()

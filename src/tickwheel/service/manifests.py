@@ -7,24 +7,23 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from msgspec import Struct
-from msgspec.json import Decoder
 
 from tickwheel.scheduler import AsyncScheduler, Declared, DeclaredJob, Schedule
-from tickwheel.service.bodies import ManifestBody
+from tickwheel.service.bodies import ManifestBody, ManifestOutline, ScheduleItem
 from tickwheel.service.documents import JobDocument, Written, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, read_body
+from tickwheel.service.list_body import ListBody
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import document_reply
-from tickwheel.service.strict_json import decoded
 
 __all__ = ["PREFIX", "ManifestDocument", "Manifests"]
 
 PREFIX: Final = b"/v1/manifests/"
 """The path before the name in the address of a manifest."""
-_BODY: Final = Decoder(ManifestBody)
+_BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 
 class DeclaredDocument(Struct, frozen=True):
@@ -70,7 +69,8 @@ class Manifests:
         An existing job continues, and so does a run under way. If nothing changed, nothing is written.
         """
         name = job_key(call.raw_path[len(PREFIX) :])
-        body = await decoded(await read_body(call, self._options.batch_bytes_max), _BODY)
+        data = await read_body(call, self._options.batch_bytes_max)
+        body = await _BODY.decoded(data, self._options.body_bytes_max)
         for item in body.jobs:
             check_set(item, self._scheduler, self._options.every_min_s)
         if self._options.pending_max is not None and not body.dry_run:

@@ -53,12 +53,12 @@ def packed(reply: Reply) -> Reply:
     return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.extra)
 
 
-def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T], place: str = "the body") -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        message = f"the body cannot be used: {reworded(str(error))}"
+        message = f"{place} cannot be used: {reworded(str(error))}"
         raise ProblemError("invalid_value", message) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"the body cannot be read as MessagePack: {error}"
+        message = f"{place} cannot be read as MessagePack: {error}"
         raise ProblemError("malformed_json", message, remedy="send one complete MessagePack object") from None

@@ -17,6 +17,8 @@ __all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
 """Maximum number of characters of a refused value that are shown: enough to find it, too few to echo a body."""
+_BYTES_MAX: Final = 4 * (SHOWN_MAX + 1)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +127,24 @@ def show(value: object) -> str:
     """
     Return *value* as a client wrote it: text in single quotes, other values as JSON.
 
-    It is shortened, and valid UTF-8; a value that only MessagePack has is shown as in Python.
+    It is shortened, and valid UTF-8. Only its beginning is read, since megabytes may be refused.
     """
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
+        value = value[:_BYTES_MAX].decode("utf-8", "backslashreplace")
     if isinstance(value, Raw):
-        text = bytes(value).decode("utf-8", "backslashreplace")
+        text = bytes(memoryview(value)[:_BYTES_MAX]).decode("utf-8", "backslashreplace")
     elif isinstance(value, str):
-        text = ascii(value) if len(value) > SHOWN_MAX else repr(value)
+        text = ascii(value[: SHOWN_MAX + 1]) if len(value) > SHOWN_MAX else repr(value)
     else:
+        text = ""
         try:
-            text = json.dumps(value, ensure_ascii=False, default=str)
-        except TypeError:  # a name that is not text
-            text = repr(value)
-    text = text.encode("utf-8", "backslashreplace").decode()
+            for part in _ENCODER.iterencode(value):  # bit by bit
+                text += part
+                if len(text) > SHOWN_MAX:
+                    break
+        except TypeError:  # a name that is not text, which only MessagePack has
+            text = f"<{type(value).__name__}>"
+    text = text[: SHOWN_MAX + 1].encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
 
 

@@ -10,23 +10,39 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, force_setattr
 
 from tickwheel._core import nests_deeper
-from tickwheel.jobs.checks import DEPTH_MAX
+from tickwheel.jobs.checks import DEPTH_MAX, EncodedPayload
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["LEVELS_MAX", "Body", "decode", "decoded", "encode", "reworded"]
+__all__ = [
+    "LEVELS_MAX",
+    "Body",
+    "check_levels",
+    "decode",
+    "decode_part",
+    "decoded",
+    "encode",
+    "is_small",
+    "reworded",
+    "with_encoded_payload",
+]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
 """Maximum nesting of a body: that of a payload, in an item, of the items, of a batch."""
 _SHOWN_MAX: Final = 300
-_ON_LOOP_BYTES_MAX: Final = 256 * 1024
-"""Maximum size of a body that is decoded on the loop: some milliseconds of CPU on the worst input."""
+_ON_LOOP_BYTES_MAX: Final = 64 * 1024
+"""Maximum size of a body that is handled on the loop: 20 ms of CPU on the worst input, one of subnormal numbers."""
+_LOOKED_AT_MAX: Final = 2 << 20
+"""Maximum size of a malformed body whose fault is looked for again."""
+_DECODED_MAX: Final = 1024
+"""Maximum size of a refused value that is decoded to be shown."""
 
 encode = msgspec.json.Encoder().encode
 """Return a value as JSON bytes."""
@@ -44,40 +60,72 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, froze
 
 
 T = TypeVar("T", bound=Body)
+Part = TypeVar("Part")
 
 
 def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    check_levels(body)
+    return decode_part(body, decoder)
+
+
+def check_levels(body: bytes) -> None:
     if nests_deeper(body, LEVELS_MAX):
         raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {LEVELS_MAX} levels")
+
+
+def decode_part(
+    body: bytes,
+    decoder: msgspec.json.Decoder[Part],
+    place: str = "",
+    check_names: Callable[[bytes, Any], None] | None = None,
+) -> Part:
+    """
+    Decode the value at *place* of a whole body, whose nesting is checked; *check_names* refuses a repeated name.
+    """
     try:
         value = decoder.decode(body)
-        if _may_repeat_names(body, value):
-            _UNIQUE.decode(body.decode())
+        (check_names or _check_names)(body, value)
     except msgspec.ValidationError as error:
-        raise _invalid(body, str(error)) from None
+        raise _invalid(body, str(error), place) from None
     except _RepeatedNameError as error:
         name = error.args[0]
         message = f"the name {show(name)} appears twice in one object"
         raise ProblemError("malformed_json", message, value=name, remedy="give each name once") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = "half of a surrogate pair, such as \\ud800, is no character" if _has_half(body) else error
-        raise ProblemError("malformed_json", f"the body cannot be read: {reason}", value=body) from None
+        raise ProblemError("malformed_json", f"{place or 'the body'} cannot be read: {reason}", value=body) from None
     return value
 
 
 async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
-    Return `decode` of *body*; a large one is decoded in a thread, so that other requests do not wait for it.
+    Return `decode` of *body*; in a thread if it is large, where its payload is encoded for the store, too.
     """
-    if len(body) <= _ON_LOOP_BYTES_MAX:
+    if is_small(body):
         return decode(body, decoder)
-    return await asyncio.to_thread(decode, body, decoder)
+    return await asyncio.to_thread(lambda: with_encoded_payload(decode(body, decoder)))
+
+
+def is_small(body: bytes) -> bool:
+    """
+    Return whether *body* is handled on the loop; other requests need not wait for a larger one.
+    """
+    return len(body) <= _ON_LOOP_BYTES_MAX
+
+
+def with_encoded_payload(value: Part) -> Part:
+    payload = getattr(value, "payload", None)
+    if payload is not None and payload is not msgspec.UNSET:
+        force_setattr(value, "payload", EncodedPayload(payload))  # type: ignore[arg-type]  # a struct of our own
+    return value
 
 
 def _has_half(body: bytes) -> bool:
     """
     Return whether *body* is valid JSON except for half a surrogate pair, which msgspec reports as truncated.
     """
+    if len(body) > _LOOKED_AT_MAX:
+        return False
     try:
         value = json.loads(body)
     except ValueError:
@@ -89,7 +137,12 @@ def _has_half(body: bytes) -> bool:
     return False
 
 
-def _may_repeat_names(body: bytes, value: Body) -> bool:
+def _check_names(body: bytes, value: object) -> None:
+    if _may_repeat_names(body, value):
+        _UNIQUE.decode(body.decode())
+
+
+def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return whether *body*, decoded to *value*, may have a duplicate name; False is certain.
 
@@ -107,7 +160,9 @@ def reworded(message: str) -> str:
     """
     Return msgspec's *message*, shortened, with the types named as JSON names them.
     """
-    text = _TYPES.sub(lambda match: " or ".join(_NAMES.get(name, name) for name in match[0].split(" | ")), message)
+    text = _TYPES.sub(
+        lambda match: " or ".join(_NAMES.get(name, name) for name in match[0].split(" | ")), message[: 2 * _SHOWN_MAX]
+    )
     return _shortened(text)
 
 
@@ -135,9 +190,9 @@ _NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "
 """JSON's names of the types in msgspec's messages."""
 
 
-def _invalid(body: bytes, message: str) -> ProblemError:
+def _invalid(body: bytes, message: str, place: str = "") -> ProblemError:
     """
-    Return the problem for msgspec's *message*, with the value that its path points to.
+    Return the problem for msgspec's *message* about the value at *place*, with the value that its path points to.
     """
     what, _, path = message.partition(" - at `$")
     path = path.rstrip("`")
@@ -148,8 +203,9 @@ def _invalid(body: bytes, message: str) -> ProblemError:
     except (LookupError, msgspec.MsgspecError, UnicodeDecodeError):
         raw = msgspec.Raw(body)  # what decodes only in part is shown as it came
     value: object = raw
-    with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a number that nothing holds is shown as it was written
-        value = msgspec.json.decode(raw)
-    where = _shortened(path.lstrip(".")) or "the body"
+    if memoryview(raw).nbytes <= _DECODED_MAX:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a number that nothing holds is shown as written
+            value = msgspec.json.decode(raw)
+    where = _shortened(f"{place}{path}".lstrip(".")) or "the body"
     reason = reworded(f"{what[:1].lower()}{what[1:]}")
     return ProblemError("invalid_value", f"{where} is {show(value)}: {reason}", value=value)
