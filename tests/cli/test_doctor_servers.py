@@ -166,6 +166,11 @@ def test_replicas(make_redis, until):
     replicas[1].stop()
     until(lambda: are_there(1))
     assert is_wrong(server.url("?replicas=1"), "replication", "leaves too few")
+    assert "min-replicas-to-write" not in found(server.url())
+    server.execute("CONFIG", "SET", "min-replicas-to-write", "1")
+    is_well, text = found(server.url())["min-replicas-to-write"]
+    assert is_well
+    assert text.startswith("1 of 1 have to be there")
     server.execute("CONFIG", "SET", "maxmemory", "1000000")
     assert is_wrong(server.url(), "memory", "a full server refuses all writes")
     server.execute("CONFIG", "SET", "min-replicas-to-write", "3")

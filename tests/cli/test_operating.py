@@ -237,14 +237,17 @@ def test_doctor_is_content(run):
     assert any(finding["check"] == "fired by" and "nobody now" in finding["finding"] for finding in findings)
 
 
-@pytest.mark.parametrize("store", ["sqlite:///none/x.db", "nonsense://x"])
-def test_doctor_finds(run, store):
+@pytest.mark.parametrize(
+    ("store", "wrong"),
+    [("sqlite:///none/x.db", "none' is not there: make it\n"), ("nonsense://x", "store\tWRONG\t")],
+)
+def test_doctor_finds(run, store, wrong):
     """
     Problems are marked, with the remedy, and set the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
-    assert "WRONG" in answer.stdout
+    assert wrong in answer.stdout
 
 
 def test_doctor_on_a_full_disk(run, monkeypatch):
