@@ -125,6 +125,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     "19 our failures are not charged": of_stores("test_aside_take_up"),
     "20 every wait has an end": of_stores("test_close_ends_a_wait"),
     "simulation and its faulty engines": (
+        "prove/test_simulation.py::test_minutes_without_violations",
         "prove/test_simulation.py::test_an_hour_without_violations",
         "prove/test_simulation.py::test_a_faulty_engine_is_found",
     ),
