@@ -3,6 +3,7 @@ The tests that read the time of day, each begun at instants that break programs;
 
     python tests/prove/dates.py            run those that tests/wall_clock.txt lists
     python tests/prove/dates.py --record   list them again: run the quick tests with a clock that counts its readers
+    python tests/prove/dates.py --record tests/service    list those of a folder again, and leave the others as they are
 
 The time of day is that of an interposed clock, which leaves the monotonic one alone. Debian's libfaketime does not:
 with its own monotonic clock the drivers hang, and with the system's one `time.sleep` fails.
@@ -29,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "wall_clock.txt"
 LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "service/page")
 """Folders whose tests start programs that are not ours, have a clock of their own, or say nothing of dates."""
-CPU_S = 0.1
-"""A test that uses more is not run eleven times; nor is more than one case of a function."""
+CPU_S, LASTED_S = 0.1, 2.0
+"""A test that uses more, or lasts longer, is not run eleven times; nor is more than one case of a function."""
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
     ("2026-11-28 15:59:58", "UTC", "Saturday afternoon, Sunday in Tokyo"),
@@ -65,7 +66,7 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
 
 def record(library: Path, arguments: list[str]) -> int:
     """
-    List the quick tests that read the time of day.
+    List the quick tests that read the time of day; those of files that did not run stay listed as they are.
     """
     reads, found, costs = (library.with_name(name) for name in ("reads", "found", "costs"))
     reads.write_bytes(bytes(8))
@@ -73,8 +74,11 @@ def record(library: Path, arguments: list[str]) -> int:
     left_out = [f"--ignore=tests/{folder}" for folder in LEFT_OUT]
     command = [*PYTEST, "--quick", f"--record-dates={found}", f"--cpu-log={costs}", *left_out, *arguments]
     code = subprocess.run(command, cwd=ROOT, env=os.environ | clock, check=False).returncode
-    dear = {name for name, cpu_s, _ in map(json.loads, costs.read_text("utf-8").splitlines()) if cpu_s > CPU_S}
-    cheap = sorted(set(found.read_text("utf-8").splitlines()) - dear)
+    ran = [json.loads(line) for line in costs.read_text("utf-8").splitlines()]
+    files = {name.partition("::")[0] for name, *_ in ran}
+    others = {name for name in LIST.read_text("utf-8").splitlines() if name.partition("::")[0] not in files}
+    dear = {name for name, cpu_s, lasted_s in ran if cpu_s > CPU_S or lasted_s > LASTED_S}
+    cheap = sorted(others | set(found.read_text("utf-8").splitlines()) - dear)
     names = list({name.partition("[")[0]: name for name in reversed(cheap)}.values())[::-1]
     LIST.write_text("".join(f"{name}\n" for name in names), "utf-8")
     print(f"{len(names)} tests read the time of day")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from quick_set import names_of
+
 
 class Shared:
     """
@@ -72,6 +74,31 @@ class Recorder:
             self.reads = 0
 
 
+class OnlyListed:
+    """
+    Leaves out tests that are not listed, and does not even make their cases.
+    """
+
+    def __init__(self, names):
+        self.names = set(names)
+        self.made = set().union(*map(names_of, names))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(self, collector, name):
+        """
+        Make listed functions only, and the classes of listed methods.
+        """
+        return None if f"{collector.nodeid}::{name}" in self.made else []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config, items):
+        """
+        Leave out the other cases.
+        """
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.names])
+        items[:] = [item for item in items if item.nodeid in self.names]
+
+
 class Setter:
     """
     Sets the clock before each test.
@@ -102,20 +129,12 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Record, or set the clock.
+    Choose the listed tests, record, or set the clock.
     """
+    if config.option.only_listed:
+        names = config.option.only_listed.read_text("utf-8").splitlines()
+        config.pluginmanager.register(OnlyListed(names), "only-listed")
     if config.option.record_dates:
         config.pluginmanager.register(Recorder(config.option.record_dates), "date-recorder")
     if config.option.from_instant is not None:
         config.pluginmanager.register(Setter(config.option.from_instant), "date-setter")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config, items):
-    """
-    Leave out tests that are not listed.
-    """
-    if config.option.only_listed:
-        listed = set(config.option.only_listed.read_text("utf-8").splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in listed])
-        items[:] = [item for item in items if item.nodeid in listed]
