@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -58,6 +59,7 @@ from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import AttemptState
 from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
+from tickwheel.stores import LaneSet
 
 __all__ = ["MUTANTS", "ON_A_FILE", "RARE", "SLOWLY", "SOON", "WHOLE_DAYS"]
 
@@ -396,7 +398,7 @@ def has_no_shares() -> Any:
     One handler may fill the table of staged jobs.
     """
     return both(
-        mock.patch.object(StagedJobs, "_is_full", return_value=False),
+        mock.patch.object(StagedJobs, "is_full", return_value=False),
         mock.patch.object(Shares, "crowds", return_value=False),
     )
 
@@ -433,8 +435,9 @@ def looks_past_a_lane() -> Any:
     """
     look = Lookout.look
 
-    def careless(self: Any, epochs: Any, crowded: Any = ()) -> None:
-        look(self, epochs, {*crowded, "handler:slow"})
+    def careless(self: Any, epochs: Any, crowded: LaneSet | None = None) -> None:
+        lanes = crowded or LaneSet()
+        look(self, epochs, replace(lanes, names=[*lanes.names, "handler:slow"]))
 
     return both(mock.patch.object(Lookout, "look", careless), mock.patch.object(_stager, "_SWEEP_S", 1e6))
 

@@ -101,8 +101,8 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
         hooks=SimpleNamespace(waits=None),
         options=SchedulerOptions(),
     )
-    way = SimpleNamespace(start_over=None)
-    armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None, lanes=None), way)
+    way = SimpleNamespace(moved=None)
+    armer = Armer(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
     width = SLOT_MS * times
     first = (now_ms + 10_000) // width * width
     armer.add(SimpleNamespace(fire_at=first + number) for number in range(640))

@@ -16,6 +16,7 @@ from tickwheel.engine import _lanes, _stager
 from tickwheel.jobs.lane import lane_of
 from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
+from tickwheel.targets import Call
 
 STAGED_MAX = 200
 PATIENCE_S = 60.0
@@ -162,6 +163,103 @@ def test_some_crowds(url, make, record):
     scheduler.start()
     scheduler.set_many(jobs)
     assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+
+
+MANY = 3 * STAGED_MAX
+
+
+class Hanging:
+    """
+    A target whose firings hang until *go_on*, in threads or on the loop.
+    """
+
+    def __init__(self, go_on, *, is_async):
+        self._go_on, self._is_async = go_on, is_async
+
+    def check(self, handler):
+        """
+        Take any name.
+        """
+
+    def resolve(self, _):
+        return Call(self._on_loop if self._is_async else self._in_thread, is_async=self._is_async, timeout_s=None)
+
+    def _in_thread(self, _):
+        self._go_on.wait()
+
+    async def _on_loop(self, _):
+        while not self._go_on.is_set():  # noqa: ASYNC110  another thread sets it
+            await asyncio.sleep(0.01)
+
+    async def close(self):
+        """
+        Release nothing.
+        """
+
+
+def still(scheduler, target, go_on):
+    """
+    Return one job for each of many lanes that do not go on, all of them due.
+    """
+    if target == "handler":
+        for n in range(MANY):
+            scheduler.handler(f"still{n}", timeout=None)(lambda _: go_on.wait())
+    if target == "paused":
+        scheduler.pause_scope("pull")
+    name = {"paused": "pull", "unknown": "handler"}.get(target, target)
+    form = "x://still{}" if target in {"threads", "loop"} else "still{}"
+    return [SetRequest(f"{n}", delay=0, target=name, handler=form.format(n), payload=n) for n in range(MANY)]
+
+
+@pytest.mark.parametrize("target", ["pull", "threads", "loop", "handler", "unknown", "paused"])
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
+def test_beside_many_still_lanes(url, make, record, go_on, target, is_before):  # noqa: PLR0917  fixtures
+    """
+    Many lanes that do not go on, with one job each, leave room for others: of other targets, and those that went on.
+    """
+    targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
+    scheduler = make(url, options=options(), targets=targets)
+    many, jobs = still(scheduler, target, go_on), healthy(scheduler, record)
+    if is_before and target != "handler":  # of which nothing could be known
+        scheduler.set_many(many)
+        scheduler.set_many(jobs)
+        scheduler.start()
+    else:
+        scheduler.start()
+        scheduler.set_many(jobs[::2])
+        record.wait(LANES)
+        scheduler.set_many(many)
+        scheduler.set_many(jobs[1::2])
+    assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
+def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, is_before):  # noqa: PLR0917  fixtures
+    """
+    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues, and so does the next.
+    """
+    monkeypatch.setattr(_stager, "_SCANNED", 1)
+    scheduler, others = make(url, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
+    requests = [*still(scheduler, "pull", None), *healthy(scheduler, record)]
+    requests += [SetRequest(key, delay=0, target="pull", handler=lane) for key, lane in others.items()]
+    if not is_before:
+        scheduler.start()
+    scheduler.set_many(requests)
+    store, scans = scheduler._core.client.store, []
+    scan = store.scan
+    monkeypatch.setattr(store, "scan", lambda *args, **kwargs: scans.append(args) or scan(*args, **kwargs))
+    scheduler.start()
+    record.wait(2 * LANES)
+    until(lambda: [lane["lane"] for lane in scheduler.stats()["full_lanes"]] == ["pull"])
+    for lane in "ab":
+        before, got = len(scans), []
+        while len(got) < 9:
+            got += scheduler.lease(lane, limit=9, wait=PATIENCE_S)
+        assert [each.job.key for each in got] == [key for key in others if others[key] == lane]
+        scheduler.set(f"{lane}/new", delay=0, target="pull", handler=lane)
+        (new,) = scheduler.lease(lane, wait=PATIENCE_S)
+        assert new.job.key == f"{lane}/new"
+        assert len(scans) - before <= 3 * (MANY // 250 + 1)
 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):

@@ -249,12 +249,26 @@ def small_table(size=100):
     return StagedJobs(Runtime(), size, lambda: NOW)
 
 
-@pytest.mark.parametrize(("due_at", "shares"), [(NOW + 1, [75, 19, 5]), (NOW, [50, 38, 9])])
-def test_a_share_for_each_lane(due_at, shares):
+MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
+
+
+@pytest.mark.parametrize(
+    ("due_at", "moving", "shares"),
+    [
+        (NOW + 1, MOVING, [75, 19, 5]),
+        (NOW, MOVING, [50, 38, 9]),
+        (NOW + 1, frozenset(), [75, 15, 5]),
+        (NOW, frozenset(), [50, 30, 10]),
+    ],
+)
+def test_a_share_for_each_lane(due_at, moving, shares):
     """
     A lane holds less than three times the free room, of due jobs half of a small table; the others are refused.
+
+    Still lanes of one target divide that room.
     """
     table = small_table()
+    table.set_moving(moving)
     for number, share in enumerate(shares):
         jobs = lane(f"h{number}", 100, due_at, start=1_000 * number)
         entries, refused = table.stage(jobs, 7, is_news=bool(number % 2))
@@ -264,6 +278,78 @@ def test_a_share_for_each_lane(due_at, shares):
         assert table.is_full(f"handler:h{number}", is_due=due_at == NOW)
     assert table.free == 100 - sum(shares) > 0
     table.check()
+
+
+def one_each(count, due_at=NOW, target="pull"):
+    """
+    Return one job for each of *count* lanes of *target*.
+    """
+    return [Job(f"{target}/{n}", n + 1, due_at, target=target, handler=f"q{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize("due_at", [NOW, NOW + 1])
+def test_one_share_for_still_lanes_of_a_target(due_at):
+    """
+    Lanes with one job each hold three quarters of the table together, and leave the rest to moving ones and to targets.
+    """
+    table = small_table()
+    jobs = one_each(200, due_at)
+    assert [len(each) for each in table.stage(jobs, 7, is_news=False)] == [75, 125]
+    assert table.is_full("pull", is_due=due_at == NOW)
+    assert table.is_full("pull:other", is_due=due_at == NOW)
+    assert table.crowd_of("pull", "other") == "pull"
+    table.set_moving(frozenset({"pull:q150", "pull:q3"}))
+    assert table.stage([jobs[150]], 7, is_news=True) == ([ANY], [])
+    assert table.stage(lane("h", 5, due_at, start=1_000), 7, is_news=True) == ([ANY] * 5, [])
+    assert table.waiting_in("pull") == 74
+    table.check()
+
+
+def test_a_due_job_beside_still_lanes_full_of_later_ones():
+    table = small_table()
+    table.stage(one_each(200, NOW + 1), 7, is_news=False)
+    assert table.is_full("pull", is_due=False)
+    assert not table.is_full("pull", is_due=True)
+    (due,) = one_each(1, NOW)
+    assert table.stage([replace(due, key="due", generation=999)], 7, is_news=True) == ([ANY], [])
+    table.check()
+
+
+def test_a_crowd_among_still_lanes():
+    """
+    A lane with more than a part of the table is a crowd of its own, and no other lane pays for it.
+    """
+    table = small_table(1_000)
+    table.stage(lane("h", 1_000), 7, is_news=False)
+    others = one_each(300, NOW + 1, "handler")
+    staged, refused = table.stage(
+        [replace(each, generation=5_000 + n) for n, each in enumerate(others)], 7, is_news=False
+    )
+    assert table.crowd_of("handler", "h") == "handler:h"
+    assert (len(staged), len(refused)) == (188, 112)
+    assert table.crowd_of("handler", refused[0].handler) == "handler"
+    table.check()
+
+
+def test_lanes_begin_to_move_and_become_still():
+    """
+    Whatever lanes move, and whatever entries come and go, the counts are right.
+    """
+    rng, table = random.Random(3), small_table(60)
+    jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
+    for turn in range(500):
+        some = rng.sample(jobs, 20)
+        match rng.randrange(5):
+            case 0:
+                table.set_moving(frozenset(f"pull:q{rng.randrange(40)}" for _ in range(10)))
+            case 1:
+                table.drop([each.key for each in some])
+            case 2:
+                begun, _ = table.begin([table.entry_of(each.key) for each in some if table.entry_of(each.key)], 5)
+                table.refuse(begun)
+            case _:
+                table.stage(some, turn, is_news=bool(rng.randrange(2)))
+        table.check()
 
 
 def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
@@ -293,7 +379,7 @@ def test_room_again():
     entries, refused = table.stage(jobs, 7, is_news=False)
     table.begin(entries[:5], 5)
     table.drop([job.key for job in jobs[5:10]])
-    table.turn_away(entries[10:15])
+    table.refuse(table.begin(entries[10:15], 5)[0])
     new, refused = table.stage(refused, 7, is_news=False)
     assert (len(new), len(refused)) == (15, 10)
     table.drop_all()

@@ -77,8 +77,8 @@ class Armer:
             ARMING_WINDOW_MS,
             names=registry.lanes,
             begin=self._begin,
-            turn_away=staged.turn_away,
-            on_more=way.start_over,
+            sweep=self._sweep,
+            on_moving=way.moved,
         )
         self._sampler = Sampler(resources, self._sampled)
         self.start, self.join = self._sampler.start, self._sampler.stop
@@ -130,6 +130,13 @@ class Armer:
     def widen(self, target: str, handler: str) -> None:
         self._lanes.widen(target, handler)
         self.resume()
+
+    def _sweep(self) -> None:
+        self._lanes.sweep(self._staged.take(Phase.RUNNING))
+        self.resume()
+
+    def moving(self) -> tuple[frozenset[str], frozenset[str]]:
+        return self._lanes.moving()
 
     def backlog(self) -> list[StagedJob]:
         return self._lanes.backlog()

@@ -122,8 +122,11 @@ class Explainer:
             reason = WaitReason.PREVIOUS_RUN
             text = f"attempt {other.attempt} of generation {other.job.generation} of its key has not ended"
         else:
-            lane = self._staged.lanes.of(job.target, job.handler)
-            state = self._states().get(lane, LaneState(lane))
+            lane, states = self._staged.lanes.of(job.target, job.handler), self._states()
+            state = states.get(lane)
+            if state is None and not self._staged.is_moving(job.target, job.handler):
+                state = states.get(job.target)  # of all still lanes of the target, if they have no room together
+            state = state or LaneState(lane)
             reason, text = self._held_up(state)
         return self._answer(job, reason, text, state)
 

@@ -3,20 +3,22 @@ Limits the rate and the number of jobs under way of each handler, queue and rece
 
 Every handler and every receiver has a lane, see `lane_of`. By default a lane may use three quarters of `running_max`:
 three times as many places as are free. So hanging jobs of one lane leave room for others; if several lanes take all
-places, a lane that has nothing under way is lent one.
+places, a lane that has nothing under way is lent one. Together, the still lanes of a target (see `_moving`) take three
+quarters of places and loans at most.
 
 A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
-attempt. It counts towards `staged_max`. A lane whose workers come and go (a pull queue) may have no place for days, so
-its surplus is unstaged, and read again from the store when the lane moves: a queue without workers holds up no other.
+attempt. It counts towards `staged_max`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
 
+from tickwheel.engine._moving import MovingLanes
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
@@ -34,6 +36,10 @@ _LANES_MAX: Final = 1_000
 _NARROW: Final = 64
 """A wider lane ends enough attempts at once to fill a commit, so that none of them is urgent."""
 _USUAL: Final = Limits()
+_QUICK_MS: Final = 1_000
+"""An attempt that ends sooner shows that its lane goes on."""
+_SWEEP_S: Final = 1.0
+"""Interval of checks while lanes wait for places."""
 
 
 class Lane:
@@ -44,22 +50,24 @@ class Lane:
         limits: The limits of the handler.
         width: Maximum number of attempts under way, or inf.
         name: See `lane_of`.
+        target: The target of its jobs.
         busy: Number of attempts that are counted and not settled.
         waiting: Entries that wait for a place.
         booked: Entries that have a later slot of the rate.
-        has_more: True if entries were unstaged for lack of room.
+        is_moving: True if it is known to go on, see `_moving`.
         next_at: The first free slot of the rate, in ms.
         is_urgent: True if one acknowledgement should not wait for a batch.
     """
 
-    __slots__ = ("booked", "busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
+    __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")
 
-    def __init__(self, name: str, limits: Limits, usual_width: int) -> None:
+    def __init__(self, name: str, target: str, limits: Limits, usual_width: int) -> None:
         self.name = name
+        self.target = target
         self.limits = limits
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
-        self.has_more = False
+        self.is_moving = False
         self.waiting = Waiting(Phase.STAGED)
         self.booked = Waiting(Phase.STAGED)
         self.next_at = 0.0
@@ -71,7 +79,7 @@ class Lane:
         return self.busy < self.width and (places is None or self.busy < places())
 
     def is_forgettable(self, now: float) -> bool:
-        return not (self.busy or self.waiting or self.has_more) and self.next_at <= now
+        return not (self.busy or self.waiting or self.is_moving) and self.next_at <= now
 
 
 class Lanes:
@@ -83,8 +91,8 @@ class Lanes:
         window_ms: Time between the begin of an entry and its instant.
         names: The lanes that registrations name.
         begin: Begins entries that are admitted later.
-        turn_away: Unstages entries.
-        on_more: Called when a lane has room again for unstaged entries.
+        sweep: Called every second while lanes wait for places; it calls `sweep` here.
+        on_moving: Called when a worker asks for the jobs of another lane.
     """
 
     def __init__(
@@ -95,30 +103,34 @@ class Lanes:
         *,
         names: LaneNames,
         begin: Callable[[list[StagedJob]], object],
-        turn_away: Callable[[list[StagedJob]], object],
-        on_more: Callable[[], object],
+        sweep: Callable[[], object],
+        on_moving: Callable[[], object],
     ) -> None:
         self._clock = resources.clock
         self._waits = resources.hooks.waits
         self._timers = resources.timers
+        self._pacer = resources.pacer
         self._limits_of = limits_of
         self._names = names
         self._window_ms: Final = window_ms
         self._begin = begin
-        self._turn_away = turn_away
-        self._on_more = on_more
-        self._waiting_max = resources.options.staged_max // 2
+        self._sweep = sweep
+        self._on_moving = on_moving
+        self._moving = MovingLanes()
         self._usual_width = share_of(resources.options.running_max)
         self._free = resources.options.running_max
         """Free places of all lanes; negative while places are lent to lanes that had none."""
         self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
         self._lanes: dict[str, Lane] = {}
-        self._crowded: set[Lane] = set()
-        """Lanes with waiting or unstaged entries."""
         self._changed: dict[Lane, None] = {}
         self._short: dict[Lane, None] = {}
-        """Lanes whose entries wait only for a free place."""
+        """Lanes with attempts under way whose entries wait only for a larger share."""
+        self._idle: dict[str, dict[Lane, None]] = {}
+        """Lanes without any, whose entries wait only for a free place: the still ones by target, the others as ""."""
+        self._still: dict[str, int] = {}
+        """The number of still lanes that have attempts under way, by target."""
+        self._is_sweeping = False
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
@@ -126,7 +138,6 @@ class Lanes:
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
-        away: list[StagedJob] = []
         held: dict[Lane, WaitReason] | None = {} if self._waits.is_on else None
         now = self._clock.now()
         lanes, named = self._lanes, self._names.named
@@ -143,20 +154,15 @@ class Lanes:
                     self._enter(entry, lane)
                     admitted.append(entry)
                     continue
-                elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
-                    lane.has_more = True
-                    self._crowded.add(lane)
-                    away.append(entry)
                 else:
                     lane.waiting.put(entry)
-                    self._crowded.add(lane)
                     lane.is_urgent = lane.width <= _NARROW or lane.limits.places is not None
                 if held is not None:
                     held[lane] = self._reason(lane)
         for lane, reason in (held or {}).items():
             self._waits.tell(lane.name, reason, f"attempts under way: {lane.busy}")
-        if away:
-            self._turn_away(away)
+        if (self._idle or self._short) and not self._is_sweeping:
+            self._sweep_later()
         for entry in later:
             try:
                 self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
@@ -165,46 +171,85 @@ class Lanes:
         return admitted
 
     def leave(self, entries: Iterable[StagedJob]) -> None:
+        now = self._clock.now()
         with self._lock:
             for entry in entries:
                 lane, entry.lane = entry.lane, None
-                if lane is not None:
-                    lane.busy -= 1
-                    self._free += 1
-                    if self._short:
-                        self._changed.update(self._short)
-                        self._short.clear()
-                    if lane.waiting or lane.has_more:
-                        self._changed[lane] = None
+                if lane is None:
+                    continue
+                lane.busy -= 1
+                self._free += 1
+                if not (lane.busy or lane.is_moving):
+                    self._still[lane.target] -= 1
+                if entry.fired_at and lane.limits.places is None:
+                    was_quick = now - entry.fired_at < _QUICK_MS
+                    if was_quick is not lane.is_moving:
+                        self._note_end(lane, was_quick=was_quick)
+                if lane.waiting:
+                    self._changed[lane] = None
+                for short in list(islice(self._short, 2)):
+                    del self._short[short]
+                    self._changed[short] = None
 
     def widen(self, target: str, handler: str) -> None:
+        job, now = Job("", 0, 0, target=target, handler=handler), self._clock.now()
+        name = lane_of(target, handler)
         with self._lock:
-            lane = self._lanes.get(lane_of(target, handler))
-            if lane is not None:
-                self._changed[lane] = None
+            lane = self._lanes.get(name) or self._add_lane(job)
+            self._changed[lane] = None
+            self._look_at(self._moving.ask(name, now))
+            is_new = not lane.is_moving
+            self._look_at([name])
+        if is_new:
+            self._on_moving()
+
+    def moving(self) -> tuple[frozenset[str], frozenset[str]]:
+        """
+        Return the lanes that workers asked for, and those whose last attempt ended soon: the same sets until a change.
+        """
+        with self._lock:
+            return self._moving.asked, self._moving.quick
+
+    def sweep(self, running: Iterable[StagedJob]) -> None:
+        """
+        Look at the lanes of *running* attempts, which may hang, and at lanes that have waited for a larger share.
+        """
+        now = self._clock.now()
+        with self._lock:
+            for entry in running:
+                lane = entry.lane
+                if lane is not None and lane.is_moving and 0 < entry.fired_at < now - _QUICK_MS:
+                    self._note_end(lane, was_quick=False)
+            for name in self._moving.old(now):
+                lane = self._lanes.get(name)
+                if lane is not None and lane.is_free:
+                    self._moving.ask(name, now)
+                else:
+                    self._moving.forget(name)
+                    self._look_at([name])
+            self._changed.update(self._short)
+            self._short.clear()
+            self._is_sweeping = False
+            is_waiting = bool(self._idle or self._changed)
+        if is_waiting:
+            self._sweep_later()
 
     def next(self, count: int) -> list[StagedJob]:
         admitted: list[StagedJob] = []
-        is_wanted = False
-        if not self._changed:
+        if not (self._changed or self._idle):
             return admitted
         with self._lock:
-            while self._changed and len(admitted) < count:
-                lane, _ = self._changed.popitem()
+            while len(admitted) < count and (lane := self._next_lane()) is not None:
                 while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):
                     entry = lane.waiting.popleft()
                     if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
                         self._enter(entry, lane)
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
-                if lane.has_more and len(lane.waiting) <= self._share // 2:
-                    lane.has_more, is_wanted = False, True
-                if not (lane.waiting or lane.has_more):
-                    self._crowded.discard(lane)
                 if lane.waiting and len(admitted) == count:
                     self._changed[lane] = None
-        if is_wanted:
-            self._on_more()
+        if (self._idle or self._short) and not self._is_sweeping:
+            self._sweep_later()
         return admitted
 
     def backlog(self) -> list[StagedJob]:
@@ -216,13 +261,18 @@ class Lanes:
             return [entry for lane in lanes for entry in lane.waiting]
 
     def reason(self, name: str) -> WaitReason:
+        """
+        Return why the jobs of a lane wait, or those of the still lanes of a target.
+        """
         with self._lock:
             lane = self._lanes.get(name)
-            return WaitReason.BUSY if lane is None else self._reason(lane)
+            if lane is not None:
+                return self._reason(lane)
+            return WaitReason.NO_WORKER if name == "pull" else WaitReason.BUSY
 
     def states(self) -> dict[str, LaneState]:
         with self._lock:
-            lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked or each.has_more]
+            lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked]
             return {lane.name: self._state(lane) for lane in lanes}
 
     def _state(self, lane: Lane) -> LaneState:
@@ -230,7 +280,7 @@ class Lanes:
         limit = lane.limits.concurrency
         return LaneState(
             lane.name,
-            self._reason(lane) if due or lane.has_more else None,
+            self._reason(lane) if due else None,
             waiting=len(due),
             running=lane.busy,
             oldest_due_at=min(due, default=None),
@@ -246,29 +296,82 @@ class Lanes:
         is_usual = lane.limits.concurrency is USUAL or lane.busy < lane.width
         return WaitReason.BUSY if is_usual else WaitReason.CONCURRENCY
 
-    @property
-    def _share(self) -> int:
-        return max(1, self._waiting_max // max(1, len(self._crowded)))
-
     def _has_share(self, lane: Lane) -> bool:
         """
         Return whether *lane* may take one more place; if not, it is asked again when attempts end.
         """
         if not lane.busy:
-            has_share = self._free > -self._loan
-        elif lane.limits.concurrency is USUAL:
-            has_share = lane.busy < 3 * (self._free - 1)
+            group = "" if lane.is_moving else lane.target
+            if self._has_room(group):
+                return True
+            self._idle.setdefault(group, {})[lane] = None
+            return False
+        if lane.limits.concurrency is USUAL:
+            lanes = 1 if lane.is_moving else self._still[lane.target]
+            has_share = lane.busy * lanes < 3 * (self._free - 1)
         else:
             has_share = self._free > 0
         if not has_share:
             self._short[lane] = None
         return has_share
 
+    def _has_room(self, group: str) -> bool:
+        """
+        Return whether an idle lane may take a place: a moving one, or a still one of the target *group*.
+        """
+        room = self._free + self._loan
+        return room > 0 and (not group or self._still.get(group, 0) < 3 * room)
+
+    def _next_lane(self) -> Lane | None:
+        if self._changed:
+            return self._changed.popitem()[0]
+        for group, lanes in self._idle.items():
+            if self._has_room(group):
+                lane = next(iter(lanes))
+                del lanes[lane]
+                if not lanes:
+                    del self._idle[group]
+                return lane
+        return None
+
     def _enter(self, entry: StagedJob, lane: Lane) -> None:
         if entry.lane is None:  # it comes twice where its key's last run ends meanwhile
+            if not (lane.busy or lane.is_moving):
+                self._still[lane.target] = self._still.get(lane.target, 0) + 1
             lane.busy += 1
             self._free -= 1
         entry.lane = lane
+
+    def _note_end(self, lane: Lane, *, was_quick: bool) -> None:
+        members = self._names.members(lane.name)
+        for member in members:
+            self._look_at(self._moving.ended(member, was_quick=was_quick))
+        self._look_at(members)
+
+    def _look_at(self, names: Iterable[str]) -> None:
+        """
+        Note whether the lanes with these *names* are moving now.
+        """
+        for name in names:
+            lane, is_moving = self._lanes.get(self._names.named.get(name, name)), self._moving.has(name)
+            if lane is None or lane.is_moving is is_moving:
+                continue
+            lane.is_moving = is_moving
+            if lane.busy:
+                self._still[lane.target] = self._still.get(lane.target, 0) + (-1 if is_moving else 1)
+            elif lane.waiting:
+                group = lane.target if is_moving else ""
+                waiting = self._idle.get(group, {})
+                if lane in waiting:
+                    del waiting[lane]
+                    if not waiting:
+                        del self._idle[group]
+                self._changed[lane] = None
+
+    def _sweep_later(self) -> None:
+        with suppress(ClosedError):
+            self._is_sweeping = True
+            self._pacer.call_later(_SWEEP_S, self._sweep)
 
     def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
         """
@@ -283,7 +386,8 @@ class Lanes:
         if len(self._lanes) >= _LANES_MAX:
             self._forget_some()
         name = self._names.of(job.target, job.handler)
-        lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
+        lane = self._lanes[name] = Lane(name, job.target, self._limits_of(job) or _USUAL, self._usual_width)
+        lane.is_moving = any(map(self._moving.has, self._names.members(name)))
         return lane
 
     def _forget_some(self) -> None:

@@ -8,7 +8,7 @@ every other second for overdue jobs; its cost depends on the number that it find
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from tickwheel.engine._redater import Redater
@@ -17,7 +17,7 @@ from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staging import Staging
 from tickwheel.engine.resources import Resources
 from tickwheel.jobs.model import Job
-from tickwheel.stores import Cursor
+from tickwheel.stores import Cursor, LaneSet
 
 __all__ = ["Lookout"]
 
@@ -45,7 +45,7 @@ class Lookout:
         self._cursors: dict[int, Position] = {}
         """Scan position of each group of waiting jobs."""
 
-    def look(self, epochs: Mapping[int, int], crowded: Collection[str] = ()) -> None:
+    def look(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
         Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
 
@@ -58,7 +58,7 @@ class Lookout:
             return
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
-        if crowded:
+        if crowded is not None:
             self._look_beside(epochs, until, crowded)
             return
         by_shard = self._store.overdue(list(epochs), until, _PAGE)
@@ -76,7 +76,7 @@ class Lookout:
                 if self._clock.monotonic() - started > _BUDGET_S:
                     break
 
-    def _look_beside(self, epochs: Mapping[int, int], until: int, crowded: Collection[str]) -> None:
+    def _look_beside(self, epochs: Mapping[int, int], until: int, crowded: LaneSet) -> None:
         """
         Continue the last scan of all lanes except the *crowded* ones.
         """

@@ -8,7 +8,8 @@ bulkhead. Lanes with waiting jobs take turns, idle lanes first, so that a burst 
 of one lane start in order.
 
 Several hanging lanes can hold all places. So an idle lane that has waited for half a second is lent an extra place, up
-to a bound; the loan ends when another place is free.
+to a bound; the loan ends when another place is free. Together, the still lanes of a target (see `_moving`) take three
+quarters of places and loans at most.
 
 An attempt whose thread or task outlives its timeout has leaked. Its place is given to another, for up to `leaked_max`
 attempts. Handlers that have leaked are suspects: together they start no more attempts than could leak within that
@@ -18,9 +19,9 @@ cannot be replaced is lost only to a handler that leaks for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.host.lane_names import LaneNames
@@ -28,6 +29,9 @@ from tickwheel.host.options import loan_of, share_of
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
 from tickwheel.targets import USUAL
+
+if TYPE_CHECKING:
+    from tickwheel.engine._lanes import Lane
 
 __all__ = ["Queue"]
 
@@ -42,18 +46,29 @@ class _Line:
     Attributes:
         width: Maximum number of places.
         busy: Number of places that it has taken.
+        lane: Its lane, which says whether it moves.
+        counted: The target of whose still lanes it has been one since it has an attempt under way, or None.
         leaked: Number of attempts that have outlived their timeouts; not in `busy`.
         waiting: Entries without a place.
     """
 
-    __slots__ = ("busy", "leaked", "name", "waiting", "width")
+    __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
 
     def __init__(self, name: tuple[str, str], width: int) -> None:
         self.name = name
         self.width = width
         self.busy = 0
+        self.lane: Lane | None = None
+        self.counted: str | None = None
         self.leaked = 0
         self.waiting = Waiting(Phase.BEGUN)
+
+    @property
+    def group(self) -> str | None:
+        """
+        The target among whose still lanes it is; None if it moves.
+        """
+        return None if self.lane is None or self.lane.is_moving else self.lane.target
 
 
 class Queue:
@@ -76,6 +91,10 @@ class Queue:
         """Lines that have waiting entries and nothing running, in the order of their turns."""
         self._open: dict[_Line, None] = {}
         """Lines that have running entries, and waiting ones that may start, in the order of their turns."""
+        self._still: dict[str, int] = {}
+        """The number of still lines with attempts under way, by target."""
+        self._held: dict[str, dict[_Line, None]] = {}
+        """Still lines with nothing running that wait until their target has room, by target."""
         self._base = size
         """Places without loans; a leaked entry takes one."""
         self._lent = 0
@@ -95,6 +114,7 @@ class Queue:
                 lane = lane_of(entry.job.target, entry.job.handler)
                 line = lines.get(named.get(lane, lane)) or self._add_line(entry)
                 line.waiting.put(entry)
+                line.lane = entry.lane
                 touched[line] = None
             for line in touched:
                 self._let_on(line)
@@ -113,6 +133,13 @@ class Queue:
                 del lines[line]
                 if not line.waiting or not self._has_place(line):
                     continue
+                group = line.group if lines is self._idle else None
+                if group is not None:
+                    if not self._has_room(group):
+                        self._held.setdefault(group, {})[line] = None
+                        continue
+                    self._still[group] = self._still.get(group, 0) + 1
+                    line.counted = group
                 entry = line.waiting.popleft()
                 running[entry] = line
                 if line.leaked:
@@ -139,14 +166,16 @@ class Queue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each line that has been idle since the last call; False if there is no such line.
+        Lend a place to each line that was idle at the last call and has waited since; False if nothing more may start.
         """
         with self._lock:
+            moving = [line for held in self._held.values() for line in held if line.group is None]
+            self._let_on_held(moving)
             starved = sum(line in self._starved for line in self._idle)
             self._starved = set(self._idle)
             running = len(self._running)
             if not starved or running < self._base:
-                return False
+                return bool(moving)
             self._lent = max(self._lent, min(loan_of(self._size), running + starved - self._base))
             self.places = self._base + self._lent
             return True
@@ -154,9 +183,9 @@ class Queue:
     @property
     def is_short(self) -> bool:
         """
-        True if an idle line waits and all places may be taken.
+        True if an idle line waits and all places may be taken, or a line waits until its target has room.
         """
-        return bool(self._idle) and len(self._running) + len(self._idle) > self.places
+        return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
 
     def take_back(self) -> list[StagedJob]:
         with self._lock:
@@ -165,6 +194,7 @@ class Queue:
                 line.waiting.clear()
             self._open.clear()
             self._idle.clear()
+            self._held.clear()
         return waiting
 
     def running(self) -> list[StagedJob]:
@@ -218,6 +248,11 @@ class Queue:
             line.busy -= 1
             if line.waiting:
                 self._let_on(line)
+        if line.counted is not None and not (line.busy or line.leaked):
+            self._still[line.counted] -= 1
+            line.counted = None
+        if self._held:
+            self._let_on_held(next(iter(held)) for held in self._held.values())
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
             del self._lines[":".join(line.name)]
 
@@ -239,6 +274,21 @@ class Queue:
             self._suspects += line.busy + line.leaked
         self._base = self._size + min(len(self._leaked), self._leaked_max)
         self.places = self._base + self._lent
+
+    def _has_room(self, group: str) -> bool:
+        """
+        Return whether another still lane of the target *group* may take a place.
+        """
+        return self._still.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
+
+    def _let_on_held(self, lines: Iterable[_Line]) -> None:
+        for line in [*lines]:
+            group = line.lane.target if line.lane is not None else ""
+            if line.group is None or self._has_room(group):
+                del self._held[group][line]
+                if not self._held[group]:
+                    del self._held[group]
+                self._let_on(line)
 
     def _has_place(self, line: _Line) -> bool:
         if line.leaked and (

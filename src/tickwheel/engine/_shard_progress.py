@@ -42,8 +42,21 @@ class ShardProgress:
         self.cursor = START
         self.lanes = dict.fromkeys(self.lanes, START)
 
-    def part(self, lane: str) -> None:
-        self.lanes[lane] = self.cursor if self.reached is None else min(self.cursor, self.reached)
+    def part(self, lane: str, start: Position | None) -> None:
+        """
+        Read *lane* separately, from *start* on, or from where the others are.
+        """
+        self.lanes[lane] = start or (self.cursor if self.reached is None else min(self.cursor, self.reached))
+
+    def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
+        """
+        Note that some lanes of a *target* whose still lanes are read separately began to move, or became still.
+        """
+        of_others, of_still = self.cursor, self.lanes.get(target, START)
+        if has_moving:
+            self.cursor = min(of_others, of_still)
+        if has_still:
+            self.lanes[target] = min(of_others, of_still)
 
     def join(self, lane: str) -> None:
         self.cursor = min(self.cursor, self.lanes.pop(lane, START))

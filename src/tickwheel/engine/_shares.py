@@ -1,7 +1,8 @@
 """
 The lanes that are read separately, and the sizes of their pages.
 
-A lane that has more jobs than its share of the staged jobs is read after all others: see the stager.
+A lane that has more jobs than its share of the staged jobs is read after all others: see the stager. The still lanes of
+a target are read as one lane, by the name of the target.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged import StagedJobs, is_target
 
 __all__ = ["Shares"]
 
@@ -39,7 +40,7 @@ class Shares:
         return tuple(self._marks)
 
     def add(self, lane: str) -> bool:
-        if len(self._marks) >= _LANES_MAX:
+        if len(self._marks) >= _LANES_MAX and not is_target(lane):
             return False
         self._marks = {**self._marks, lane: self._staged.size}
         return True
@@ -71,6 +72,7 @@ class Shares:
         return 0 if free <= 0 else max(1, min(max(_PAGE // shards, _LEAST), free // 2 // shards))
 
     def page_of(self, lane: str, shards: int, *, is_due: bool) -> int:
+        is_due = is_due and not is_target(lane)
         count = self._staged.due_in(lane) if is_due else self._staged.waiting_in(lane)
         room = (3 * self._staged.free - count) // 4
         if is_due:
@@ -85,3 +87,9 @@ class Shares:
 
     def has(self, lane: str) -> bool:
         return lane in self._marks
+
+    def targets(self) -> list[str]:
+        """
+        Return the targets whose still lanes are read separately.
+        """
+        return [name for name in self._marks if is_target(name)]

@@ -47,7 +47,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import AttemptState, Job
 
-__all__ = ["StagedJobs"]
+__all__ = ["StagedJobs", "is_target"]
 
 
 _STAGED: Final = TABLE[Step.STAGE][Phase.FAR]
@@ -58,6 +58,10 @@ _WITHDRAW: Final = TABLE[Step.WITHDRAW]
 _END: Final = TABLE[Step.END]
 
 _DROPPED: Final = Job("", 0, 0)
+_NONE: Final = (0, 0, 0)
+_CROWDS: Final = 64
+"""Of the still lanes of a target, those that hold more than this part of the table are read separately."""
+_CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
 """In a small table one lane may hold this many due jobs, but at most half of the table."""
 
@@ -92,6 +96,10 @@ class StagedJobs:
         handlers are, because one may be registered while its jobs wait here."""
         self._due_by_lane: dict[str, int] = {}
         """The number of the entries in `_by_lane` that were due when they were staged."""
+        self._moving: frozenset[str] = frozenset()
+        self._still: dict[str, list[int]] = {}
+        """By target: the numbers of still lanes (see `_moving`) with waiting entries, of these entries, and of still
+        lanes with entries that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._queued: dict[str, list[StagedJob]] = {}
@@ -101,6 +109,11 @@ class StagedJobs:
         return len(self._waiting)
 
     def waiting_in(self, lane: str) -> int:
+        """
+        Return the number of jobs of *lane*, or of the still lanes of a target, that are staged and not yet begun.
+        """
+        if is_target(lane):
+            return self._still.get(lane, _NONE)[1]
         return sum(self._by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def due_in(self, lane: str) -> int:
@@ -127,8 +140,42 @@ class StagedJobs:
     def is_full(self, lane: str, *, is_due: bool) -> bool:
         """
         Return whether *lane* has no room for another job, which is due now if *is_due*.
+
+        With the name of a target, return whether its still lanes have no room for a job of another lane.
         """
-        return self._is_full(self.due_in(lane) if is_due else self.waiting_in(lane), is_due=is_due)
+        if is_target(lane):
+            return self._lanes_of(lane, is_due=is_due) >= 3 * self.free
+        count = self.due_in(lane) if is_due else self.waiting_in(lane)
+        return max(1, count) * self._sharing(lane, is_due=is_due) >= 3 * self.free or (is_due and count >= self.due_max)
+
+    def crowd_of(self, target: str, handler: str) -> str | None:
+        """
+        Return the lane or the target that leaves no room for a job of *target* and *handler*; None if all together do.
+        """
+        lane = self.lanes.of(target, handler)
+        count = self.waiting_in(lane)
+        if self._sharing(lane, is_due=False) > 1 and count < max(_CROWD_LEAST, self.size // _CROWDS):
+            return target
+        return lane if count else None
+
+    def is_moving(self, target: str, handler: str) -> bool:
+        return lane_of(target, handler) in self._moving
+
+    def set_moving(self, lanes: frozenset[str]) -> None:
+        """
+        Count the waiting entries of *lanes*, which move, by their lanes alone from now on. O(changes).
+        """
+        if lanes is self._moving:
+            return
+        with self._lock:
+            for changed, sign in ((lanes - self._moving, -1), (self._moving - lanes, 1)):
+                for lane in changed:
+                    if count := self._by_lane.get(lane, 0):
+                        still = self._still.setdefault(lane.partition(":")[0], [0, 0, 0])
+                        still[0] += sign
+                        still[1] += sign * count
+                        still[2] += sign * (lane in self._due_by_lane)
+            self._moving = lanes
 
     def jobs(self) -> list[Job]:
         """
@@ -159,6 +206,7 @@ class StagedJobs:
         refused: list[Job] = []
         waiting, busy, by_lane, named = self._waiting, self._busy, self._by_lane, self.lanes.named
         with self._lock:
+            moving, stills = self._moving, self._still
             is_tight, now_ms = len(waiting) + len(jobs) > self.due_max, self._now()
             for job in jobs:
                 known = waiting.get(job.key)
@@ -175,7 +223,12 @@ class StagedJobs:
                     refused.append(job)
                     continue
                 waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED, was_due=is_due)
-                by_lane[lane] = by_lane.get(lane, 0) + 1
+                count = by_lane[lane] = by_lane.get(lane, 0) + 1
+                if lane not in moving:
+                    still = stills.get(job.target) or stills.setdefault(job.target, [0, 0, 0])
+                    still[0] += count == 1
+                    still[1] += 1
+                    still[2] += is_due and lane not in self._due_by_lane
                 if is_due:
                     self._due_by_lane[lane] = self._due_by_lane.get(lane, 0) + 1
                 new.append(entry)
@@ -186,16 +239,6 @@ class StagedJobs:
             for key in keys:
                 entry = self._waiting.pop(key, None)
                 if entry is not None:
-                    self._drop(entry)
-
-    def turn_away(self, entries: Iterable[StagedJob]) -> None:
-        """
-        Forget those of *entries* that are still staged; they are in the store.
-        """
-        with self._lock:
-            for entry in entries:
-                if self._waiting.get(entry.job.key) is entry:
-                    del self._waiting[entry.job.key]
                     self._drop(entry)
 
     def drop_all(self) -> None:
@@ -340,6 +383,11 @@ class StagedJobs:
             assert self._by_lane == lanes, (self._by_lane, lanes)
             due = [entry.job for entry in self._waiting.values() if entry.was_due]
             assert self._due_by_lane == Counter(lane_of(job.target, job.handler) for job in due), self._due_by_lane
+            still = {lane: count for lane, count in lanes.items() if lane not in self._moving}
+            due_lanes = {lane: 1 for lane in still if lane in self._due_by_lane}
+            for number, expected in enumerate((dict.fromkeys(still, 1), still, due_lanes)):
+                found = Counter({target: counts[number] for target, counts in self._still.items() if counts[number]})
+                assert found == _by_target(expected), (number, found, expected)
             for key, entry in self._waiting.items():
                 assert entry.phase is Phase.STAGED, (key, entry.phase)
                 assert entry.job.key == key, (key, entry.job)
@@ -368,16 +416,44 @@ class StagedJobs:
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
-    def _is_full(self, count: int, *, is_due: bool) -> bool:
-        return count >= 3 * (self.size - len(self._waiting)) or (is_due and count >= self.due_max)
+    def _sharing(self, lane: str, *, is_due: bool) -> int:
+        """
+        Return the number of lanes that share the room of *lane*: the still ones of its target, or itself alone.
+        """
+        members = self.lanes.members(lane)
+        if any(member in self._moving for member in members):
+            return 1
+        return max(1, self._lanes_of(members[0].partition(":")[0], is_due=is_due))
+
+    def _lanes_of(self, target: str, *, is_due: bool) -> int:
+        return self._still.get(target, _NONE)[2 if is_due else 0]
 
     def _leave_lane(self, entry: StagedJob) -> None:
         lane = lane_of(entry.job.target, entry.job.handler)
+        if lane not in self._moving:
+            still = self._still[entry.job.target]
+            still[0] -= self._by_lane[lane] == 1
+            still[1] -= 1
+            still[2] -= entry.was_due and self._due_by_lane[lane] == 1
         for counts in (self._by_lane, self._due_by_lane) if entry.was_due else (self._by_lane,):
             if counts[lane] > 1:
                 counts[lane] -= 1
             else:
                 del counts[lane]
+
+
+def is_target(name: str) -> bool:
+    """
+    Return True if *name* means the still lanes of a target: the names of lanes have a colon.
+    """
+    return ":" not in name
+
+
+def _by_target(counts: dict[str, int]) -> Counter[str]:
+    found = Counter[str]()
+    for lane, count in counts.items():
+        found[lane.partition(":")[0]] += count
+    return found
 
 
 def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:

@@ -8,6 +8,8 @@ others once they are overdue. A timer starts the next look when the first job af
 
 A lane that has more jobs than the table has room for (see `_shares`) gets its own cursor. All other lanes are read
 first, without its jobs; then it is read as far as it has room, and rejoins the others when its cursor has caught up.
+The still lanes of a target (see `_moving`) that have no room together are read in the same way, as one lane. Those that
+a worker asks for belong to the others from then on, which are read again from the cursor of the still ones.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from tickwheel.engine._redater import Redater
 from tickwheel.engine._runnable import Runnable
 from tickwheel.engine._shard_progress import START, Position, ShardProgress, before, position_of
 from tickwheel.engine._shares import Shares
-from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged import StagedJobs, is_target
 from tickwheel.engine._staging import Staging
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
 from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.observe.events import LaneCleared, LaneFilled
-from tickwheel.stores import Cursor, Lease, Sight
+from tickwheel.stores import Cursor, LaneSet, Lease, Sight
 from tickwheel.timers.contract import Timer
 
 __all__ = ["Stager"]
@@ -38,6 +41,8 @@ __all__ = ["Stager"]
 _PAGE: Final = 1_000
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
+_QUICK_S: Final = 2.0
+"""Interval at which quick lanes are taken out of still ones that have no room: it costs a scan."""
 _SWEEP_S: Final = 60.0
 """Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
@@ -51,6 +56,7 @@ _WATCH_S: Final = 0.5
 """Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
 """Number of pages of jobs that one look checks after the clock was set."""
+_NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * _PAGE
 """Maximum number of due times that are being rewritten in the store before more are checked."""
 
@@ -80,6 +86,12 @@ class Stager:
             resources, staged, armer, runnable, self.redater, on_more=self.changed, on_room=self.want_look
         )
         self._lookout = Lookout(resources, staged, self._staging, self.redater)
+        self._known = armer.moving()
+        self._quick = self._known[1]
+        self._moving: frozenset[str] = frozenset()
+        self._quick_at = 0.0
+        self._flowing: set[str] = set()
+        """The targets whose still lanes had room since `_quick_at`."""
         self._reported: set[str] = set()
         """The lanes that hooks know to be full."""
         self._has_changes = True
@@ -153,6 +165,13 @@ class Stager:
             self._is_full = False
             self.want_look()
 
+    def moved(self) -> None:
+        """
+        Read the jobs of lanes that workers ask for now.
+        """
+        if self._shares.targets():
+            self.want_look()
+
     def full_lanes(self) -> dict[str, WaitReason]:
         return {lane: self._reason(lane) for lane in self._shares.lanes}
 
@@ -169,13 +188,15 @@ class Stager:
                 self._hooks.emit(LaneCleared(lane))
 
     def _reason(self, lane: str) -> WaitReason:
+        if is_target(lane):
+            return self._armer.reason(lane)
         reasons = [self._staging.runnable.reason(member) for member in self._staged.lanes.members(lane)]
         return reasons[0] or self._armer.reason(lane) if all(reasons) else self._armer.reason(lane)
 
     def _run(self) -> None:
         while True:
             if not self._wake.wait(_WATCH_S if self._is_watching else None):
-                if not self._was_set():
+                if not self._was_set() and not self._has_quick():
                     continue
                 self._is_look_wanted = True
             self._wake.clear()
@@ -202,6 +223,7 @@ class Stager:
     def _look(self) -> None:
         has_changes, self._has_changes, self._has_news = self._has_changes, False, False
         self._notice_step()
+        self._notice_moving()
         self.redater.look()
         with self._lock:
             shards = dict(self._shards)
@@ -226,7 +248,8 @@ class Stager:
                     shard.lanes = dict.fromkeys(shard.lanes, START)
         if is_sweep:
             self._swept_at = self._clock.monotonic()
-        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, self._members(self._shares.lanes))
+        crowded = self._outside() if self._shares.lanes else None
+        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, crowded)
         self._take_up(shards)
         if self._shares.lanes or self._is_full:
             self.want_look()
@@ -237,6 +260,40 @@ class Stager:
 
         epochs = {number: shard.epoch for number, shard in shards.items()}
         self._staging.take_up(epochs, place)
+
+    def _has_quick(self) -> bool:
+        """
+        Return whether lanes that turned out to be quick are to be taken out of still ones that have no room.
+        """
+        is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
+        return (
+            is_time and not self._flowing.issuperset(self._shares.targets()) and self._armer.moving()[1] != self._quick
+        )
+
+    def _notice_moving(self) -> None:
+        asked, quick = known = self._armer.moving()
+        if known[0] is not self._known[0] or known[1] is not self._known[1]:
+            self._known = known
+            self._staged.set_moving(asked | quick)
+        if (now := self._clock.monotonic()) - self._quick_at > _QUICK_S:
+            # Lanes that have room together need not be read one by one.
+            flowing = tuple(f"{target}:" for target in self._flowing.intersection(self._shares.targets()))
+            kept = [lane for lane in self._quick if lane.startswith(flowing)]
+            self._quick = frozenset((*kept, *(lane for lane in quick if not lane.startswith(flowing))))
+            self._quick_at = now
+            self._flowing.clear()
+        moving = asked | self._quick
+        if moving == self._moving:
+            return
+        with self._lock:
+            for target in self._shares.targets():
+                has_moving, has_still = (
+                    any(lane.startswith(f"{target}:") for lane in lanes)
+                    for lanes in (moving - self._moving, self._moving - moving)
+                )
+                for shard in self._shards.values():
+                    shard.move(target, has_moving=has_moving, has_still=has_still)
+            self._moving = moving
 
     def _was_set(self) -> bool:
         """
@@ -325,28 +382,33 @@ class Stager:
         if not self._shares.lanes:
             return None
         lane = self._lane_of(job.target, job.handler)
-        return lane if self._shares.has(lane) else None
+        if self._shares.has(lane):
+            return lane
+        is_still = self._shares.has(job.target) and lane_of(job.target, job.handler) not in self._moving
+        return job.target if is_still else None
 
     def _read_again(self, refused: Iterable[tuple[ShardProgress, Job]]) -> None:
         with self._lock:
             for shard, job in refused:
-                name = self._lane_of(job.target, job.handler)
-                if self._shares.has(name):
+                if (name := self._own_lane(job)) is not None:
                     shard.set_back(position_of(job), name)
                     continue
-                if not self._staged.waiting_in(name):  # not a crowd: the table is full, or was
+                name = self._staged.crowd_of(job.target, job.handler)
+                if name is None:  # the table is full, or was
                     shard.set_back(position_of(job), None)
                     self._is_full = True
-                elif self._part(name):
+                elif self._shares.has(name) or self._part(name):
                     shard.set_back(position_of(job), name)
+                elif not self._staged.is_moving(job.target, job.handler) and self._part(job.target):
+                    shard.set_back(position_of(job), job.target)
                 # Or else there are too many crowds, and the lookout finds it once it is overdue.
                 self.want_look()
 
-    def _part(self, lane: str) -> bool:
+    def _part(self, lane: str, starts: Mapping[int, Position] = _NOWHERE) -> bool:
         if not self._shares.add(lane):  # the caller holds the lock
             return False
-        for shard in self._shards.values():
-            shard.part(lane)
+        for number, shard in self._shards.items():
+            shard.part(lane, starts.get(number))
         return True
 
     def _read_on(self, shards: Mapping[int, ShardProgress], until: int, *, has_changes: bool) -> int | None:
@@ -474,7 +536,7 @@ class Stager:
         self, shards: Mapping[int, ShardProgress], numbers: Sequence[int], until: int, limit: int, met: Counter[str]
     ) -> list[int]:
         cursors = [Cursor(number, shards[number].epoch, shards[number].reached or START) for number in numbers]
-        jobs, more, refused = self._scan(cursors, until, limit, self._shares.lanes, inside=False)
+        jobs, more, refused = self._scan(cursors, until, limit, self._outside(), inside=False)
         self._read_again([(shards[number], job) for number, job in refused])
         for cursor in cursors:
             shards[cursor.shard].reached = more.get(cursor.shard) or max(cursor.after, _end(until))
@@ -483,13 +545,13 @@ class Stager:
         return list(more)
 
     def _scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Sequence[str], *, inside: bool
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool
     ) -> tuple[list[Job], dict[int, Position], list[tuple[int, Job]]]:
         """
         Stage a scan's jobs; return them, the positions in shards that have more, and refused jobs with their shards.
         """
         rows = max(_SCANNED // len(cursors), _PAGE // 4)
-        scans = self._store.scan(cursors, until, limit, self._members(lanes), inside=inside, rows=rows)
+        scans = self._store.scan(cursors, until, limit, lanes, inside=inside, rows=rows)
         refused = self._stage(cursors, [scan.due for scan in scans])
         more = {
             cursor.shard: scan.reached
@@ -498,8 +560,24 @@ class Stager:
         }
         return [job for scan in scans for job in scan.due], more, refused
 
-    def _members(self, lanes: Sequence[str]) -> list[str]:
+    def _outside(self) -> LaneSet:
+        """
+        Return the lanes that are read separately.
+        """
+        targets = self._shares.targets()
+        return LaneSet(self._members(), targets, [lane for target in targets for lane in self._moving_of(target)])
+
+    def _inside(self, lane: str) -> LaneSet:
+        if is_target(lane):
+            return LaneSet((), [lane], [*self._members(), *self._moving_of(lane)])
+        return LaneSet(self._staged.lanes.members(lane))
+
+    def _members(self) -> list[str]:
+        lanes = [lane for lane in self._shares.lanes if not is_target(lane)]
         return [member for lane in lanes for member in self._staged.lanes.members(lane)]
+
+    def _moving_of(self, target: str) -> list[str]:
+        return [lane for lane in self._moving if lane.startswith(f"{target}:")]
 
     def _followings(self, shards: Mapping[int, ShardProgress], until: int) -> list[int]:
         cursors = [Cursor(number, shard.epoch, _end(until)) for number, shard in shards.items()]
@@ -545,13 +623,10 @@ class Stager:
                 if not has_room or self._staging.is_behind:
                     break
                 cursors = [Cursor(number, shards[number].epoch, reached[number]) for number in more]
-                _, left, refused = self._scan(cursors, until, limit, [lane], inside=True)
-                for number, job in refused:
-                    left[number] = min(left.get(number, end), before(position_of(job)))
+                left, has_room = self._read_page(lane, cursors, until, limit)
                 reached.update({number: left.get(number, end) for number in more})
                 more = list(left)
-                if refused:
-                    has_room = False
+                if not has_room:
                     break
         finally:
             with self._lock:
@@ -563,7 +638,36 @@ class Stager:
                         shard.join(lane)
                 else:
                     self._shares.put_last(lane, has_room=has_room)
+        if has_room:
+            self._flowing.add(lane)
         return bool(more) and has_room and not self._staging.is_behind
+
+    def _read_page(
+        self, lane: str, cursors: Sequence[Cursor], until: int, limit: int
+    ) -> tuple[dict[int, Position], bool]:
+        """
+        Stage a page of *lane*; return the positions in shards that have more, and whether all jobs found room.
+        """
+        _, left, refused = self._scan(cursors, until, limit, self._inside(lane), inside=True)
+        if refused and is_target(lane):
+            refused = self._without_crowds(refused, lane, {cursor.shard: cursor.after for cursor in cursors})
+        for number, job in refused:
+            left[number] = min(left.get(number, _end(until)), before(position_of(job)))
+        return left, not refused
+
+    def _without_crowds(
+        self, refused: Sequence[tuple[int, Job]], target: str, reached: Mapping[int, Position]
+    ) -> list[tuple[int, Job]]:
+        """
+        Read lanes separately that are crowds among the still lanes of *target*; return the other *refused* jobs.
+        """
+        left = []
+        with self._lock:
+            for number, job in refused:
+                name = self._staged.crowd_of(job.target, job.handler) or target
+                if name == target or not (self._shares.has(name) or self._part(name, reached)):
+                    left.append((number, job))
+        return left
 
     def _tell(self, lane: str) -> None:
         if self._waits.is_on:

@@ -18,6 +18,7 @@ from typing import Final
 from tickwheel.engine._armer import Armer
 from tickwheel.engine._redater import Redater
 from tickwheel.engine._runnable import Runnable
+from tickwheel.engine._shard_progress import Position, position_of
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine.resources import Resources
@@ -74,7 +75,7 @@ class Staging:
         """
         File the jobs that can run here, by the epochs of their leases; return jobs whose lanes have no room.
 
-        Jobs that are due soon are begun in one commit, whatever shards they are from. From any thread.
+        Jobs that are due soon are begun in one commit, in their order, whatever shards they are from. From any thread.
         """
         entries: list[StagedJob] = []
         refused: list[Job] = []
@@ -82,6 +83,8 @@ class Staging:
             new, left = self._staged_of(jobs, epoch, is_news=is_news)
             entries += new
             refused += left
+        if len(by_epoch) > 1:
+            entries.sort(key=_turn)
         if entries:
             self._armer.add(entries)
         return refused
@@ -166,3 +169,7 @@ class Staging:
             self._hooks.failed("setting jobs aside", result)
         elif any(map(self.runnable.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
             self._on_more()
+
+
+def _turn(entry: StagedJob) -> Position:
+    return position_of(entry.job)

@@ -68,6 +68,11 @@ class Way(Protocol):
         Continue staging after a lack of room: some jobs have begun.
         """
 
+    def moved(self) -> None:
+        """
+        Stage jobs of lanes that workers ask for now, if they were left in the store.
+        """
+
     def is_off(self, job: Job) -> bool:
         """
         Return whether the due time of *job* was written before the clock was set, and is now wrong.

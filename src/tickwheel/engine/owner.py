@@ -329,6 +329,10 @@ class Owner:
         for stager in self._stagers:
             stager.made_room()
 
+    def moved(self) -> None:
+        for stager in self._stagers:
+            stager.moved()
+
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
         Pass due entries from the armer to the dispatcher, unless their lease has ended.

@@ -85,7 +85,8 @@ class LaneState:
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
     Attributes:
-        lane: Its name, such as "handler:mail" or "webhook:https://example.com".
+        lane: Its name, such as "handler:mail" or "webhook:https://example.com". A target alone, such as "pull", is the
+            name of all its lanes that are not known to go on, if these have no room in memory together.
         reason: The reason for which its due jobs wait, or None if none waits.
         staged: Number of its jobs in memory that have not begun, due or not.
         waiting: Number of its due jobs in memory that a limit or a lack of places holds back.

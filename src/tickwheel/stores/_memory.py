@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreInUseError
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import (
     Adopt,
@@ -39,7 +38,7 @@ from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces, once_of
 from tickwheel.stores._plan import FIRINGS
 from tickwheel.stores._records import act_of, cut_off, has_no_record
 from tickwheel.stores._reports import ahead_of, owners_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.threads import Event, Lock
 
 __all__ = ["MemoryStore"]
@@ -157,13 +156,11 @@ class MemoryStore:
         return [Sight.of([], 0, ahead_of(cursor, self.due, until, limit), until, limit) for cursor in cursors]
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         return [self._scan(cursor.after, until, limit, lanes, inside=inside, rows=rows) for cursor in cursors]
 
-    def _scan(
-        self, after: tuple[int, int], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
-    ) -> Scan:
+    def _scan(self, after: tuple[int, int], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int) -> Scan:
         found: list[Job] = []
         with self._lock:
             self._check_open()
@@ -171,7 +168,7 @@ class MemoryStore:
                 job = self._jobs[key]
                 if job.due_at >= until:
                     break
-                if (lane_of(job.target, job.handler) in lanes) is inside:
+                if lanes.has(job.target, job.handler) is inside:
                     found.append(job)
                 if len(found) == limit or count == rows:
                     return Scan(found, PLACE(job))

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.stores._examination import Examinable, Finding
+from tickwheel.stores._lane_set import LaneSet
 from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, Sight
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Examinable",
     "Finding",
     "Joins",
+    "LaneSet",
     "Lease",
     "Node",
     "Partitioned",
@@ -262,13 +264,13 @@ class Store(Protocol):
         """
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         """
         Return due jobs of some lanes in the shards of *cursors*, in their order.
 
         From each cursor that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`, of the
-        *lanes* (see `lane_of`), or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each
+        *lanes*, or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each
         shard (SQLite: and all slots that are not sorted yet) and returns its position, from which the caller continues.
         So the cost depends on the rows read and returned, and a full lane is passed over once.
         """

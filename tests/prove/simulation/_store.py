@@ -8,7 +8,7 @@ or be answered twice. While the machine is cut off every call fails. All effects
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -19,12 +19,11 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._reports import ahead_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 
@@ -274,11 +273,11 @@ class SimulatedStore:
         return [Sight.of(*found, jobs, until, limit) for found, jobs in zip(changed, ahead, strict=True)]
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         def found(cursor: Cursor) -> Scan:
             jobs = self._world.read(self._inner, "due", cursor.shard, until, cursor.after, rows)
-            due = [job for job in jobs if (lane_of(job.target, job.handler) in lanes) is inside][:limit]
+            due = [job for job in jobs if lanes.has(job.target, job.handler) is inside][:limit]
             return Scan.of(due, limit, PLACE(jobs[-1]) if len(jobs) == rows else None)
 
         return self._call("scan", lambda: [found(cursor) for cursor in cursors])

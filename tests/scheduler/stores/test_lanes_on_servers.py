@@ -53,6 +53,31 @@ def test_beside_a_crowd(server_url, make, record, until):
         scheduler.stop()
 
 
+def test_many_queues_without_workers(server_url, make, record, until):
+    """
+    They leave room for a handler that was never seen, also at the next owner; a worker gets the jobs of its queue.
+    """
+    many = [SetRequest(f"{n}", delay=0, target="pull", handler=f"q{n}") for n in range(HERD)]
+    wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: each is read on its own, so the first is not said
+    many += [SetRequest(key, delay=0, target="pull", handler="wanted") for key in wanted]
+    for turn in range(2):
+        scheduler = make(server_url, options=SchedulerOptions(staged_max=200))
+        scheduler.handler("h")(record)
+        if turn == 0:
+            scheduler.set_many(many)
+        scheduler.set(f"h/{turn}", delay=0, handler="h", payload=turn)
+        scheduler.start()
+        assert record.wait(turn + 1)[-1] == turn
+        until(lambda s=scheduler: "pull" in [lane["lane"] for lane in s.stats()["full_lanes"]])
+        got = []
+        while len(got) < 4:
+            got += scheduler.lease("wanted", limit=4 - len(got), wait=60)
+        assert [lease.job.key for lease in got] == wanted[4 * turn : 4 * turn + 4]
+        for lease in got:
+            scheduler.ack(lease.fire_id)
+        scheduler.stop()
+
+
 def test_explained_by_another_node(server_url, make, until):
     """
     A process that does not fire knows from the reports of the node that does why a job waits.

@@ -204,6 +204,8 @@ def values_of(rows):
             "until": EVER,
             "rows": 100,
             "lanes": ["handler:handler 7"],
+            "targets": ["pull"],
+            "others": ["pull:handler 7"],
             "inside": False,
             "limit": 64,
         },

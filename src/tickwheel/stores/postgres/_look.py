@@ -5,12 +5,12 @@ Looks (scans) of some shards at once: changes of other nodes, and due jobs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64, job_of
-from tickwheel.stores.contract import Cursor, Scan, Sight
+from tickwheel.stores.contract import Cursor, LaneSet, Scan, Sight
 from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._queries import SQL
 
@@ -54,13 +54,14 @@ def scan(
     cursors: Sequence[Cursor],
     until: int,
     limit: int,
-    lanes: Collection[str],
+    lanes: LaneSet,
     *,
     inside: bool,
     rows: int,
 ) -> list[Scan]:
-    values = {"until": in_int64(until), "limit": limit, "rows": rows, "lanes": [*lanes], "inside": inside}
-    found = connection.execute(SQL["jobs_in_lanes"], {**values, **_columns(cursors)}).fetchall()
+    names = {"lanes": [*lanes.names], "targets": [*lanes.targets], "others": [*lanes.others]}
+    values = {"until": in_int64(until), "limit": limit, "rows": rows, "inside": inside}
+    found = connection.execute(SQL["jobs_in_lanes"], {**names, **values, **_columns(cursors)}).fetchall()
     due = _by_shard([(number, *row) for number, _, _, *row in found])
     ends = {number: None if due_at is None else (due_at, generation) for number, due_at, generation, *_ in found}
     return [Scan.of(due[each.shard], limit, ends[each.shard]) for each in cursors]

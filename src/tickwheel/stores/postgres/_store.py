@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.stores.postgres._arrays import Texts
 from tickwheel.stores.postgres._batch import (
@@ -259,7 +259,7 @@ class PostgresStore:
         return sights
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         with self._open_connections().reading() as connection:
             return scan(connection, cursors, until, limit, lanes, inside=inside, rows=rows)

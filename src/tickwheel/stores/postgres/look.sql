@@ -54,14 +54,17 @@ LEFT JOIN LATERAL (
 ) AS stop ON true
 LEFT JOIN LATERAL (
     SELECT @columns FROM (
-        SELECT * FROM tickwheel_job
+        SELECT *, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
+            WHEN strpos(handler, '://') = 0 THEN ''
+            ELSE left(handler, strpos(handler, '://') + 1
+                + strpos(translate(substr(handler, strpos(handler, '://') + 3), '?#', '//') || '/', '/')) END AS lane
+        FROM tickwheel_job
         WHERE shard = number AND due_at < %(until)s AND (due_at, generation) > (instant, last) AND state = 0
         ORDER BY due_at, generation LIMIT %(rows)s
     ) AS read
-    WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN strpos(handler, '://') = 0 THEN ''
-        ELSE left(handler, strpos(handler, '://') + 1
-            + strpos(translate(substr(handler, strpos(handler, '://') + 3), '?#', '//') || '/', '/')) END
-        = ANY(%(lanes)s::text[])) = %(inside)s
+    WHERE (lane IN (SELECT unnest(%(lanes)s::text[])) OR (
+        target IN (SELECT unnest(%(targets)s::text[])) AND lane NOT IN (SELECT unnest(%(others)s::text[]))
+    )) = %(inside)s
     ORDER BY due_at, generation LIMIT %(limit)s
 ) AS job ON true
 ORDER BY number, job.due_at, job.generation;

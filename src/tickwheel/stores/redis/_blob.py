@@ -140,9 +140,13 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksum of *lane* in places; collisions are unlikely among a million lanes.
+    Return the checksums of the target of *lane* and of *lane* in places; collisions are rare among a million lanes.
     """
-    return blake2b(lane.encode(), digest_size=8).digest()
+    return target_mark(lane.partition(":")[0]) + blake2b(lane.encode(), digest_size=6).digest()
+
+
+def target_mark(target: str) -> bytes:
+    return blake2b(target.encode(), digest_size=2).digest()
 
 
 def running_mark(job: Job, shard: int) -> bytes:

@@ -5,13 +5,13 @@ Looks (scans) of some shards at once: changes of other nodes, and due jobs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.jobs.model import Job, State
 from tickwheel.jobs.rows import in_int64
-from tickwheel.stores.contract import Cursor, Scan, Sight
-from tickwheel.stores.redis._blob import instant, lane_mark, place_in, read_rows
+from tickwheel.stores.contract import Cursor, LaneSet, Scan, Sight
+from tickwheel.stores.redis._blob import instant, lane_mark, place_in, read_rows, target_mark
 from tickwheel.stores.redis._connections import Connections
 from tickwheel.stores.redis._scripts import packed
 
@@ -50,12 +50,13 @@ def scan(
     cursors: Sequence[Cursor],
     until: int,
     limit: int,
-    lanes: Collection[str],
+    lanes: LaneSet,
     *,
     inside: bool,
     rows: int,
 ) -> list[Scan]:
-    words: list[bytes | int] = [limit, rows, int(inside), packed(map(lane_mark, lanes))]
+    words: list[bytes | int] = [limit, rows, int(inside), packed(map(lane_mark, lanes.names))]
+    words += packed(map(target_mark, lanes.targets)), packed(map(lane_mark, lanes.others))
     for cursor in cursors:
         words += cursor.shard, just_after(cursor.after)
     found = connections.run("scan", before(until), *words)

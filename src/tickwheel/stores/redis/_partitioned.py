@@ -8,7 +8,7 @@ Shard 5 of partition 1 of 3 is shard 16 here. The clock of the first partition's
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -26,7 +26,7 @@ from tickwheel.loops import new_pool
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.redis._listener import Subscriptions
 from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
@@ -179,7 +179,7 @@ class PartitionedRedisStore:
         )
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         return self._at_cursors(
             lambda partition, own: partition.scan(own, until, limit, lanes, inside=inside, rows=rows), cursors

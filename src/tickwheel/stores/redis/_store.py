@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.redis import _history, _manifests, _minutes, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
@@ -197,7 +197,7 @@ class RedisStore:
         return look(self._open_connections(), self._owner, cursors, until, limit, with_changes=with_changes)
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         return scan(self._open_connections(), cursors, until, limit, lanes, inside=inside, rows=rows)
 

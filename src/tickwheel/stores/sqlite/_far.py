@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
+from tickwheel.stores._lane_set import LaneSet
 from tickwheel.stores._reports import Scan
 from tickwheel.stores.sqlite._connections import Connections
 from tickwheel.stores.sqlite._joining import Joined
@@ -96,17 +97,17 @@ def scan(
     until: int,
     after: _Place,
     limit: int,
-    lanes: Collection[str],
+    lanes: LaneSet,
     *,
     inside: bool,
     rows: int,
 ) -> Scan:
-    names = json.dumps([*lanes])
+    names = [json.dumps([*each]) for each in (lanes.names, lanes.targets, lanes.others)]
     connection.execute("BEGIN")
     try:
         front = (after[0], *after)
         end = connection.execute(SQL["end_of_scan"], (until, *front, rows - 1)).fetchone()
-        wanted = names, inside, limit
+        wanted = *names, inside, limit
         jobs = list(map(job_of, connection.execute(SQL["jobs_in_lanes"], (until, *front, rows, *wanted))))
         slot = _first_slot(connection, after[0], until)
         while slot is not None:

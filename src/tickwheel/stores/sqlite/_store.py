@@ -5,7 +5,7 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import in_int64, job_of
+from tickwheel.stores._lane_set import LaneSet
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import ahead_of, owners_of
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
@@ -201,7 +202,7 @@ class SqliteStore:
         return sights
 
     def scan(
-        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         until = in_int64(until)
         with translated(self.url), self._open_connections().reading() as connection:

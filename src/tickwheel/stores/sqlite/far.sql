@@ -16,13 +16,18 @@ ORDER BY instant, generation LIMIT ?;
 
 -- name: jobs_of_slot_in_lanes
 -- The same for some lanes: see `jobs_in_lanes`.
-SELECT @columns(due_at = instant)
-FROM tickwheel_live
-WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?) AND (instant, generation) <= (?, ?)
-    AND (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN NOT instr(handler, '://') THEN '' ELSE
-        substr(handler, 1, instr(handler, '://') + 1 + instr(
+SELECT @columns(due_at = instant) FROM (
+    SELECT *, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
+        WHEN NOT instr(handler, '://') THEN ''
+        ELSE substr(handler, 1, instr(handler, '://') + 1 + instr(
             replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
-        )) END IN (SELECT value FROM json_each(?))) = ?
+        )) END AS lane
+    FROM tickwheel_live
+    WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?) AND (instant, generation) <= (?, ?)
+)
+WHERE (lane IN (SELECT value FROM json_each(?)) OR (
+    target IN (SELECT value FROM json_each(?)) AND lane NOT IN (SELECT value FROM json_each(?))
+)) = ?
 ORDER BY instant, generation LIMIT ?;
 
 -- name: stretch

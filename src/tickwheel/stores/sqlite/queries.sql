@@ -107,16 +107,20 @@ ORDER BY due_at, generation LIMIT 1 OFFSET ?;
 -- name: jobs_in_lanes
 -- Of so many pending jobs. The lane of an address ends before its path: see `lane_of`.
 SELECT @columns FROM (
-    SELECT @columns FROM tickwheel_job
+    SELECT @columns, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
+        WHEN NOT instr(handler, '://') THEN ''
+        ELSE substr(handler, 1, instr(handler, '://') + 1 + instr(
+            replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
+        )) END AS lane
+    FROM tickwheel_job
     WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
         max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
     )
     ORDER BY due_at, generation LIMIT ?
 )
-WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN NOT instr(handler, '://') THEN '' ELSE
-    substr(handler, 1, instr(handler, '://') + 1 + instr(
-        replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
-    )) END IN (SELECT value FROM json_each(?))) = ?
+WHERE (lane IN (SELECT value FROM json_each(?)) OR (
+    target IN (SELECT value FROM json_each(?)) AND lane NOT IN (SELECT value FROM json_each(?))
+)) = ?
 LIMIT ?;
 
 -- name: front_from

@@ -5,12 +5,12 @@ Due jobs, and the next due time.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from itertools import product
 from typing import Final
 
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, Set, Settled
-from tickwheel.stores.contract import Cursor
+from tickwheel.stores.contract import Cursor, LaneSet
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 
@@ -150,13 +150,21 @@ class DueTests(StoreTests):
             leases = list(rig.leases.values())
             until = rig.now + 15
             named = {lane_of(*name) for name in HANDLERS}
-            for lanes in ((), sorted(named)[:1], sorted(named)[3:6], ["webhook:https://a"], ["handler:none"], named):
+            sets = [
+                *map(
+                    LaneSet, ((), sorted(named)[:1], sorted(named)[3:6], ["webhook:https://a"], ["handler:none"], named)
+                ),
+                LaneSet(targets=["pull", "none"]),
+                LaneSet(["handler:a"], ["webhook", "other"], ["webhook:https://a", "other:amqp://a", "handler:b"]),
+                LaneSet(["pull:a"], ["pull"], ["pull:a", "pull:https://a/1"]),
+            ]
+            for lanes in sets:
                 for inside in (False, True):
                     wanted = [
                         job
                         for lease in leases
                         for job in rig.store.due(lease.shard, until, None, 1_000)
-                        if (lane_of(job.target, job.handler) in lanes) is inside
+                        if lanes.has(job.target, job.handler) is inside
                     ]
                     for limit, rows in ((1_000, 1_000), (2, 1_000), (1_000, 3), (3, 3)):
                         found = scanned(rig, until, limit, rows, lanes, inside=inside)
@@ -167,9 +175,10 @@ class DueTests(StoreTests):
         with self.rig() as rig:
             day = 86_400_000
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i * day // 4, handler=f"h{i % 3}")) for i in range(40)])
-            for inside in (False, True):
+            others = LaneSet(targets=["handler"], others=["handler:h0", "handler:h2"])
+            for lanes, inside in product((LaneSet(["handler:h1"]), others), (False, True)):
                 for limit, rows in ((1_000, 1_000), (2, 1_000), (1_000, 3)):
-                    found = scanned(rig, rig.now + 7 * day, limit, rows, ["handler:h1"], inside=inside)
+                    found = scanned(rig, rig.now + 7 * day, limit, rows, lanes, inside=inside)
                     assert {job.key for job in found} == {f"{i}" for i in range(28) if (i % 3 == 1) is inside}
                     assert len(found) == len({job.key for job in found})
 
@@ -205,7 +214,7 @@ HANDLERS: Final = (
 )
 
 
-def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: Collection[str], *, inside: bool) -> list[Job]:
+def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: LaneSet, *, inside: bool) -> list[Job]:
     jobs: list[Job] = []
     for lease in rig.leases.values():
         after: tuple[int, int] | None = (0, 0)
