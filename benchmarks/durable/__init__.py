@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import far, far_cycle, file, kept, network, peers, waiting
+from benchmarks.durable import far, far_cycle, file, kept, network, peers, single, waiting
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
@@ -69,6 +69,12 @@ CONDITIONS = {
         "set_many in batches of 1,000, fired by a handler that does nothing, settled; CPU of the process for a job, in "
         f"{kept.ROUNDS} rounds that keep the usual history, none, or all in turns, of each the lower quartile"
     ),
+    single.WORK: (
+        "set, move and cancel, one job a call, by one caller that waits for each, and a bare insert with its commit "
+        f"into a SQLite file or the same server, in {single.ROUNDS} rounds in turns, of each the lower quartile: "
+        f"processor time of the process, and wall time. Then firings {single.APART_MS} ms apart, by the processor time "
+        "of the process for each, the waits between them included, and by the commits of the writer"
+    ),
 }
 BARS = (
     Bar(CYCLE, clock="wall", at_least=20_000),
@@ -110,6 +116,17 @@ BARS = (
         )
     ),
     *(Bar(kept.WORK, subject=subject, at_most=102) for subject in ("tickwheel", "tickwheel-postgres")),
+    *(
+        Bar(work, subject=subject, at_most=most * 1_000)
+        for subject, bars in (
+            ("tickwheel", {single.WORK: 130, "single move": 150, "sparse firing": 300}),
+            (
+                "tickwheel-postgres",
+                {single.WORK: 150, "single move": 150, "single cancel": 150, "sparse firing": 600},
+            ),
+        )
+        for work, most in bars.items()
+    ),
     Bar("disk per pending job", clock="", at_most=240),
     Bar(far.SINGLES, clock="wall", at_least=0.8),
     Bar(far.RESTART, clock="wall", at_most=1),
@@ -149,6 +166,7 @@ def cases(*, quick: bool) -> list[Case]:
         found.append(Case(__name__, PUNCTUAL, subject, sizes[-1], {"count": 3_000 if quick else 10_000}, 1))
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
         found.append(Case(__name__, kept.WORK, subject, 0, {"count": 8_000 if quick else 16_000}))
+        found.append(Case(__name__, single.WORK, subject, 100_000, {"count": 800 if quick else 4_000}))
     found += [
         Case(__name__, far.SETS, subject, size, {"count": far.LOT if quick else 5 * far.LOT}, 1)
         for size in (sizes[1:] if quick else (MILLION, MANY))
@@ -192,6 +210,8 @@ def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure
         return waiting.lateness(url, keys)
     if work == kept.WORK:
         return kept.costs(url, keys)
+    if work == single.WORK:
+        return single.costs(url, keys)
     if work == RESTART:
         return waiting.restart(url, pending)
     seconds = file.scheduled(url, keys, file.in_bulk if work == CYCLE else file.by_callers)
