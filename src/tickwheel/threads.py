@@ -14,6 +14,7 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import threading
 import time
@@ -36,6 +37,7 @@ __all__ = [
     "get_ident",
     "is_patched",
     "original",
+    "ran_undisturbed",
     "refuse_eventlet",
     "sleep",
 ]
@@ -251,3 +253,67 @@ class Timer(Thread):
 def current_thread() -> threading.Thread:
     thread: threading.Thread | None = getattr(_here, "thread", None)
     return threading.current_thread() if thread is None else thread
+
+
+# Python runs the handlers of signals in the main thread, between any two instructions. In a thread of ours none runs. A
+# step that may not be left half done, nor be entered again by a handler, waits for none in a caller's thread either.
+_signal: Final[Any] = import_module("_signal")
+"""The module under `signal`, whose own functions convert to and from an enum: that costs twenty times the call."""
+_handler_of: Final[Callable[[int], Any]] = _signal.getsignal
+_handle: Final[Callable[[int, Any], Any]] = _signal.signal
+_frame_at: Final = getattr(sys, "_getframe")  # noqa: B009 - the one cheap way to see the depth of the stack
+_OTHERS: Final = sorted(map(int, signal.valid_signals() - {signal.SIGINT}))
+_SIGINT: Final = int(signal.SIGINT)
+_FRAMES: Final = 400
+"""The frames that a step may need, from the caller's to those of a driver and of a hook."""
+
+
+def ran_undisturbed(call: Callable[[], object]) -> bool:
+    """
+    Run *call* in this thread, and return True; return False, without running it, if something might come in between.
+
+    That is: a handler of the program for a signal; another greenlet; or the end of the stack. Ctrl-C, where Python
+    makes it a KeyboardInterrupt, waits for the end of *call* and is raised then.
+    """
+    if is_patched() or not _has_stack():
+        return False
+    if _handler_of(_SIGINT) is not signal.default_int_handler:
+        if get_ident() == threading.main_thread().ident and _has_handlers(_SIGINT, *_OTHERS):
+            return False
+        call()
+        return True
+    came: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        came.append(number)
+
+    try:
+        _handle(_SIGINT, note)
+    except ValueError:  # this is not the main thread
+        is_main = False
+    else:
+        is_main = True
+    if not is_main:
+        call()
+        return True
+    try:
+        if _has_handlers(*_OTHERS):
+            return False
+        call()
+    finally:
+        _handle(_SIGINT, signal.default_int_handler)
+        if came:
+            raise KeyboardInterrupt
+    return True
+
+
+def _has_handlers(*numbers: int) -> bool:
+    return any(map(callable, map(_handler_of, numbers)))
+
+
+def _has_stack() -> bool:
+    try:
+        _frame_at(max(0, sys.getrecursionlimit() - _FRAMES))
+    except ValueError:  # the stack is not as deep
+        return True
+    return False

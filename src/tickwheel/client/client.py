@@ -69,7 +69,7 @@ class Client:
         registry: Validates targets and handlers.
         options: The scheduler's options.
         runtime: Source of time, threads and random numbers.
-        on_commit: Called on the writer's thread after each commit, before callers get their answers.
+        on_commit: Called on the writing thread after each commit, before callers get their answers.
         on_unknown: Called there after a commit with an unknown outcome.
         on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
         knowing: Returns the running engine, or None.
@@ -181,18 +181,18 @@ class Client:
 
     # ---- writes ----------------------------------------------------------------------------------------------------
 
-    def set(self, request: SetRequest) -> Promise[Answer]:
+    def set(self, request: SetRequest, *, waits: bool = False) -> Promise[Answer]:
         writer = self._writing("set")
         write = self._set_write(request, *self.clock.reading_for_delay())
-        return writer.submit(write if ONCE.get() is None else _marked((write,))[0])
+        return writer.submit(write if ONCE.get() is None else _marked((write,))[0], waits=waits)
 
-    def submit(self, verb: Verb) -> Promise[list[Answer]]:
+    def submit(self, verb: Verb, *, waits: bool = False) -> Promise[list[Answer]]:
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._owner
         set_write = partial(self._set_write_of, trace=trace, actor=actor)
         reading, is_estimate = self.clock.reading_for_delay(), self.clock.is_sampled
         writes = writes_of(verb, set_write, *reading, is_estimate=is_estimate, actor=actor, owner=owner)
-        return writer.submit_many(_marked(writes))
+        return writer.submit_many(_marked(writes), waits=waits)
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         self.opened()

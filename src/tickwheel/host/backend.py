@@ -53,11 +53,18 @@ class Jobs(Protocol):
         Return the local estimate of the store's time, in ms since the epoch.
         """
 
-    def set(self, request: SetRequest) -> Reply[Answer]: ...
+    def set(self, request: SetRequest, *, waits: bool = False) -> Reply[Answer]:
+        """
+        Set a job; see `submit` for *waits*.
+        """
 
-    def submit(self, verb: Verb) -> Reply[list[Answer]]:
+    def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
         Run *verb*; the answers are in order.
+
+        Args:
+            verb: The operation.
+            waits: True if the caller does nothing but wait for the reply: its thread may then do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...

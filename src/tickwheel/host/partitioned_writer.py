@@ -48,14 +48,16 @@ class PartitionedWriter:
             self.close()
             raise
 
-    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
-        return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s)
+    def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
+        return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s, waits=waits)
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
         # All of them are of one partition.
         return self._writers[self._partition_of(key_of(writes[0]))].submit_together(writes)
 
-    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
+    def submit_many(
+        self, writes: Sequence[Write], timeout_s: float | None = None, *, waits: bool = False
+    ) -> Promise[list[Answer]]:
         """
         Queue many *writes*; if one partition fails or has no room, the writes of the others stay done.
         """
@@ -63,7 +65,7 @@ class PartitionedWriter:
         for index, write in enumerate(writes):
             places.setdefault(self._partition_of(key_of(write)), []).append(index)
         if len(places) <= 1:
-            return self._writers[next(iter(places), 0)].submit_many(writes, timeout_s)
+            return self._writers[next(iter(places), 0)].submit_many(writes, timeout_s, waits=waits)
         promise: Promise[list[Answer]] = Promise(self._runtime)
         kept: dict[int, Promise[list[Answer]]] = {}
         lock = self._runtime.lock()

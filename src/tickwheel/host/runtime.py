@@ -15,7 +15,17 @@ from typing import Any
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import TimerWheel
-from tickwheel.threads import CallLock, Condition, Event, Gate, Lock, Semaphore, Thread, current_thread
+from tickwheel.threads import (
+    CallLock,
+    Condition,
+    Event,
+    Gate,
+    Lock,
+    Semaphore,
+    Thread,
+    current_thread,
+    ran_undisturbed,
+)
 
 __all__ = ["Runtime"]
 
@@ -37,6 +47,8 @@ class Runtime:
         token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
             seeded.
         timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
+        ran_undisturbed: Runs a function in the caller's thread, unless something might interrupt it; returns whether
+            it has.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)
@@ -52,3 +64,4 @@ class Runtime:
     random: Callable[[], float] = random.random
     token: Callable[[int], str] = secrets.token_hex
     timers: Callable[..., TimerWheel] = TimerWheel
+    ran_undisturbed: Callable[[Callable[[], object]], bool] = ran_undisturbed

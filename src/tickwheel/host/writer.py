@@ -9,6 +9,10 @@ import. Small batches of the scheduler's own have the third queue, so that one f
 
 A store that allows two writers gets a thread for callers' writes and one for the scheduler's: one works while the other
 waits for the server.
+
+A caller that waits for its answer anyway, and finds the writer idle, writes in its own thread: two switches of threads
+cost more than a commit. It takes the turn of the thread, which waits meanwhile, and writes in an empty context, as the
+thread does. Where several callers have met in the last commit, the thread gathers them.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -47,14 +52,16 @@ _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
 
 
-def _call(callback: Callable[..., object], *arguments: object) -> None:
+def _called(callback: Callable[..., object], *arguments: object) -> bool:
     """
-    Run a callback, and log its errors: they must not affect the thread or other callers.
+    Run a callback, and log its errors: they must not affect the thread or other callers. Return True without one.
     """
     try:
         callback(*arguments)
     except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written any more
         _LOG.exception("a callback of the store's writer raised")
+        return False
+    return True
 
 
 class Writer:
@@ -82,7 +89,7 @@ class Writer:
         """
         Start the thread.
 
-        The callbacks run on the writer's thread, *on_commit* after each commit and before the answers, and *on_unknown*
+        The callbacks run on the writing thread, *on_commit* after each commit and before the answers, and *on_unknown*
         after a commit with an unknown outcome, before callers get the error. *batch_max* limits the callers' writes per
         commit, and the scheduler's own; *waiting_max* the waiting writes of callers; *retry_s* the seconds of retries
         after transient errors. Writers that share a *tally* count together.
@@ -105,6 +112,14 @@ class Writer:
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
         self._waiting = 0
+        self._own_turn = runtime.lock()
+        self._callers_turn = self._own_turn if is_shared else runtime.lock()
+        """Held during a batch: the writes of callers are applied in the order of its holders."""
+        self._is_crowded = False
+        """True if several callers met in their last batch."""
+        self._inside: set[threading.Thread] = set()
+        """The callers' threads that write, or are about to."""
+        self._context = Context()
         self._tally = tally or WriterMetrics(runtime)
         self.times = self._tally.times
         """Durations of commits, in ms."""
@@ -112,12 +127,12 @@ class Writer:
         """Histogram of writes per commit: at most 1, 2, 4, 8, ... and more than the step before."""
         self._pid = os.getpid()
         both = [self._few, self._own]
-        own, callers = ("-own", self._own_work, both), ("-callers", self._callers_work, [self._callers])
-        sources = [("", self._own_work, [*both, self._callers])] if is_shared else [own, callers]
+        self._callers_queues = [*both, self._callers] if is_shared else [self._callers]
+        callers = self._callers_work, self._callers_turn, self._callers_queues
+        sources = [("-own", self._own_work, self._own_turn, both), ("-callers", *callers)]
         self._threads: list[threading.Thread] = []
         try:
-            for name, work, queues in sources:
-                args = work, queues
+            for name, *args in [("", *callers)] if is_shared else sources:
                 thread = runtime.thread(target=self._run, args=args, name=f"tickwheel-writer{name}", daemon=True)
                 thread.start()
                 self._threads.append(thread)
@@ -125,9 +140,11 @@ class Writer:
             self.close()
             raise
 
-    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
+    def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
         Queue one *write* of a caller; the promise is complete once the write is durable.
+
+        If the caller *waits* for the answer and does nothing else, the write may be done in its thread.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 
@@ -137,7 +154,7 @@ class Writer:
             else:
                 promise.set_result(result[0])
 
-        self._queue_callers([((write,), done)], 1, timeout_s)
+        self._queue_callers([((write,), done)], 1, timeout_s, waits=waits)
         return promise
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
@@ -155,9 +172,13 @@ class Writer:
         self._queue_callers([(writes, done)], len(writes), None)
         return promise
 
-    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
+    def submit_many(
+        self, writes: Sequence[Write], timeout_s: float | None = None, *, waits: bool = False
+    ) -> Promise[list[Answer]]:
         """
         Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
+
+        See `submit` for *waits*.
 
         More than `waiting_max` writes are accepted when no other write waits. An error of one commit fails the promise,
         although other commits may have taken effect.
@@ -179,7 +200,7 @@ class Writer:
 
         if parts:
             entries: list[_Entry] = [(part, partial(done, number)) for number, part in enumerate(parts)]
-            self._queue_callers(entries, len(writes), timeout_s)
+            self._queue_callers(entries, len(writes), timeout_s, waits=waits)
         else:
             promise.set_result([])
         return promise
@@ -208,9 +229,10 @@ class Writer:
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller runs on the writer's thread, where waiting for an answer would never end.
+        Return True if the caller runs on a thread that writes, where waiting for an answer would never end.
         """
-        return self._runtime.current_thread() in self._threads
+        thread = self._runtime.current_thread()
+        return thread in self._inside or thread in self._threads
 
     @property
     def waiting(self) -> int:
@@ -235,8 +257,10 @@ class Writer:
             thread.join(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
+    def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None, *, waits: bool = False) -> None:
         self._check_process()
+        if waits and len(entries) == 1 and self._is_idle() and self._wrote_here(entries):
+            return
         with self._lock:
             self._check_open()
             if not self._has_room(size):
@@ -244,6 +268,34 @@ class Writer:
             self._waiting += size
             self._callers.extend(entries)
             self._callers_work.notify()
+
+    def _is_idle(self) -> bool:
+        return not (self._is_crowded or self._callers_turn.locked() or any(self._callers_queues))
+
+    def _wrote_here(self, entries: list[_Entry]) -> bool:
+        """
+        Write *entries* in the caller's thread and return True; return False if the writer or the thread is not free.
+        """
+        thread, was_written = self._runtime.current_thread(), False
+
+        def write() -> None:
+            nonlocal was_written
+            try:
+                self._inside.add(thread)  # first of all: a finalizer that comes from here on may not wait for this turn
+                with self._callers_turn:
+                    # The thread takes entries in its turn: all earlier ones are written, or seen here.
+                    if not (any(self._callers_queues) or self._closing.is_set() or sys.is_finalizing()):
+                        was_written = True
+                        self._context.run(self._write, entries, is_patient=False)
+            except BaseException:  # raised from another thread: the commit may have taken effect without its news
+                if was_written and self._on_unknown is not None:
+                    _called(self._on_unknown)
+                raise
+            finally:
+                self._inside.discard(thread)
+
+        self._runtime.ran_undisturbed(write)
+        return was_written
 
     def _has_room(self, size: int) -> bool:
         return not self._waiting or self._waiting + size <= self._waiting_max
@@ -263,27 +315,49 @@ class Writer:
             what = f"{self._store.url} was opened before a fork"
             raise StoreError(what, "make a new scheduler in the child process")
 
-    def _run(self, work: threading.Condition, queues: list[_Queue]) -> None:
-        while entries := self._take(work, queues):
-            self._write(entries)
+    def _run(self, work: threading.Condition, turn: threading.Lock, queues: list[_Queue]) -> None:
+        is_open = True
+        while is_open:
+            with self._lock:
+                work.wait_for(lambda: any(queues) or self._closing.is_set())
+            with turn:
+                entries = self._take(queues)
+                is_open = bool(entries)
+                if entries:
+                    self._write(entries)
 
-    def _take(self, work: threading.Condition, queues: list[_Queue]) -> list[_Entry]:
+    def _take(self, queues: list[_Queue]) -> list[_Entry]:
         with self._lock:
-            work.wait_for(lambda: any(queues) or self._closing.is_set())
             entries: list[_Entry] = []
             for queue in queues:  # each has its own share of a commit, so that a flood of one leaves the other its room
+                before = len(entries)
                 size = _move_up_to(queue, entries, self._batch_max)
                 if size and queue is self._callers:
+                    self._is_crowded = len(entries) > before + 1
                     self._waiting -= size
                     self._room.notify_all()
             return entries
 
-    def _write(self, entries: list[_Entry]) -> None:
+    def _put_back(self, entries: list[_Entry]) -> None:
+        """
+        Leave *entries*, which a caller's thread has tried, to the writer's thread, ahead of later ones.
+        """
+        with self._lock:
+            self._waiting += sum(len(writes) for writes, _ in entries)
+            self._callers.extendleft(reversed(entries))
+            self._tally.retried()
+            self._callers_work.notify()
+
+    def _write(self, entries: list[_Entry], *, is_patient: bool = True) -> None:
         writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
+        give_up = self._runtime.monotonic() + self._retry_s
         try:
-            answers = self._apply(writes)
+            answers = self._apply(writes, give_up) if is_patient else self._attempt(writes)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
-            self._fail(entries, len(writes), error)
+            if not is_patient and self._may_try_again(error, give_up):
+                self._put_back(entries)
+            else:
+                self._fail(entries, len(writes), error)
             return
         self._committed(writes, answers)
         undecided: list[UndecidedBatch] = []
@@ -293,20 +367,24 @@ class Writer:
             end = start + len(part)
             waiting = UndecidedBatch.of(part, answers[start:end], done) if may_be_undecided else None
             if waiting is None:
-                _call(done, answers[start:end])
+                _called(done, answers[start:end])
             else:
                 undecided.append(waiting)
             start = end
         if undecided and self._referee is not None:
-            _call(self._referee.decide, undecided, self._commit)
+            _called(self._referee.decide, undecided, self._commit)
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
-        if self._on_commit is not None:
-            _call(self._on_commit, writes, answers)
+        if (
+            self._on_commit is not None
+            and not _called(self._on_commit, writes, answers)
+            and self._on_unknown is not None
+        ):
+            _called(self._on_unknown)  # its job may not be known
 
     def _commit(self, writes: Sequence[Write]) -> list[Answer]:
         try:
-            answers = self._apply(writes)
+            answers = self._apply(writes, self._runtime.monotonic() + self._retry_s)
         except StoreError as error:
             self._unknown(error)
             raise
@@ -315,7 +393,7 @@ class Writer:
 
     def _unknown(self, error: Exception) -> None:
         if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
-            _call(self._on_unknown)
+            _called(self._on_unknown)
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
@@ -327,32 +405,36 @@ class Writer:
         self._tally.failed(size)
         self._unknown(error)
         for _, done in entries:
-            _call(done, error)
+            _called(done, error)
 
-    def _apply(self, writes: Sequence[Write]) -> list[Answer]:
-        give_up = self._runtime.monotonic() + self._retry_s
+    def _apply(self, writes: Sequence[Write], give_up: float) -> list[Answer]:
         wait_s = _RETRY_FIRST_S
         while True:
-            start = self._runtime.monotonic()
             try:
-                answers = self._store.apply(writes)
+                return self._attempt(writes)
             except StoreError as error:
-                if not _may_pass_soon(error) or error.is_unknown or self._runtime.monotonic() + wait_s > give_up:
+                if not self._may_try_again(error, give_up - wait_s):
                     raise
-                if self._closing.wait(wait_s):
-                    give_up = 0.0
-                self._tally.retried()
-                wait_s = min(wait_s * 2, _RETRY_MAX_S)
-            except Exception:
-                raise
-            except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers go on
-                what = f"{self._store.url} raised {error!r} while it wrote"
-                raise StoreError(
-                    what, "look for that in the store, and ask what became of it", is_unknown=True
-                ) from error
-            else:
-                self._tally.committed(len(writes), self._runtime.monotonic() - start)
-                return answers
+            if self._closing.wait(wait_s):
+                give_up = 0.0
+            self._tally.retried()
+            wait_s = min(wait_s * 2, _RETRY_MAX_S)
+
+    def _attempt(self, writes: Sequence[Write]) -> list[Answer]:
+        start = self._runtime.monotonic()
+        try:
+            answers = self._store.apply(writes)
+        except Exception:
+            raise
+        except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers go on
+            what = f"{self._store.url} raised {error!r} while it wrote"
+            raise StoreError(what, "look for that in the store, and ask what became of it", is_unknown=True) from error
+        self._tally.committed(len(writes), self._runtime.monotonic() - start)
+        return answers
+
+    def _may_try_again(self, error: Exception, give_up: float) -> bool:
+        is_undone = isinstance(error, StoreError) and _may_pass_soon(error) and not error.is_unknown
+        return is_undone and self._runtime.monotonic() <= give_up
 
 
 def _may_pass_soon(error: Exception) -> bool:

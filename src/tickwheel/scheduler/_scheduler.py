@@ -110,7 +110,7 @@ class Scheduler(Fleet):
 
     def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         client = self._core.client
-        return client.submit(verb).result() if conn is None else client.within(conn).submit(verb).now()
+        return client.submit(verb, waits=True).result() if conn is None else client.within(conn).submit(verb).now()
 
     def _outside(self, _verb: str) -> Jobs:
         """
@@ -180,8 +180,9 @@ class Scheduler(Fleet):
             ClosedError: After `stop`.
         """
         request = set_request(key, call, fields, if_generation)
-        answer = self._core.client.set(request).result() if conn is None else self._do(SetJobs((request,)), conn)[0]
-        return answered(answer, request)
+        if conn is None:
+            return answered(self._core.client.set(request, waits=True).result(), request)
+        return answered(self._do(SetJobs((request,)), conn)[0], request)
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """

@@ -28,7 +28,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
     """
 
     def write(job: Job) -> Answer:
-        return client.submit(_write(job, client.now_ms())).result()[0]
+        return client.submit(_write(job, client.now_ms()), waits=True).result()[0]
 
     return on_what_is_read(client.get, key, if_generation, write)
 

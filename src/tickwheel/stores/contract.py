@@ -158,9 +158,9 @@ class Store(Protocol):
     """
     Jobs by key and by due time.
 
-    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time, unless
-    the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer, and nothing
-    else; see its `is_transient`.
+    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time, though
+    not always the same, unless the store declares `has_many_writers`. Every method raises `StoreError` if the store
+    cannot answer, and nothing else; see its `is_transient`.
     """
 
     abilities: Abilities

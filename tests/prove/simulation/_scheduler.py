@@ -5,7 +5,7 @@ The real scheduler on a simulated machine: tasks for threads, the machine's cloc
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ __all__ = ["SimulatedScheduler"]
 
 _REFUSED: Final = 0.1
 """The part of the threads below that cannot be started: the system has none to spare."""
+_HERE: Final = 0.5
+"""The part of callers that write in their own threads, if the writer is idle."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
 """Threads that start and end without an event that a wait could use."""
 
@@ -55,9 +57,16 @@ class SimulatedScheduler(Scheduler):
             "random": self._chance.random,
             "token": lambda size: self._chance.randbytes(size).hex(),
             "timers": make_timers,
+            "ran_undisturbed": self._ran_undisturbed,
         }
         assert {*stand_ins, "clock"} == {field.name for field in fields(Runtime)}, "nothing of the system's is left"
         return Runtime(clock=clock, **stand_ins)
+
+    def _ran_undisturbed(self, call: Callable[[], object]) -> bool:
+        is_here = self._chance.random() < _HERE
+        if is_here:
+            call()
+        return is_here
 
     def _thread(self, *, name: str, **rest: Any) -> _threads.Thread:
         is_refused = name.startswith(_COMING) and self._chance.random() < _REFUSED

@@ -1,0 +1,151 @@
+"""
+Verbs that write in the caller's thread, interrupted by Ctrl-C, handlers of signals, finalizers and a stop.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from contextlib import closing
+
+import pytest
+
+from tickwheel.errors import ReentrantError
+from tickwheel.observe.events import JobSet
+from tickwheel.scheduler import Outcome, Scheduler, SetRequest
+
+
+@pytest.fixture(autouse=True)
+def handle():
+    """
+    Return a function that sets a handler for a signal until the end of the test; the plugins of pytest have none in it.
+    """
+    before = []
+
+    def set_one(number, handler):
+        before.append((number, signal.signal(number, handler)))
+
+    for number in signal.valid_signals() - {signal.SIGINT}:
+        if callable(signal.getsignal(number)):
+            set_one(number, signal.SIG_DFL)
+    yield set_one
+    for number, handler in reversed(before):
+        signal.signal(number, handler)
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def scheduler(request, make, file_url, record):
+    """
+    Return a scheduler with a handler, started.
+    """
+    scheduler = make(file_url if request.param == "sqlite" else "memory://")
+    scheduler.handler("h")(record)
+    return scheduler.start()
+
+
+VERBS = {
+    "set": lambda scheduler: scheduler.set("k", delay=3600, handler="h"),
+    "set_many": lambda scheduler: scheduler.set_many([SetRequest("k", delay=3600, handler="h")]),
+    "move": lambda scheduler: scheduler.move("k", delay=7200),
+    "pause": lambda scheduler: scheduler.pause("k"),
+    "resume": lambda scheduler: scheduler.resume("k"),
+    "run_now": lambda scheduler: scheduler.run_now("k"),
+    "cancel": lambda scheduler: scheduler.cancel("k"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
+    """
+    Every verb for one job is written, and has its hooks called, in the thread of a caller that waits.
+    """
+    scheduler.set("k", delay=3600, handler="h")
+    if verb == "resume":
+        scheduler.pause("k")
+    threads = []
+    scheduler.subscribe(lambda _event: threads.append(threading.current_thread()))
+    VERBS[verb](scheduler)
+    assert threads[0] is threading.current_thread()
+
+
+def test_ctrl_c_between_commit_and_answer(scheduler, record):
+    """
+    The caller does not hear of its write, which took effect: the job fires, and the scheduler goes on.
+    """
+
+    def interrupt(event):
+        if isinstance(event, JobSet) and event.key == "first":
+            signal.raise_signal(signal.SIGINT)
+
+    scheduler.subscribe(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.set("first", delay=0, handler="h", payload=1)
+    assert record.wait(1) == [1]
+    scheduler.set("second", delay=0, handler="h", payload=2)
+    assert record.wait(2) == [1, 2]
+
+
+def test_a_finalizer_in_a_commit(scheduler, record):
+    """
+    A finalizer that the collector runs during a commit is refused, as in a hook; outside one it may write.
+    """
+    outcomes = []
+
+    class Last:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            try:
+                outcomes.append(scheduler.set("of a finalizer", delay=3600, handler="h").outcome)
+            except ReentrantError as error:
+                outcomes.append(type(error))
+
+    def collect(event):
+        if isinstance(event, JobSet) and event.key == "k":
+            Last()
+            gc.collect()
+
+    Last()
+    gc.collect()
+    scheduler.subscribe(collect)
+    assert scheduler.set("k", delay=0, handler="h", payload=1).outcome is Outcome.CREATED
+    assert outcomes == [Outcome.CREATED, ReentrantError]
+    assert record.wait(1) == [1]
+
+
+@pytest.mark.needs("signal.SIGTERM")
+def test_a_signals_handler_that_stops(make, file_url, handle):
+    """
+    A handler of SIGTERM may stop the scheduler while the main thread sets a job, which is answered and durable.
+    """
+    scheduler = make(file_url).start()
+    scheduler.handler("h")(print)
+    stopped = threading.Event()
+    handle(signal.SIGTERM, lambda *_: (scheduler.stop(), stopped.set()))
+    scheduler.subscribe(lambda event: isinstance(event, JobSet) and signal.raise_signal(signal.SIGTERM))
+    assert scheduler.set("k", delay=3600, handler="h").outcome is Outcome.CREATED
+    assert stopped.wait(20)
+    with closing(Scheduler(file_url)) as other:
+        assert other.get("k") is not None
+
+
+def test_a_stop_while_a_caller_writes(scheduler):
+    """
+    A stop waits for the commit in another thread, whose caller gets its answer.
+    """
+    entered, go_on, outcomes = threading.Event(), threading.Event(), []
+    scheduler.subscribe(lambda event: isinstance(event, JobSet) and (entered.set(), go_on.wait(20)))
+    caller = threading.Thread(
+        target=lambda: outcomes.append(scheduler.set("k", delay=3600, handler="h").outcome), daemon=True
+    )
+    caller.start()
+    assert entered.wait(20)
+    stop = threading.Thread(target=scheduler.stop)
+    stop.start()
+    go_on.set()
+    stop.join(20)
+    caller.join(20)
+    assert outcomes == [Outcome.CREATED]
+    assert not scheduler.is_started
