@@ -86,6 +86,46 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     assert posted[2:] == [[*range(MANY)]]  # as many as are worth a commit
 
 
+def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
+    """
+    A lone end sets no timer for the pause after it; the first end in the pause sets one, for the rest of the pause.
+    """
+    posted, resources = [], make_resources(1)
+    gatherer = Gatherer(resources, lambda batch: posted.append([number for _, number in batch]))
+    for number in range(3):
+        gatherer.add(end(number))
+        gatherer.go_on()
+        assert len(resources.pacer) == 0
+        clock.advance((PAUSE_MS + 1) / 1000)
+    assert posted == [[0], [1], [2]]
+    gatherer.add(end(3))
+    gatherer.go_on()
+    clock.advance(0.002)
+    gatherer.add(end(4))
+    gatherer.add(end(5))
+    assert len(resources.pacer) == 1
+    clock.advance((PAUSE_MS - 3) / 1000)
+    assert posted[4:] == []
+    clock.advance(0.001)
+    assert posted[4:] == [[4, 5]]
+
+
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
+    """
+    An end of a lane that waits for it is written at once, and takes along those that wait for the pause to end.
+    """
+    posted = []
+    gatherer = Gatherer(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
+    gatherer.add(end(0))
+    gatherer.go_on()
+    gatherer.add(end(1))
+    gatherer.add((SimpleNamespace(lane=SimpleNamespace(is_urgent=is_urgent)), 2))
+    assert posted == ([[0], [1, 2]] if is_urgent else [[0]])
+    gatherer.flush()
+    assert posted == [[0], [1, 2]]
+
+
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times):
     """
