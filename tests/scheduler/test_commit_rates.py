@@ -9,9 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from tickwheel.drivers import TimerWheel
+from tickwheel.engine import _verdict
 from tickwheel.engine._armer import ARMING_WINDOW_MS, Armer
 from tickwheel.engine._gatherer import Gatherer
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._staged_job import StagedJob
 from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Job
 from tickwheel.scheduler import SchedulerOptions
 from tickwheel.testing import ManualClock
 
@@ -106,7 +111,7 @@ def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
     assert len(resources.pacer) == 1
     clock.advance((PAUSE_MS - 3) / 1000)
     assert posted[4:] == []
-    clock.advance(0.001)
+    clock.advance(0.002)
     assert posted[4:] == [[4, 5]]
 
 
@@ -147,3 +152,86 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
     first = (now_ms + 10_000) // width * width
     armer.add(SimpleNamespace(fire_at=first + number) for number in range(640))
     assert timers.deadlines == [first + start - ARMING_WINDOW_MS for start in range(0, 640, width)]
+
+
+@pytest.fixture
+def begun():
+    """
+    Return the instants of the entries that were admitted, in lists.
+    """
+    return []
+
+
+@pytest.fixture
+def make_armer(make_resources, monkeypatch, begun):
+    """
+    Return a factory of armers whose lanes note the entries and admit none, and whose clock reads *now_ms*.
+    """
+
+    def make(now_ms):
+        resources = make_resources(
+            1,
+            timers=Timers(),
+            clock=SimpleNamespace(now=lambda: float(now_ms), deadline=float),
+            writer=None,
+            hooks=SimpleNamespace(waits=SimpleNamespace(tell=lambda *_: None)),
+            options=SchedulerOptions(),
+        )
+        way = SimpleNamespace(start_over=None, may_begin=lambda: False)
+        armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None, lanes=None), way)
+        admit = lambda entries: begun.append([entry.fire_at for entry in entries]) or []  # noqa: E731
+        monkeypatch.setattr(armer, "_lanes", SimpleNamespace(admit=admit))
+        return armer
+
+    return make
+
+
+@pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
+def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
+    """
+    Begins due within twice the window go with ends, in one call; later ones, and those that went, do not.
+    """
+    armer = make_armer(now_ms)
+    armer.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 200, 99, 5_000))
+    armer.begin_along()
+    assert begun == [[now_ms + 80, now_ms + 99]]
+    armer.begin_along()
+    assert len(begun) == 1
+    armer.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
+    armer.begin_along()
+    assert begun[1:] == [[now_ms + 81]]
+
+
+def test_ends_do_not_take_along_many_begins(make_armer, begun):
+    """
+    More begins than a few have enough of a commit of their own, and are not counted earlier than usual.
+    """
+    armer = make_armer(now_ms := 1_000_000_000_000)
+    armer.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
+    armer.begin_along()
+    assert begun == []
+
+
+def test_begins_go_just_before_the_ends(make_resources, clock):
+    """
+    The next begins are posted beside the ends of a batch, and not beside ends that are written again after an error.
+    """
+    order = []
+    resources = make_resources(
+        1,
+        clock=None,
+        writer=SimpleNamespace(post=lambda writes, _done: order.append(len(writes))),
+        hooks=SimpleNamespace(failed=lambda *_: None),
+        elapsed=None,
+    )
+    way = SimpleNamespace(settling=lambda: order.append("begins"))
+    settler = Settler(resources, None, None, None, way)
+    job = Job("key", 1, 0)
+    entry = StagedJob(job, 1, 0)
+    settler.write(entry, verdict := _verdict.succeeded(job, 1))
+    assert order == ["begins", 1]
+    settler._settled(
+        [(entry, verdict)], StoreError("it is busy", "wait", is_transient=True), is_again=False, is_alone=False
+    )
+    clock.advance(1)
+    assert order == ["begins", 1, 1]

@@ -3,6 +3,8 @@ Counts attempts just before jobs are due, and sets the timers that fire them.
 
 Staged jobs are gathered in slots of 16 to 64 ms. A slot's timer fires one arming window earlier, and all its attempts
 are counted in one write. So no write delays a job at its instant.
+
+Where a node fires little, ends take along the next few begins: one commit instead of two for each job.
 """
 
 from __future__ import annotations
@@ -34,6 +36,13 @@ ARMING_WINDOW_MS: Final = 50
 """
 Time between counting an attempt and its slot: ten commits of a disk that takes 5 ms for each, so that a slow disk makes
 no firing late, and short enough that a crash wastes few counted attempts.
+"""
+
+_ALONG_MS: Final = 2 * ARMING_WINDOW_MS
+_ALONG_MAX: Final = 4
+"""
+Ends take along the begins of jobs due within this time, unless there are more of them: a crash wastes no more of the
+attempts that were counted early.
 """
 
 SLOT_BITS: Final = 4
@@ -122,6 +131,18 @@ class Armer:
             return
         if at_once:
             self._begin(at_once)
+
+    def begin_along(self) -> None:
+        """
+        Begin the next few jobs a little early, just before ends are posted, so that both share a commit.
+        """
+        now, bits = int(self._clock.now()), self._slot_bits
+        with self._lock:
+            slots = [slot for slot in range(now >> bits, (now + _ALONG_MS >> bits) + 1) if slot in self._slots]
+            if not slots or sum(len(self._slots[slot]) for slot in slots) > _ALONG_MAX:
+                return
+            entries = [entry for slot in slots for entry in self._slots.pop(slot)]
+        self._begin(entries)
 
     def ended(self, entries: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         self._lanes.leave(entries)

@@ -107,6 +107,8 @@ class Settler:
             writes = [verdict.settle for _, verdict in batch]
             if is_again:
                 writes = [replace(settle, is_first=False) for settle in writes]
+            else:
+                self._way.settling()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)

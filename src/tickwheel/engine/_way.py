@@ -88,6 +88,11 @@ class Way(Protocol):
         Make *entries*, which are begun and have not started, pending again.
         """
 
+    def settling(self) -> None:
+        """
+        Begin the next few jobs in the commit of ends that are about to be posted.
+        """
+
     def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Begin jobs that waited for *ended*: *freed*, the next generations of their keys, and jobs that now find a place.

@@ -359,6 +359,13 @@ class Owner:
         for entry in entries:
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
+    def settling(self) -> None:
+        """
+        From the settler to the armer: a commit is on its way, which has room for the next begins.
+        """
+        if not self._is_stopping:
+            self._armer.begin_along()
+
     def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Notify the armer that there is room for the next jobs.
