@@ -32,12 +32,14 @@ class Timers:
 
     def __init__(self):
         self.deadlines = []
+        self.calls = []
 
-    def call_at(self, when, *_):
+    def call_at(self, when, callback, *arguments):
         """
         Remember one.
         """
         self.deadlines.append(when)
+        self.calls.append((callback, arguments))
 
 
 @pytest.fixture
@@ -168,10 +170,10 @@ def make_armer(make_resources, monkeypatch, begun):
     Return a factory of armers whose lanes note the entries and admit none, and whose clock reads *now_ms*.
     """
 
-    def make(now_ms):
+    def make(now_ms, timers=None):
         resources = make_resources(
             1,
-            timers=Timers(),
+            timers=timers or Timers(),
             clock=SimpleNamespace(now=lambda: float(now_ms), deadline=float),
             writer=None,
             hooks=SimpleNamespace(waits=SimpleNamespace(tell=lambda *_: None)),
@@ -199,6 +201,21 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     assert len(begun) == 1
     armer.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
     armer.begin_along()
+    assert begun[1:] == [[now_ms + 81]]
+
+
+def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
+    """
+    If the slot opens empty, nothing is begun; a job that came into it later is begun then.
+    """
+    armer = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
+    armer.add([SimpleNamespace(fire_at=now_ms + 80)])
+    armer.begin_along()
+    ((open_slot, arguments),) = timers.calls
+    open_slot(*arguments)
+    assert begun == [[now_ms + 80]]
+    armer.add([SimpleNamespace(fire_at=now_ms + 81)])
+    open_slot(*arguments)
     assert begun[1:] == [[now_ms + 81]]
 
 

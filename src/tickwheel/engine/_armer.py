@@ -201,7 +201,9 @@ class Armer:
 
     def _open_slot(self, slot: int) -> None:
         with self._lock:
-            entries = self._slots.pop(slot, [])
+            entries = self._slots.pop(slot, None)
+        if entries is None:  # ends have taken them along
+            return
         soon = self._clock.now() + ARMING_WINDOW_MS + (1 << self._slot_bits) + _STEP_MS
         if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: it is too soon to begin them
             self.add(entries)
