@@ -1,0 +1,72 @@
+"""
+The events that have occurred at a descriptor, in the numbers of `selectors`, for the waits of the driver.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+
+import pytest
+
+from tickwheel.stores.postgres import _timed
+
+BOTH = EVENT_READ | EVENT_WRITE
+
+
+@pytest.fixture(params=["poll", "select"])
+def ready(request, monkeypatch):
+    """
+    Return the function, which waits by poll, or by select where there is no poll.
+    """
+    if request.param == "select":
+        monkeypatch.setattr(_timed, "_poll", None)
+    return _timed._ready
+
+
+@pytest.fixture
+def ends():
+    """
+    Return two connected sockets.
+    """
+    ends = socket.socketpair()
+    yield ends
+    for end in ends:
+        end.close()
+
+
+def test_events(ready, ends):
+    """
+    Of the events that are waited for, those that have occurred are returned, and 0 if time is up.
+    """
+    here, there = ends
+    assert [ready(here.fileno(), events, 0.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [
+        0,
+        EVENT_WRITE,
+        EVENT_WRITE,
+    ]
+    assert ready(here.fileno(), EVENT_READ, -1.0) == 0
+    there.send(b"x")
+    assert [ready(here.fileno(), events, 20.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [
+        EVENT_READ,
+        EVENT_WRITE,
+        BOTH,
+    ]
+
+
+def test_a_full_pipe_and_a_hang_up(ready, ends):
+    """
+    A descriptor that takes nothing more is not writable; after a hang-up the same events as by a selector.
+    """
+    here, there = ends
+    here.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            here.send(b"x" * 65_536)
+    assert ready(here.fileno(), EVENT_WRITE, 0.0) == 0
+    there.close()
+    for events in (EVENT_READ, EVENT_WRITE, BOTH):
+        with DefaultSelector() as selector:
+            selector.register(here.fileno(), events)
+            assert ready(here.fileno(), events, 0.0) == selector.select(0)[0][1]
