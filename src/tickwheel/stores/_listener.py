@@ -17,7 +17,7 @@ from tickwheel.threads import Lock, is_patched
 __all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
-_CHECK_S: Final = 5.0
+_CHECK_S: Final = 1.0
 """Interval of checks that the server answers: a dead connection announces nothing."""
 
 
@@ -35,7 +35,7 @@ class Subscription(Protocol):
 
     def check(self) -> None:
         """
-        Raise if the server does not answer; called every 5 s.
+        Raise if the server does not answer; called every second.
         """
 
     def close(self) -> None: ...
@@ -100,6 +100,7 @@ class Listener:
                 subscription.check()
                 if subscription.receive():
                     return True
+            timeout_s = min(timeout_s, self._check_at - time.monotonic())
             return bool(self._wait.wait(timeout_s, *subscription.filenos())) and subscription.receive()
         except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
             self._exchange(None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
@@ -21,7 +22,7 @@ from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError
 from tickwheel.observe.prometheus import Collector
 from tickwheel.scheduler import Scheduler
-from tickwheel.stores import Cursor, open_store
+from tickwheel.stores import Cursor, _listener, open_store
 
 LEASE_S = 3
 MARGIN_S = LEASE_S * 0.2
@@ -284,6 +285,50 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
             caller.apply([model.Set(model.Job("key", 0, 7))])
             while not owner.wait_for_change(1.0):
                 assert time.monotonic() < give_up
+
+
+class Deaf:
+    """
+    A subscription on which nothing ever comes; the second check finds that out.
+    """
+
+    def __init__(self):
+        self._ends = socket.socketpair()
+        self.checks = 0
+
+    def filenos(self):
+        return [self._ends[0].fileno()]
+
+    def receive(self):
+        return False
+
+    def check(self):
+        self.checks += 1
+        if self.checks > 1:
+            raise OSError
+
+    def close(self):
+        for end in self._ends:
+            end.close()
+
+
+def test_a_long_wait_is_no_reason_to_check_later(monkeypatch):
+    """
+    A subscription is checked when its time comes, though its owner would wait for longer, and twice before the promise.
+    """
+    assert 2 * _listener._CHECK_S < 5
+    monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
+    made = []
+
+    def connect():
+        made.append(Deaf())
+        return made[-1]
+
+    with closing(_listener.Listener(connect)) as listener:
+        listener.listen()
+        while len(made) < 2:
+            listener.wait(60.0)
+    assert [each.checks for each in made] == [2, 0]
 
 
 DROPPING = """
