@@ -300,8 +300,9 @@ def peer(url: str, seconds: float, seed: int) -> Result:
     told, dice, count = Told(), random.Random(seed), 0
     line, far = line_to(url)
     try:
-        with nodes_of(told) as nodes, Callers(url, told, ("h",), seed) as callers:
-            nodes.start(far, "h")
+        with nodes_of(told) as nodes, ExitStack() as stack:
+            nodes.start(far, "h")  # before there are jobs: its first line says that it is up
+            callers = stack.enter_context(Callers(url, told, ("h",), seed))
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
                 time.sleep(dice.uniform(1.0, 4.0))  # the line is good meanwhile
