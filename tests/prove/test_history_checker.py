@@ -249,6 +249,29 @@ def test_series(events, shift_ms):
     assert "series" in kinds(changed(events, index, moved))
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_series_that_dies(events, is_cut_off):
+    """
+    The end of a series is found, unless the process has ended in each of its attempts.
+    """
+    is_next = is_write(Settle, Outcome.SETTLED, how=Settled.DONE)
+    index = place(events, Committed, lambda event: is_next(event) and event.write.due_at is not None)
+    commit, fired = events[index], events[place(events, Fired)]
+    job = commit.write.job
+    dead = replace(commit, write=replace(commit.write, how=Settled.DEAD, attempt=job.retry.attempts, due_at=None))
+    before = []
+    for attempt in range(1, job.retry.attempts + 1):
+        machine = f"n9.{attempt}"
+        before += [
+            Deployed(commit.at, machine, ("long",)),
+            replace(fired, machine=machine, key=job.key, generation=job.generation, attempt=attempt),
+        ]
+    if is_cut_off:
+        before.append(Fault(commit.at, "kill n9"))
+    found = check_history(History((*events[:index], *before, dead)), PLAN.shards)
+    assert any("has died" in violation.what for violation in found) is not is_cut_off
+
+
 def test_late(events):
     """
     A job that waits for minutes in calm weather is late.

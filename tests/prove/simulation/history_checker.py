@@ -123,6 +123,10 @@ class _Checker:
         self._model.epochs = dict.fromkeys(range(shards), _NOBODY)
         self._epochs: defaultdict[int, int] = defaultdict(int)
         self._handlers: dict[str, tuple[str, ...]] = {}
+        self._machines: dict[str, str] = {}
+        """The last life of each node, as "n1.2", by the name of the node."""
+        self._gone: set[str] = set()
+        """The lives that a kill or a stop has ended."""
         self._granted: set[int] = set()
         self._generations: set[int] = set()
         self._lives: dict[tuple[str, int], Any] = {}
@@ -180,7 +184,7 @@ class _Checker:
             case Scoped():
                 self._health.scoped(event)
             case Deployed():
-                self._handlers[event.machine] = event.handlers + event.fading
+                self._deploy(event)
                 self._health.deployed(event)
             case Called():
                 self._callers.called(event)
@@ -345,7 +349,7 @@ class _Checker:
     def _settle(self, event: Committed, write: Settle, before: Job) -> None:
         firing = (event.machine, before.key, before.generation, before.attempt)
         self._settled.add(firing)
-        if write.how is Settled.DEAD and before.recurrence is not None:
+        if write.how is Settled.DEAD and before.recurrence is not None and not self._was_cut_off(before, write.attempt):
             self._add("series", event.at, f"the series of {_name(before)} has died: {write.error}")
         if write.how is not Settled.DONE or is_to_be_gone_on_with(write.recurrence):
             return
@@ -356,6 +360,17 @@ class _Checker:
             return
         if wrong := self._series.judge(event, before, write):
             self._add("series", event.at, f"{before.key!r} goes on at {write.due_at}: {wrong}")
+
+    def _was_cut_off(self, job: Job, attempts: int) -> bool:
+        """
+        Return whether all *attempts* of *job*, as many as it has, began on machines that ended meanwhile.
+        """
+
+        def is_cut_off(attempt: int) -> bool:
+            firings = {(machine, job.key, job.generation, attempt) for machine in self._gone}
+            return bool(firings & self._fired - self._settled)
+
+        return attempts >= job.retry.attempts and all(map(is_cut_off, range(1, attempts + 1)))
 
     # ---- the engine ------------------------------------------------------------------------------------------------
 
@@ -446,9 +461,18 @@ class _Checker:
             for kind, what in self._health.overlooked(job, self._model.shard_of(job.key), at):
                 self._add(kind, at, what)
 
+    def _deploy(self, event: Deployed) -> None:
+        self._handlers[event.machine] = event.handlers + event.fading
+        node = event.machine.partition(".")[0]
+        self._gone.add(self._machines.get(node, ""))
+        self._machines[node] = event.machine
+
     def _fault(self, event: Fault) -> None:
         if "failed" in event.what or "orderly" in event.what:
             self._add("lost", event.at, event.what)
+        what, _, node = event.what.partition(" ")
+        if what in {"kill", "stop"} and not event.is_over:
+            self._gone.add(self._machines.get(node, ""))
         if event.what == "emptied":  # what was there is lost; what comes from here on is judged as before
             for gone in (self._model.jobs, self._model.away, self._waiting, self._paused, self._stopped):
                 gone.clear()
