@@ -24,8 +24,11 @@ sys.path.insert(0, str(TESTS / "support"))
 
 import quick_set  # noqa: E402  the plugin that reads the list
 
-CPU_S, WALL_S, GUARD_CPU_S = 0.4, 6.0, 4.5
-"""A test that uses more CPU, or lasts longer on a busy machine, is not quick; one that guards a clause may use more."""
+CPU_S, SUITE_CPU_S, GUARD_CPU_S, WALL_S = 0.4, 1.0, 4.5, 6.0
+"""
+A test that uses more CPU, or lasts longer on a busy machine, is not quick. One of a suite may use more, and so may the
+cheapest one of a file all of whose tests are dear; one that guards a clause may use most.
+"""
 
 STORES = [
     f"scheduler/stores/test_{store}.py::Test{store.title()}Store" for store in ("memory", "sqlite", "postgres", "redis")
@@ -137,6 +140,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     "code of README and tutorial": tuple(
         f"house/test_docs.py::test_commands_of_a_page_run[{page}" for page in ("README.md", "docs/tutorial.md")
     ),
+    "layers and public names": ("house/test_layers.py", "house/test_public_names.py"),
     "a view each, with axe": tuple(
         f"service/page/test_screens.py::test_everybody_can_use_it[{view}]"
         for view in (
@@ -178,6 +182,17 @@ def always() -> tuple[str, ...]:
     return tuple(f"tests/{row}" for rows in ALWAYS.values() for row in rows)
 
 
+def lasts(costs: dict[str, tuple[float, float]], dear: set[str]) -> list[str]:
+    """
+    Return the cheapest test of each file all of whose tests are *dear*, if it may stay.
+    """
+    files: dict[str, list[str]] = defaultdict(list)
+    for name in costs:
+        files[name.partition("::")[0]].append(name)
+    cheapest = [min(names, key=costs.get) for names in files.values() if dear.issuperset(names)]
+    return [name for name in cheapest if costs[name][0] <= SUITE_CPU_S]
+
+
 def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> list[str]:
     """
     Return the list: the forms and their smoke tests, and what is dear of the rest, as one line where all cases are.
@@ -192,15 +207,18 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
     for name, (cpu_s, wall_s) in costs.items():
         function = name.partition("[")[0]
         cases[function].add(name)
-        is_dear = cpu_s > GUARD_CPU_S if name.startswith(guarded) else cpu_s > CPU_S or wall_s > WALL_S
+        usual_s = SUITE_CPU_S if "::Test" in name else CPU_S
+        is_dear = cpu_s > GUARD_CPU_S if name.startswith(guarded) else cpu_s > usual_s or wall_s > WALL_S
         if is_dear and not quick_set.names_of(name) & listed:
             dear[function].add(name)
+    for name in lasts(costs, set().union(*dear.values())):
+        dear[name.partition("[")[0]].discard(name)
     for function, found in dear.items():
         listed |= {function} if found == cases[function] else found
     whole = {name.partition("::")[0] for name in costs if not before.is_quick(name)}
-    measured = set().union(*map(quick_set.names_of, costs))
+    measured = set().union(*map(quick_set.names_of, costs.keys() - before.kept))
     listed |= {line for line in before.listed - measured if line.partition("::")[0] not in whole}
-    kept |= {line for line in before.kept - measured if line.partition("::")[0] not in whole}
+    kept |= {line for line in before.kept if line in costs or line.partition("::")[0] not in whole}
     return sorted([*listed, *(f"!{line}" for line in kept)], key=lambda line: (line.lstrip("!"), line))
 
 

@@ -66,9 +66,22 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}
     found = {line for line in script.lines(costs, before) if line.startswith(("tests/a.py", "tests/b.py"))}
     assert found == before.listed | {"tests/a.py::test_new[1]"}
+    kept = type(quick_set)(["tests/a.py::test_dear", "!tests/a.py::test_dear[kept]"])
+    costs["tests/a.py::test_dear[kept]"] = (1.0, 1.0)
+    assert set(script.lines(costs, kept)) >= {"tests/a.py::test_dear", "!tests/a.py::test_dear[kept]"}
+    del costs["tests/a.py::test_dear[kept]"]
     costs["tests/a.py::test_dear"] = (9.0, 9.0)
     found = {line for line in script.lines(costs, before) if line.startswith(("tests/a.py", "tests/b.py"))}
     assert found == (before.listed | {"tests/a.py::test_new[1]"}) - {"tests/a.py::test_gone"}
+
+
+def test_a_file_keeps_its_cheapest_test(quick_set, script):
+    """
+    One of a file all of whose tests are dear stays in the quick set, unless it uses a second of CPU.
+    """
+    costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
+    found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}
+    assert found == {"tests/a.py::test_one", "tests/b.py::test_one"}
 
 
 def test_what_is_always_quick_is_quick(quick_set, script):
