@@ -44,7 +44,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("seed", [0, 1, FULL_LANES[1], RATES, EQUIPMENT])
 def test_minutes_without_violations(seed):
     """
-    The same of 24 minutes.
+    Twenty-four minutes of a day break nothing either.
     """
     verdict = run_seed(seed, 0.4)
     assert verdict.violations == ()
@@ -55,7 +55,7 @@ def test_minutes_without_violations(seed):
 @pytest.mark.parametrize("seed", PULLED)
 def test_an_hour_without_violations(seed):
     """
-    The same of an hour, after which workers have pulled.
+    An hour breaks nothing either, after which workers have pulled.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()
