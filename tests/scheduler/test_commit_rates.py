@@ -181,7 +181,11 @@ def make_armer(make_resources, monkeypatch, begun):
         )
         way = SimpleNamespace(start_over=None, may_begin=lambda: False)
         armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None, lanes=None), way)
-        admit = lambda entries: begun.append([entry.fire_at for entry in entries]) or []  # noqa: E731
+
+        def admit(entries):
+            begun.append([entry.fire_at for entry in entries])
+            return []
+
         monkeypatch.setattr(armer, "_lanes", SimpleNamespace(admit=admit))
         return armer
 

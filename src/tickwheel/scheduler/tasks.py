@@ -217,6 +217,9 @@ class Task(Generic[_P, _Q, _R]):
         return self._anyhow(*args, **kwargs)
 
     async def run_async(self, payload: Any, firing: Firing) -> object:
+        """
+        Await the function with a decoded *payload*.
+        """
         args, kwargs = self._signature.arguments(payload, firing)
         result: Any = self._anyhow(*args, **kwargs)
         return await result
