@@ -179,8 +179,8 @@ def make_armer(make_resources, monkeypatch, begun):
             hooks=SimpleNamespace(waits=SimpleNamespace(tell=lambda *_: None)),
             options=SchedulerOptions(),
         )
-        way = SimpleNamespace(start_over=None, may_begin=lambda: False)
-        armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None, lanes=None), way)
+        way = SimpleNamespace(moved=None, may_begin=lambda: False)
+        armer = Armer(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
 
         def admit(entries):
             begun.append([entry.fire_at for entry in entries])
