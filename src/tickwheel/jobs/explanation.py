@@ -19,6 +19,10 @@ EVERY_LANE: Final = "*"
 
 
 class WaitReason(StrEnum):
+    """
+    The reasons for which a job has not run yet.
+    """
+
     NOT_DUE = "not_due"
     """It is not due yet."""
     RETRY = "retry"

@@ -77,6 +77,10 @@ class TaskFields(TypedDict, total=False):
 
 
 class WithFiring(Protocol[_P, _R_co]):
+    """
+    A function whose first parameter is `firing`.
+    """
+
     def __call__(self, firing: Firing, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
         """
         Run it.
