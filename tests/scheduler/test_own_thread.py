@@ -26,6 +26,7 @@ def handle():
     def set_one(number, handler):
         before.append((number, signal.signal(number, handler)))
 
+    set_one(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores it
     for number in signal.valid_signals() - {signal.SIGINT}:
         if callable(signal.getsignal(number)):
             set_one(number, signal.SIG_DFL)
