@@ -218,6 +218,7 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
     whole = {name.partition("::")[0] for name in costs if not before.is_quick(name)}
     measured = set().union(*map(quick_set.names_of, costs.keys() - before.kept))
     listed |= {line for line in before.listed - measured if line.partition("::")[0] not in whole}
+    listed = {line for line in listed if not (quick_set.names_of(line) - {line}) & listed}
     kept |= {line for line in before.kept if line in costs or line.partition("::")[0] not in whole}
     return sorted([*listed, *(f"!{line}" for line in kept)], key=lambda line: (line.lstrip("!"), line))
 

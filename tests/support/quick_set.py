@@ -22,6 +22,7 @@ class QuickSet:
         listed, kept: The lines; those that keep a part are without their mark.
         unmatched: Lines about a file that was collected as a whole, and not about any test of it.
         collected: All tests that were collected, and whether they are quick.
+        not_made: Listed classes and functions without a kept part, in a run of the quick set: it does not collect them.
     """
 
     def __init__(self, lines):
@@ -30,7 +31,7 @@ class QuickSet:
         self.unmatched = set()
         self.collected = {}
         self._above_kept = set().union(*map(names_of, self.kept))
-        self._not_made = set()
+        self.not_made = set()
 
     def is_quick(self, name):
         """
@@ -38,6 +39,12 @@ class QuickSet:
         """
         names = names_of(name)
         return not names & self.listed or bool(names & self.kept)
+
+    def is_made(self, name):
+        """
+        Return whether this run collects the test of this *name*.
+        """
+        return not names_of(name) & self.not_made
 
     def pytest_ignore_collect(self, collection_path, config):
         """
@@ -56,7 +63,7 @@ class QuickSet:
         name = f"{collector.nodeid}::{name}"
         if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
             return None
-        self._not_made.add(name)
+        self.not_made.add(name)
         return []
 
     @pytest.hookimpl(tryfirst=True)
@@ -68,7 +75,7 @@ class QuickSet:
         if not any("::" in argument for argument in config.args):
             files = {item.nodeid.partition("::")[0] for item in items}
             about = {line for line in self.listed | self.kept if line.partition("::")[0] in files}
-            self.unmatched = about.difference(*map(names_of, [*self.collected, *self._not_made]))
+            self.unmatched = about.difference(*map(names_of, [*self.collected, *self.not_made]))
         if config.option.quick:
             config.hook.pytest_deselected(items=[item for item in items if not self.collected[item.nodeid]])
             items[:] = [item for item in items if self.collected[item.nodeid]]
