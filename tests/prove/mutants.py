@@ -488,7 +488,7 @@ SOON = {
     "forgets_what_it_waits_for": 8,
     "takes_a_thread_for_started": 32,
     "starts_what_is_queued": 2,
-    "gives_back_twice": 90,
+    "gives_back_twice": 42,
     "takes_notes_unfenced": 50,
     "tries_again_what_was_stopped": 1,
     "takes_a_retry_for_outdated": 36,
