@@ -34,6 +34,7 @@ BEYOND = {
     "manifests_declare": "an empty list needs allow_empty; every or cron, no mode, and the rest as for jobs_set",
     "scopes_pause": "targets by their names",
     "figures_get_due": "texts for lengths of time, instants at most a hundred years ahead",
+    "jobs_list": "instants at most a hundred years ahead",
     "minutes_list": "instants at most a hundred years ahead",
     "acts_list": "instants at most a hundred years ahead",
     "pulls_lease": "texts for lengths of time",
