@@ -80,7 +80,7 @@ def test_everything_is_told(stats):
     assert found["tickwheel_tails_owned", ()] == 0
     assert found["tickwheel_lease_renewals_total", ()] == found["tickwheel_lease_failures_total", ()] == 0
     assert found["tickwheel_clock_offset_seconds", ()] == 0
-    assert found["tickwheel_wheel_slot_max", ()] <= 2, "the next look into the store is a timer, and the next pruning"
+    assert 0 < found["tickwheel_wheel_slot_max", ()] <= found["tickwheel_wheel_pending", ()]
     assert found["process_open_fds", ()] > 0
 
 
