@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tickwheel import TimerWheel
+from tickwheel import ClosedError, TimerWheel
 from tickwheel.testing import ManualClock
 from tickwheel.wheels import HeapWheel, HierarchicalWheel, RoundsWheel
 
@@ -109,40 +109,89 @@ VERBS = {
     "cancel": lambda _, timer: timer.cancel(),
     "fire": lambda clock, _: clock.advance(1),
 }
+HOOKS = {"settrace": sys.gettrace, "setprofile": sys.getprofile}
 
 
-@pytest.mark.parametrize("hook", ["settrace", "setprofile"])
+@pytest.mark.parametrize("end", ["drain", "close"])
+@pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", WHEELS)
-def test_a_drain_at_any_event_of_a_call(kind, verb, hook):
+def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
     """
-    A timer has one outcome, wherever a call on it is interrupted by one that drains the wheel.
+    A timer has one outcome, wherever a call on it is interrupted by one that drains or closes the wheel.
     """
-    at = 0
-    while True:
-        clock, fired, drained = ManualClock(), [], []
-        wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock)
+
+    def call(clock, wheel):
         timer = wheel.call_later(1, fired.append, 1)
+        return lambda: VERBS[verb](clock, timer)
+
+    fired = []
+    for wheel, ended in interrupted_at_each_event(kind, hook, end, call):
+        stats = wheel.stats()
+        may_cancel = verb == "cancel" or (verb, end) == ("move", "close")
+        is_cancelled = may_cancel and stats["cancels"] > len(ended)
+        assert len(ended) + len(fired) + len(wheel) + is_cancelled == 1
+        fired.clear()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("call", ["set", "bulk", "again"])
+@pytest.mark.parametrize("kind", WHEELS)
+def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
+    """
+    A timer that is being set, or set again by its callback, is refused or returned by `close`.
+    """
+    known = []
+
+    def again():
+        if len(known) == 1:
+            known.append(known[0].restart(3))
+
+    def prepare(clock, wheel):
+        if call == "set":
+            return lambda: known.append(wheel.call_later(1, int))
+        if call == "bulk":
+            return lambda: known.extend(wheel.call_later_many([1, 2, 3], int))
+        known.append(wheel.call_later(1, again))
+        return lambda: clock.advance(1)
+
+    for wheel, ended in interrupted_at_each_event(kind, hook, "close", prepare):
+        assert wheel.closed() == (len(wheel) == 0)
+        assert len(ended) <= wheel.stats()["cancels"]
+        known.clear()
+
+
+def interrupted_at_each_event(kind, hook, end, prepare):
+    """
+    Interrupt a call at its first event, its second and so on, by *end*; yield the wheel and what *end* returned.
+
+    The call is made by *prepare*, from a clock and a wheel.
+    """
+    for at in range(100_000):
+        clock, ended = ManualClock(), []
+        wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock)
+        call = prepare(clock, wheel)
         left = at
 
-        def drain(*_, wheel=wheel, drained=drained):
+        def interrupt(*_, wheel=wheel, ended=ended):
             nonlocal left
             left -= 1
             if left == -1:
-                drained += wheel.drain()
-            return drain
+                ended += getattr(wheel, end)()
+            return interrupt
 
-        before = sys.gettrace() if hook == "settrace" else sys.getprofile()
-        getattr(sys, hook)(drain)
+        before = HOOKS[hook]()
+        getattr(sys, hook)(interrupt)
         try:
-            VERBS[verb](clock, timer)
+            call()
+        except ClosedError:
+            assert end == "close"
         finally:
             getattr(sys, hook)(before)
         wheel.check()
         stats = wheel.stats()
         assert stats["sets"] == stats["fires"] + stats["cancels"] + len(wheel), at
-        assert len(drained) + len(fired) + len(wheel) + (verb == "cancel" and stats["cancels"] > len(drained)) == 1, at
         if left >= 0:
             break
-        at += 1
+        yield wheel, ended
     assert at > 10

@@ -139,7 +139,10 @@ class WheelEngine(BulkVerbs):
                     self._filing.live.pop(timer, None)
                     self._filing.file(timer)
                 raise
-            self._counts["sets"] += admitted
+            refused = self._withdraw_if_closed(timers)
+            self._counts["sets"] += admitted - refused
+            if refused:
+                raise ClosedError
             is_earlier = self._is_earlier(min((timer.deadline for timer in timers), default=NEVER))
         self._notify(is_earlier=is_earlier)
 
@@ -165,6 +168,19 @@ class WheelEngine(BulkVerbs):
             self._filing.live.pop(timer, None)
             raise
 
+    def _withdraw_if_closed(self, timers: Iterable[WheelTimer]) -> int:
+        """
+        Remove those of *timers* that were filed after a tracer or signal handler closed the wheel within this call.
+
+        Returns:
+            The number of removed timers: `close` has not reported them.
+        """
+        late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
+        for timer in late:
+            self._filing.live.pop(timer, None)
+            self._filing.file(timer)
+        return len(late)
+
     def move(self, timer: WheelTimer, deadline: int) -> bool:
         """
         Move *timer*, or schedule one that is firing once more; return True if it is going to fire at *deadline*.
@@ -184,6 +200,10 @@ class WheelEngine(BulkVerbs):
             except TickwheelError:
                 timer.deadline = before
                 raise
+            if self._withdraw_if_closed([timer]):
+                timer.deadline = before
+                self._counts["cancels"] += verb == "moves"  # one that was set again has not been counted
+                return False
             timer.has_fired = timer.is_due = False
             self._counts[verb] += 1
             is_earlier = self._is_earlier(deadline)
