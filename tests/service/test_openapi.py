@@ -4,6 +4,7 @@ The OpenAPI document, and the service against it: every allowed request gets a d
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -61,6 +62,31 @@ positive_data_acceptance.expected-statuses = {ACCEPTED}
 include-operation-id = {list(BEYOND)}
 checks.positive_data_acceptance.expected-statuses = {[*ACCEPTED, 422]}
 """
+
+
+def test_every_operation_with_an_instant_may_refuse_it(document):
+    """
+    `BEYOND` lists each operation whose parameters or body have an instant: one that is too far ahead is refused.
+    """
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    with_instants = {each["operationId"] for each in operations if _has_instant(document, each)}
+    assert with_instants - BEYOND.keys() == set()
+    assert {"jobs_list", "jobs_set", "acts_list"} <= with_instants
+
+
+def _has_instant(document, operation):
+    """
+    Return True if a date and time is among the inputs of *operation*, also in the schemas that they refer to.
+    """
+    waiting, seen = [operation.get("parameters", []), operation.get("requestBody", {})], set()
+    while waiting:
+        text = json.dumps(waiting.pop())
+        if '"date-time"' in text:
+            return True
+        for kind, name in set(re.findall(r'"#/components/(\w+)/(\w+)"', text)) - seen:
+            seen.add((kind, name))
+            waiting.append(document["components"][kind][name])
+    return False
 
 
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed: pip install schemathesis")
