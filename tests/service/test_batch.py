@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 from hypothesis import given
 from hypothesis.strategies import integers
 
@@ -18,8 +19,9 @@ pytest.importorskip("msgspec", reason="the service extra is not installed")
 
 from tickwheel.scheduler import AsyncScheduler, SetRequest
 from tickwheel.service import ServiceOptions, idempotency
+from tickwheel.service.app import Service
 from tickwheel.service.batch import Batches
-from tickwheel.service.bodies import SetItem
+from tickwheel.service.bodies import SetBody, SetItem
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Reply, Request
 from tickwheel.stores import make_store
@@ -76,14 +78,35 @@ def test_each_item_has_its_result(server):
     assert server.ask("GET", "/v1/jobs?prefix=t").json["jobs"] == []
 
 
-def test_an_item_has_what_a_request_has():
+def test_an_item_and_a_put_are_converted_alike(monkeypatch):
     """
-    An item replaces a request, so it has every field of one, and with its defaults.
+    A field that the conversion of a body adds or changes has its effect on a PUT and on each item of a batch.
+    """
+
+    async def main():
+        scheduler = AsyncScheduler("memory://")
+        await scheduler.start()
+        app = ASGITransport(app=Service(scheduler, ServiceOptions()))
+        async with AsyncClient(transport=app, base_url="http://127.0.0.1:8765") as client:
+            await client.put("/v1/jobs/put", json={"delay": 3600, "target": "log", "payload": 1})
+            await client.post("/v1/jobs:batch", json={"items": [FAR | {"key": "item", "payload": 2}]})
+        jobs = [await scheduler.get(key) for key in ("put", "item")]
+        await scheduler.stop()
+        return [job.payload for job in jobs]
+
+    convert = SetBody.fields
+    monkeypatch.setattr(SetBody, "fields", lambda body: convert(body) | {"payload": ["converted", body.payload]})
+    assert asyncio.run(main()) == [b'["converted",1]', b'["converted",2]']
+
+
+def test_each_field_of_an_item_reaches_its_request():
+    """
+    The request of an item that gives nothing has the defaults, and each field but `call` can be given.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
-    wanted = asdict(request)
-    assert wanted.pop("call") is None, "a task is called in Python alone"
-    assert {field.name: getattr(item, field.name) for field in fields(SetRequest) if field.name != "call"} == wanted
+    assert SetRequest(**item.fields()) == request
+    assert set(item.__struct_fields__) == {field.name for field in fields(SetRequest)} - {"call"}
+    assert len(item.__struct_defaults__) == len(item.__struct_fields__)
 
 
 def test_every_field_of_an_item_counts(server):

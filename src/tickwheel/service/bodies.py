@@ -8,6 +8,8 @@ Names are the library's own (`delay`, `at`, `every`). Lengths of time are second
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import compress
+from operator import is_not
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw
@@ -182,8 +184,12 @@ class SetBody(Body, frozen=True):
     ] = None
 
     def fields(self) -> dict[str, Any]:
-        values = zip(self.__struct_fields__, astuple(self), self.__struct_defaults__, strict=True)
-        fields = {name: value for name, value, usual in values if value is not usual}
+        """
+        Return what differs from the defaults, as arguments of `set` and of `SetRequest`.
+        """
+        values = astuple(self)
+        is_given = map(is_not, values, self.__struct_defaults__)  # all in C: a batch has many items
+        fields = dict(compress(zip(self.__struct_fields__, values, strict=True), is_given))
         if self.retry is not None:
             fields["retry"] = self.retry.policy()
         return fields
