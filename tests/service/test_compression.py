@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 
 import pytest
 
+from tickwheel.service.bundle import bundle
 from tickwheel.service.pages import STATIC
 
 FAR = {"delay": 3600, "target": "log"}
@@ -57,24 +57,95 @@ def test_bounds(server):
 
 def test_the_page(server):
     """
-    The page and its files are compressed, an unchanged one is answered with 304, and all modules load at once.
+    The page and its files are compressed, an unchanged one is answered with 304, and all modules load as one file.
     """
     page = server.ask("GET", "/", headers={"accept-encoding": "gzip"})
-    modules = {path.name for path in STATIC.glob("*.js")}
-    assert set(re.findall(r"<static/([a-z]+\.js)>;rel=modulepreload", page.headers["link"])) == modules
-    assert len(page.headers["link"]) < 2_500  # proxies take headers of 4 kB
-    sent = 0
-    for name in (*modules, "page.css"):
+    assert page.headers["link"] == "<static/main.js>;rel=modulepreload"
+    joined = bundle(STATIC)
+    sent = len(page.body)
+    for name in (*joined, "page.css", "dom.js", "traces.js"):
         answer = server.ask("GET", f"/static/{name}", headers={"accept-encoding": "gzip"})
-        whole = (STATIC / name).read_bytes()
+        whole = joined.get(name) or (STATIC / name).read_bytes()
         is_compressed = answer.headers.get("content-encoding") == "gzip"
         assert (gzip.decompress(answer.body) if is_compressed else answer.body) == whole
         assert is_compressed or len(whole) < 500
         assert "accept-encoding" in answer.headers["vary"].lower()
-        sent += len(answer.body)
+        assert answer.headers["content-type"].startswith("text/")
+        assert answer.headers["content-security-policy"]
+        sent += len(answer.body) if name in joined or name == "page.css" else 0
         again = server.ask("GET", f"/static/{name}", headers={"if-none-match": answer.headers["etag"]})
         assert (again.status, again.body) == (304, b"")
-    assert sent < 80_000
+    assert sent < 70_000
+
+
+SOURCES = {
+    "main.js": 'import {a, b} from "./one.js"\n\n// why\nb(a)\nconst later = () => import("./far.js")\n',
+    "one.js": "export const a = 1\n\nexport async function b(n) {\n\treturn n // one\n}\n",
+    "far.js": 'import {a} from "./one.js"\nimport {c} from "./own.js"\nexport class D {}\n',
+    "own.js": "export const c = `//`\n",
+}
+JOINED = """export const $ = {}
+$.one ??= (() => {
+const a = 1
+async function b(n) {
+return n // one
+}
+return {a, b}
+})()
+$.main ??= (() => {
+const {a, b} = $.one
+b(a)
+const later = () => import("./far.js")
+return {}
+})()"""
+FAR_ONE = """import {$} from "./main.js"
+$.own ??= (() => {
+const c = `//`
+return {c}
+})()
+const {a} = $.one
+const {c} = $.own
+class D {}
+export {D}"""
+
+
+def test_modules_are_joined(tmp_path):
+    """
+    A module comes after its imports, and what is imported at run time is another file, which shares the others.
+    """
+    for name, source in SOURCES.items():
+        (tmp_path / name).write_text(source)
+    assert {name: text.decode() for name, text in bundle(tmp_path).items()} == {"main.js": JOINED, "far.js": FAR_ONE}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('import * as one from "./one.js"', "no such line can be joined: import \\* as one"),
+        ('import {a as b} from "./one.js"', "no such line can be joined"),
+        ("export let a = 1", "no such line can be joined: export let a"),
+        ("export default 1", "no such line can be joined"),
+        ('import "./main.js"', "modules import each other: main.js, main.js"),
+    ],
+)
+def test_other_lines_are_refused(tmp_path, source, said):
+    """
+    A form of imports and exports that cannot be joined is an error, and so is a circle.
+    """
+    (tmp_path / "main.js").write_text(source)
+    (tmp_path / "one.js").write_text("export const a = 1")
+    with pytest.raises(ValueError, match=said):
+        bundle(tmp_path)
+
+
+def test_no_text_spans_lines():
+    """
+    Indents and comment lines may be left out: no text of a module goes on in the next line.
+    """
+    for path in STATIC.glob("*.js"):
+        for line in path.read_text("utf-8").splitlines():
+            assert line.count("`") % 2 == 0, (path.name, line)
+            assert not line.strip().startswith(("/*", "*/")), (path.name, line)
 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])

@@ -7,14 +7,17 @@ nothing else, and Trusted Types keep any string from becoming markup.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.staticfiles import NotModifiedResponse, StaticFiles
+from starlette.types import ASGIApp, Scope
 
+from tickwheel.service.bundle import ROOT, bundle
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import PROBLEM_TYPES, ProblemError, show
 from tickwheel.service.replies import document_reply
@@ -42,17 +45,30 @@ PAGE_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
-_PRELOADS: Final = ",".join(f"<static/{path.name}>;rel=modulepreload" for path in sorted(STATIC.glob("*.js")))
-"""All modules are loaded at once, and not each when another one asks for it."""
+_PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
+"""The modules load while the page is still on its way."""
 
 
 class Files(StaticFiles):
     """
-    The page's files, each with the page's headers.
+    The page's files, each with the page's headers; its modules are joined.
     """
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """
+        Return the file of *path*, or the joined modules that take its place.
+        """
+        joined = bundle(STATIC).get(path)
+        if joined is None or scope["method"] not in {"GET", "HEAD"}:
+            return await super().get_response(path, scope)
+        tag = f'"{hashlib.sha256(joined).hexdigest()[:32]}"'
+        response = Response(joined, media_type="text/javascript", headers={**PAGE_HEADERS, "etag": tag})
+        if self.is_not_modified(response.headers, Headers(scope=scope)):
+            return NotModifiedResponse(response.headers)
+        return response
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """
@@ -71,7 +87,7 @@ def compressed(files: ASGIApp) -> ASGIApp:
 
 
 async def page(_call: Request) -> ASGIApp:
-    return compressed(FileResponse(STATIC / "index.html", headers={**PAGE_HEADERS, "link": _PRELOADS}))
+    return compressed(FileResponse(STATIC / "index.html", headers={**PAGE_HEADERS, "link": _PRELOAD}))
 
 
 async def problem_page(call: Request) -> Reply:

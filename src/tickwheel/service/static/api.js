@@ -12,6 +12,7 @@ export class Problem extends Error {
 
 const TOKEN = "tickwheel.token"
 const token = sessionStorage.getItem(TOKEN) // another one is for the page that is loaded with it: it may reach less
+export const hasToken = token !== null
 const UNREACHABLE = 0
 
 // Troubles that the top of the page shows.

@@ -7,9 +7,9 @@ import {length} from "./words.js"
 
 const MIN = 60_000,
 	H = 60 * MIN
-export const S = 1000,
-	PAST = 10 * MIN,
-	FUTURE = 24 * H
+export const S = 1000
+export const PAST = 10 * MIN
+export const FUTURE = 24 * H
 
 const BEND = 10 * S
 export const PASTS = [PAST, H, 4 * H, 12 * H, 48 * H] // how far back, zoomed out step by step

@@ -2,6 +2,7 @@
 
 import {call} from "./api.js"
 import {byId, el, facts, sync} from "./dom.js"
+import {showProcess} from "./process.js"
 import {attempt} from "./toasts.js"
 import {count, fromTo, lateness, moment, plural, printable, span} from "./words.js"
 
@@ -16,7 +17,8 @@ const owners = new Map(),
 	events = []
 const now_ms = () => Date.now() + offset_ms
 
-export async function showFleet() {
+export async function showFleet(stats) {
+	if (stats) showProcess(stats)
 	fleet = await call("GET", "/v1/fleet")
 	offset_ms = Date.parse(fleet.now) - Date.now()
 	noteTakeovers(fleet)

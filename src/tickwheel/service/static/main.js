@@ -6,21 +6,17 @@ import {closeJob, onJobClosed, openJob, takeProgress} from "./detail.js"
 import {Dial} from "./dial.js"
 import {byId} from "./dom.js"
 import {showFigures, showLateness} from "./figures.js"
-import {showFleet, tick} from "./fleet.js"
 import {Firings} from "./firings.js"
 import {Incidents} from "./incidents.js"
 import {Jobs} from "./jobs.js"
 import {readLanes, showLanes} from "./lanes.js"
 import {listen} from "./keys.js"
 import {follow} from "./live.js"
-import {Near} from "./near.js"
 import {firingsOfOthers} from "./others.js"
 import {Palette} from "./palette.js"
-import {showProcess} from "./process.js"
 import {Rates} from "./rates.js"
 import {bound, isBounded, reaches} from "./reach.js"
 import {River} from "./river.js"
-import {Schedules} from "./schedules.js"
 import {followPauseForm, showScopes} from "./scopes.js"
 import {Strips} from "./strips.js"
 import {attempt, showActs} from "./toasts.js"
@@ -45,16 +41,16 @@ const PATIENCE_MS = 5000 // what costs by all jobs, or by all dead letters, is l
 const refresh = {
 	overview: () => Promise.all([jobs.refresh(), forecast()]),
 	dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
-	schedules: () => sometimes(schedules),
+	schedules: () => schedules().then(sometimes, () => null),
 	lanes: () => showLanes().catch(() => null),
-	fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
-	wheel: () => near.refresh().catch(() => null) // the stream shows when the service is unreachable
+	fleet: () => fleet().then(({showFleet}) => showFleet(stats)).catch(() => null),
+	wheel: () => near().then(each => each.refresh()).catch(() => null) // the stream shows when the service is unreachable
 }
 // The requests of a view that is shown with filters.
 const shown = {
 	overview: fields => Promise.all([jobs.showFields(fields), forecast()]),
 	dead: fields => Promise.all([incidents.showFields(fields), dead.refresh()]),
-	schedules: fields => schedules.showFields(fields)
+	schedules: fields => schedules().then(each => each.showFields(fields)).catch(() => null)
 }
 const sometimes = list => performance.now() - list.looked_at > PATIENCE_MS && list.refresh()
 const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS)
@@ -68,8 +64,12 @@ onJobClosed(key => views.closedJob(key))
 const jobs = new Jobs(open, fields => (river.mark(fields), views.filtered("overview", fields)))
 const dead = new Dead(open, changed)
 const incidents = new Incidents(open, fields => views.filtered("dead", fields), changed)
-const schedules = new Schedules(open, fields => views.filtered("schedules", fields))
-const near = new Near()
+// These come when their views are shown first.
+const fleet = later(() => import("./fleet.js"))
+const near = later(async () => new (await import("./near.js")).Near())
+const schedules = later(
+	async () => new (await import("./schedules.js")).Schedules(open, fields => views.filtered("schedules", fields))
+)
 const rates = new Rates(byId("rates"))
 const firings = new Firings(open)
 const wheel = new Dial(byId("dial"))
@@ -84,7 +84,8 @@ const show = query => {
 	byId("pending").scrollIntoView({behavior: "smooth", block: "nearest"})
 }
 
-let stats = null
+let stats = null,
+	begun_at = Infinity // when the first view was shown, whose list was asked for then
 
 const forecast = throttle(async () => {
 	if (isBounded()) return
@@ -109,13 +110,13 @@ follow(
 			if (data.prefix) bound(data.prefix)
 			if (data.now) setClock(Date.parse(data.now))
 		}
-		begin()
+		const isFirst = begin()
 		if (name === "firings") {
 			const fresh = firings.take(data)
 			river.dots.take(data)
 			takeProgress(data)
 			if (fresh) wheel.pulse()
-			changed()
+			if (!data.is_snapshot || performance.now() - begun_at > REFRESH_MS) changed()
 		} else if (name === "trouble") {
 			byId("trouble").textContent =
 				`The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`
@@ -128,7 +129,7 @@ follow(
 			showLateness(byId("lateness"), data.lateness)
 			showScopes(byId("scopes"), data.paused_scopes)
 			byId("store").textContent = data.store
-			if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed()
+			if (!isFirst && (stats?.changes !== data.changes || stats?.pending !== data.pending)) changed()
 			stats = data
 			if (views.current === "fleet") changed()
 		}
@@ -163,14 +164,14 @@ setInterval(
 )
 setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS)
 setInterval(() => document.hidden || !stats || views.current !== "overview" || readPast(), MINUTE_MS)
-setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100)
+setInterval(() => document.hidden || views.current !== "fleet" || fleet().then(({tick}) => tick(), () => null), 100)
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS)
 
 followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes())
 listen(() => views.current)
 
-// Nothing is asked for before the stream has shown what the token reaches, or that it does not come. If it comes after all,
-// a view of what the token does not reach is left.
+// Nothing but the usual list is asked for before the stream has shown what the token reaches, or that it does not come. If
+// it comes after all, a view of what the token does not reach is left. Returns whether this is the first time.
 function begin() {
 	if (views.current) return void (reaches(views.current) || views.show())
 	new Palette(
@@ -190,8 +191,16 @@ function begin() {
 		],
 		open
 	)
+	begun_at = performance.now()
 	views.show()
 	readPast()
+	return true
+}
+
+// Make it once it is asked for; again if that failed.
+function later(make) {
+	let made = null
+	return () => (made ??= make().catch(error => ((made = null), Promise.reject(error))))
 }
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.
