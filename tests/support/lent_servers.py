@@ -57,12 +57,11 @@ def postgres_pair(make_postgres):
 @pytest.fixture
 def database(postgres):
     """
-    Return the name of an empty database, which is dropped in the end.
+    Return the name of an empty database.
     """
-    name = f"empty_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
+    name = postgres.lend()
     yield name
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    postgres.take_back(name)
 
 
 @pytest.fixture

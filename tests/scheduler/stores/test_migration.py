@@ -74,9 +74,9 @@ def new_url(request, tmp_path, lease_s):
             options = f"?prefix={name}&lease_s={lease_s}&partitions={partitions}"
             return request.getfixturevalue("redis_server").url(options)
         server = request.getfixturevalue("postgres")
-        server.execute(f"CREATE DATABASE {name}")
-        request.addfinalizer(lambda: server.execute(f"DROP DATABASE {name} WITH (FORCE)"))
-        return f"{server.url(name)}&lease_s={lease_s}"
+        database = server.lend()
+        request.addfinalizer(lambda: server.take_back(database))
+        return f"{server.url(database)}&lease_s={lease_s}"
 
     return make
 

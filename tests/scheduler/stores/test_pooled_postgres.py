@@ -4,7 +4,6 @@ The PostgreSQL store behind a pooler that lends a session of the server for one 
 
 from __future__ import annotations
 
-import itertools
 import threading
 from urllib.parse import quote
 
@@ -16,7 +15,6 @@ from tickwheel.scheduler import Scheduler
 from tickwheel.stores import make_store, open_store
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
-NUMBERS = itertools.count()
 PATIENCE_S = 30.0
 
 
@@ -34,15 +32,13 @@ class PooledTests:
         yield
         self.pooler.stop()
         for name in set(self.made.values()):
-            postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            postgres.take_back(name)
 
     def make_store(self):
         """
-        Return one in a new database.
+        Return one in a database of its own.
         """
-        name = f"pooled_{next(NUMBERS)}"
-        self.server.execute(f"CREATE DATABASE {name}")
-        return self.opened_by(name)
+        return self.opened_by(self.server.lend())
 
     def opened_by(self, name):
         """

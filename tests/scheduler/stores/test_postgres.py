@@ -2,14 +2,10 @@
 The PostgreSQL store keeps the protocol, on a real server.
 """
 
-import itertools
-
 import pytest
 
 from tickwheel.stores.postgres import PostgresStore
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
-
-NUMBERS = itertools.count()
 
 
 class PostgresTests:
@@ -25,15 +21,13 @@ class PostgresTests:
         self.made = {}
         yield
         for url in set(self.made.values()):
-            postgres.execute(f"DROP DATABASE {url.partition('///')[2].partition('?')[0]} WITH (FORCE)")
+            postgres.take_back(url.partition("///")[2].partition("?")[0])
 
     def make_store(self) -> PostgresStore:
         """
-        Return one in a new database.
+        Return one in a database of its own.
         """
-        name = f"store_{next(NUMBERS)}"
-        self.server.execute(f"CREATE DATABASE {name}")
-        return self.opened_by(self.server.url(name))
+        return self.opened_by(self.server.url(self.server.lend()))
 
     def opened_by(self, url: str) -> PostgresStore:
         """
