@@ -49,7 +49,7 @@ class Alarm(StandIn):
 
     def set(self) -> None:
         try:
-            held(self._lock, self._set)  # so that of two threads the one that read the earlier deadline sets it last
+            held(self._lock, self._set)  # so that the thread that read the earlier deadline is the last to set it
         except BaseException:
             self._forget()
             raise
@@ -77,7 +77,7 @@ class Alarm(StandIn):
 
     def failed(self) -> None:
         """
-        Set the timer to the next deadline: the expiry continues after any error.
+        Set the timer again after any error: the expiry continues.
         """
         self.set()
 
@@ -85,9 +85,6 @@ class Alarm(StandIn):
         return self, ()
 
     def ended(self) -> None:
-        """
-        Forget the timer: the next set makes a new one, unless the wheel was closed.
-        """
         held(self._lock, self._forget)
 
     def _forget(self) -> None:

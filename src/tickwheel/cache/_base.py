@@ -36,7 +36,6 @@ D = TypeVar("D")
 
 _NOTHING: Final = object()
 _SHOWN: Final = 20
-"""Maximum number of items in a repr."""
 
 
 class BaseCache(NativeCache[K, V]):
@@ -56,7 +55,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        Override the bulk methods of a subclass that overrides item methods, so that they call those.
+        Replace bulk methods of a subclass that overrides item methods by ones that call those.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():
@@ -107,14 +106,14 @@ class BaseCache(NativeCache[K, V]):
     @abstractmethod
     def _life_rules(self) -> dict[str, Any]:
         """
-        Return the lifetime of entries, as keyword arguments of `_open`.
+        Return the lifetime of entries as keyword arguments of `_open`.
 
-        That is `life_ns`, or `lifetime`, a function of key and value that returns the current time and the deadline in
+        `life_ns`, or `lifetime`: a function of key and value that returns the current time and the deadline in
         nanoseconds.
         """
 
     @staticmethod
-    def getsizeof(value: Any) -> float:  # noqa: ARG004 - a subclass looks at it
+    def getsizeof(value: Any) -> float:  # noqa: ARG004 - a subclass may use it
         """
         Return the size of a value, in units of maxsize: 1, unless a subclass or the argument overrides it.
         """
@@ -297,7 +296,7 @@ class BaseCache(NativeCache[K, V]):
 
     def _info(self) -> CacheInfo:
         """
-        Return hits and misses, since `cached`'s `cache_clear` if that was called, with maxsize and currsize.
+        Return the counters since the last `cache_clear` of `cached`, or since the beginning.
         """
         hits, misses, _ = self._counts()
         return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
@@ -352,7 +351,7 @@ class BaseCache(NativeCache[K, V]):
 
 def _register_with_cachetools() -> None:
     """
-    Register with the base class of cachetools, whose decorators check it, if cachetools is already imported.
+    Register with the base class of cachetools, which its decorators check, if cachetools is imported.
     """
     base = getattr(sys.modules.get("cachetools"), "Cache", None)
     if base is not None and not issubclass(BaseCache, base):

@@ -27,7 +27,7 @@ def pop(self: Any, key: Any, default: Any = _NOTHING) -> Any:
         del self[key]
         return value
     with suppress(KeyError):
-        del self[key]  # so that a load of it which is under way keeps nothing
+        del self[key]  # so that a running load of it stores nothing
     if default is _NOTHING:
         raise KeyError(key)
     return default

@@ -40,10 +40,7 @@ class CachedFunction(Protocol[P, R_co]):
         Return the original function.
         """
 
-    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co:
-        """
-        Return the cached or a new result.
-        """
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
 
     def cache_clear(self) -> None:
         """
@@ -73,8 +70,7 @@ def cached(
         def rate(currency): ...
 
     Simultaneous calls with the same arguments run the function once: see `TTLCache.take` and `take_async`. Errors are
-    not cached, and a result that does not fit is returned nevertheless. The function gets the attributes of
-    `CachedFunction`.
+    not cached, and a result that does not fit is still returned. The function gets the attributes of `CachedFunction`.
 
     Args:
         cache: The cache; several functions that share one need distinct keys. None caches nothing: each call runs.
@@ -114,9 +110,6 @@ def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
 
 
 def refuse_generators(function: Callable[..., Any]) -> None:
-    """
-    Raise TypeError for a function whose result can be used only once.
-    """
     if _is_any(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
         message = f"{function!r} is a generator function: what it returns can be used only once"
         raise TypeError(message)

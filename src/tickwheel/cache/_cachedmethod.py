@@ -52,9 +52,6 @@ class CachedMethod(Generic[S, P, R]):
     @overload
     def __get__(self, instance: S, owner: Any = None, /) -> CachedFunction[P, R]: ...
     def __get__(self, instance: S | None, owner: Any = None, /) -> Self | CachedFunction[P, R]:
-        """
-        Return the method of an object, or for the class this descriptor.
-        """
         return self if instance is None else self._bind(instance)
 
     def _bind(self, instance: S) -> CachedFunction[P, R]:

@@ -34,8 +34,8 @@ def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -
     """
     Call *step* while holding a *lock*.
 
-    On one line, since Python's tracing of lines, and so a debugger or a test, may raise on the way out of a `with`
-    on two lines, before the lock is released; signals cannot.
+    The `with` is on one line: a debugger's or test's trace of lines may raise on the way out of a `with` on two lines,
+    before the lock is released. Signals cannot.
     """
     with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
 
@@ -77,7 +77,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return the part of a traceback that begins in the loader: the frames above belong to one caller.
+    Return the traceback from the loader on, without the frames above, which belong to one caller.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next
@@ -177,14 +177,11 @@ class Flight:
         while self.waiters:
             try:
                 _, wake = self.waiters.popitem()
-            except KeyError:  # the last one has just left
+            except KeyError:  # the last waiter has just left
                 return
             wake()
 
     def leave(self, waiter: object) -> None:
-        """
-        Stop waiting; the last waiter cancels the task.
-        """
         self.waiters.pop(waiter, None)
         if self.waiters or self.is_background or self.is_ended:
             return

@@ -31,7 +31,7 @@ LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 
 
 _SWEEP_FROM: Final = 64
-"""With fewer loads than this, interrupted loads are not searched for."""
+"""Minimum number of loads at which interrupted ones are searched for."""
 
 
 class Loading(Protocol):
@@ -73,9 +73,6 @@ class Flights:
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """
-        Forget loads of threads and event loops, which do not exist in the child.
-        """
         here = threading.get_ident()
         flights = {key: load.flight for key, load in self._loads.items()}
         lost = {key: flight for key, flight in flights.items() if flight.thread != here or flight.loop is not None}
@@ -144,7 +141,7 @@ class Flights:
 
     async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Do the same with `await load_all`, in a task of its own, which is cancelled only if no waiter is left.
+        Like `take`, but await `load_all` in a separate task, which is cancelled only if no waiter is left.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -194,9 +191,9 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Register a load of *flight* for each of the *keys* without a running load, and return their number.
+        Register a background load for each of the *keys* without a running load, and return their number.
 
-        For background loads. The caller holds the lock and the flight's gate.
+        The caller holds the lock and the flight's gate.
         """
         self._tidy(cache)
         mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]
@@ -231,7 +228,7 @@ class Flights:
         if load.flight.is_over():
             self._strike(cache, load.flight)
             return False
-        # What was written or removed since a load began is not its answer to who asks now.
+        # A load that began before a write or removal does not answer callers that come after it.
         return not cache._is_overtaken(load.ticket)
 
     def _begin(self, cache: Loading, flight: Flight, keys: list[Any]) -> None:
@@ -258,7 +255,7 @@ class Flights:
         outer = sys.exception()
         try:
             return self._keep(cache, flight, load_all(list(flight.loads)))
-        except Exception as error:  # noqa: BLE001 - what is not an Exception ends this thread's work alone: others load
+        except Exception as error:  # noqa: BLE001 - any other exception ends only this thread's work: others load
             self._fail(cache, flight, Failure(error, outer, is_given=True))
             raise FailedLoadError(error) from None
         finally:
@@ -269,7 +266,7 @@ class Flights:
         try:
             running = self._run_async(cache, flight, load_all)
             task = asyncio.ensure_future(running)
-        except BaseException:  # of the loop's task factory, or of an eager task's first step, which has ended them
+        except BaseException:  # of the task factory, or of an eager first step, after which the flight has ended
             if running is not None:
                 running.close()
             raise
@@ -284,7 +281,7 @@ class Flights:
             flight.failure = Failure(asyncio.CancelledError())
         self.end(cache, flight)
         if not task.cancelled():
-            task.exception()  # those that wait have it, so that asyncio need not log it
+            task.exception()  # the waiters have the error, so asyncio need not log it
 
     async def _run_async(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> None:
         flight.task = asyncio.current_task()  # an eager task begins before `start` knows it
@@ -293,7 +290,7 @@ class Flights:
                 self._keep(cache, flight, await _in_time(flight, load_all))
             except Exception as error:  # noqa: BLE001 - it is raised in every caller that waits
                 self._fail(cache, flight, Failure(error))
-            except BaseException as error:  # such as a cancellation: by who gave up last, or from inside
+            except BaseException as error:  # such as a cancellation: by the last waiter, or from inside
                 flight.failure = Failure(error)
                 raise
             finally:
@@ -404,9 +401,6 @@ async def _in_time(flight: Flight, load_all: LoadsAll) -> Any:
 
 
 def _pause_s(flight: Flight) -> float:
-    """
-    Return the time until the next check; raise LoadTimeoutError if the load takes longer than its timeout.
-    """
     if flight.until is None or flight.timeout_s is None:
         return _LOOK_AGAIN_S
     left_s = flight.until - time.monotonic()
@@ -427,7 +421,7 @@ async def _see_out_async(flight: Flight, loop: asyncio.AbstractEventLoop, bell: 
             await asyncio.wait((flight.task,))
         return
     while not flight.is_over() and flight.can_be_waited_for(loop):
-        # A thread rings; it is looked at only where the time that it may take runs out.
+        # A thread's end rings the bell; polling is needed only where the time limit may pass.
         pause_s = None if flight.loop is None and flight.until is None else _pause_s(flight)
         bell.clear()
         if not flight.is_over():
@@ -440,7 +434,7 @@ async def _see_out_async(flight: Flight, loop: asyncio.AbstractEventLoop, bell: 
 
 
 def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # the loop was closed: nobody waits
+    with suppress(RuntimeError):  # the loop was closed: no task waits there
         loop.call_soon_threadsafe(bell.set)
 
 
@@ -448,8 +442,8 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
     """
     Return the outcome of a load that has ended, or raise FailedLoadError, as a thread or a task of *loop* sees it.
 
-    If an exception that is not an Exception, such as a cancellation, ended a task of another loop, return None: load
-    here.
+    If an exception that is not an Exception, such as a cancellation, ended a task of another loop, return None: the
+    caller loads.
     """
     outcome: Any = load.outcome
     try:

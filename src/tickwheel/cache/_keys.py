@@ -11,10 +11,6 @@ __all__ = ["call_key", "typed_call_key"]
 
 
 class _Keywords:
-    """
-    Separates positional from keyword arguments in a key.
-    """
-
     def __repr__(self) -> str:
         return "<keywords>"
 

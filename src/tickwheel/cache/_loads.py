@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""With fewer resting keys than this, ended rests are not searched for."""
+"""Minimum number of resting keys at which ended rests are searched for."""
 
 
 class Taking(Loading, Protocol):
@@ -57,7 +57,7 @@ class Loads:
         self._loads_max = rules.loads_max
         self._retry_ns = rules.retry_ns
         self._resting: dict[Any, int] = {}
-        """The end of the rest of each key whose load has failed: until then no other load begins."""
+        """For each key whose load has failed, the time before which no other load begins."""
         self._rests_kept = _RESTS_KEPT
         self._background: set[Flight] = set()
         self._pool: PoolExecutor | None = None
@@ -94,9 +94,6 @@ class Loads:
             del error  # its traceback holds this frame
 
     def take(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
-        """
-        Return the values of *keys*, without those that `load_all` has not found.
-        """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh(cache, due, load_all))
         error = None
@@ -190,7 +187,7 @@ class Loads:
 
     def _refresh(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
         flight = Flight(is_background=True, timeout_s=self._flights.timeout_s)
-        flight.thread = None  # that of the worker, once there is one
+        flight.thread = None  # replaced by that of the worker once it starts
         held(flight.gate, self._begin, cache, keys, load_all, flight, self._submit)
 
     def _refresh_async(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
@@ -204,7 +201,7 @@ class Loads:
                 return
             try:
                 start(cache, flight, load_all)
-            except (RuntimeError, MemoryError) as error:  # for want of threads: the value that is there will do
+            except (RuntimeError, MemoryError) as error:  # no thread available: the present value is returned
                 self._flights.give_up(cache, flight)
                 self._flights.count("refused", number)
                 log_error(error, load_all)
@@ -242,7 +239,7 @@ class Loads:
         task.add_done_callback(lambda _: _log_failure(loads, load_all))
 
     def _run(self, cache: Taking, flight: Flight, load_all: LoadsAll) -> None:
-        if flight.is_ended:  # an exception has cut its begin short
+        if flight.is_ended:  # an exception has interrupted its start
             return
         flight.thread = threading.get_ident()
         try:
@@ -250,7 +247,7 @@ class Loads:
                 self._flights.run(cache, flight, load_all)
             finally:
                 self._flights.end(cache, flight)
-        except FailedLoadError as failed:  # nobody waits for it
+        except FailedLoadError as failed:  # no caller waits for it
             log_error(failed.error, load_all)
         finally:
             self._flights.end(cache, flight)

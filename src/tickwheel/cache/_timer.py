@@ -64,7 +64,7 @@ class CacheTimer:
         return f"{type(self).__name__}({self._function!r})"
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_function":  # asked before there is one, by copy or pickle
+        if name == "_function":  # copy and pickle look it up before it is set
             raise AttributeError(name)
         return getattr(self._function, name)
 
@@ -125,7 +125,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return how long an entry lives, in nanoseconds; `inf` is NEVER.
+        Return how long an entry lives, in nanoseconds; `inf` becomes NEVER.
 
         Raises:
             ValueError: If it is NaN or negative, or not endless and over 146 years.
@@ -143,7 +143,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return the time of an entry's set and its life in nanoseconds, from two readings; *clock* is None for seconds.
+    Return an entry's set time and life in nanoseconds, from two readings; *clock* is None for seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))
@@ -189,7 +189,7 @@ def _refuse_nanoseconds(timer: CacheTimer) -> None:
 
 def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
-    Convert a duration to nanoseconds, rounded up; `inf` is NEVER.
+    Convert a duration to nanoseconds, rounded up; `inf` becomes NEVER.
 
     Args:
         duration: A number of seconds, or a timedelta of Python, NumPy or pandas.
