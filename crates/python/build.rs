@@ -17,7 +17,7 @@ fn main() {
     if is_linux && env::var_os("TICKWHEEL_PORTABLE").is_none() {
         println!("cargo::rustc-cfg=linux_calls");
     }
-    // Other systems end a thread without unwinding it, and so do newer interpreters, which do not end it at all.
+    // Other systems end a thread without unwinding it. Newer interpreters do not end it at all.
     let is_written_for = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64" || arch == "aarch64");
     if is_linux && is_written_for && pyo3_build_config::get().version().minor < 14 {
         println!("cargo::rustc-cfg=unwinds_threads");

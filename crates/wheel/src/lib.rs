@@ -4,10 +4,11 @@
 //!
 //! * Entries are filed by a coarse tick and leave by their exact deadline: a slot whose span begins is sorted into the
 //!   [due set](due), so precision does not depend on the tick.
-//! * How coarse is decided slot by slot: one that holds few entries is sorted in place, at any level; only a crowded one is
-//!   cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get microsecond slots.
-//! * A move to later leaves the entry where it is: it is filed again when its old slot comes up. An [owner](Owner) that keeps deadlines
-//!   itself does not even touch the entry.
+//! * The resolution is decided slot by slot: a slot with few entries is sorted in place, at any level; only a crowded
+//!   slot is cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get slots of
+//!   microseconds.
+//! * A move to later leaves the entry where it is: it is filed again when its old slot comes up. An [owner](Owner) that
+//!   keeps deadlines itself does not even touch the entry.
 //!
 //! # Geometry
 //!
@@ -23,8 +24,8 @@
 //! | 7 | 64 | 52 days | 9.1 years |
 //! | 8 | 64 | 9.1 years | 584 years: every `u64` of nanoseconds |
 //!
-//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand, so no slot is ever shared with the
-//! hand's own and nothing is clamped, whatever the uptime.
+//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand, so no slot is ever
+//! shared with the hand's own and nothing is clamped, whatever the uptime.
 //!
 //! # Cost
 //!

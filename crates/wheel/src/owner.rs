@@ -15,7 +15,7 @@ pub trait Owner<P> {
         None
     }
 
-    /// Prefetch: `moved` is called for this one soon.
+    /// Prefetch: `moved` is called for this entry soon.
     #[inline]
     fn expect(_payload: &P) {}
 }

@@ -4,7 +4,7 @@
 //! interpreter's or the system's allocator took a fifth of the cost of setting and firing ten thousand timers for one
 //! instant.
 
-/// A stack of limited size: the object that died last, whose memory is still cached, is reused first.
+/// A stack of limited size. It reuses the object that died last first, as its memory is still cached.
 #[derive(Debug)]
 pub struct Spares<T> {
     kept: Vec<T>,
@@ -18,13 +18,13 @@ impl<T> Spares<T> {
         Self { kept: Vec::new(), limit }
     }
 
-    /// Take one, if there is one.
+    /// Take an object, if there is one.
     #[inline]
     pub fn take(&mut self) -> Option<T> {
         self.kept.pop()
     }
 
-    /// Keep one.
+    /// Keep an object.
     ///
     /// # Errors
     ///

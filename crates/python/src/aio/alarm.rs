@@ -1,4 +1,4 @@
-//! A timer of the system that a selector can wait for: exact, while `epoll_wait` counts whole milliseconds.
+//! A system timer that a selector can wait for. It is exact, while `epoll_wait` counts whole milliseconds.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Alarm {
-    /// Set the timer to `deadline`, or disarm it for `NEVER`. Costs nothing if it is set so already.
+    /// Set the timer to `deadline`, or disarm it for `NEVER`. Costs nothing if it is already set to that deadline.
     #[inline]
     pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
         self.state.with(py, |state| {

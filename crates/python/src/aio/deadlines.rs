@@ -40,7 +40,7 @@ enum Source {
     /// Another asyncio loop, or a subclass, whose `time` a test may replace.
     Asked(Reader),
     /// The system's monotonic clock plus a number of seconds. Other loops, such as uvloop, may return the time of their
-    /// last wake-up, so that a delay from there would end early.
+    /// last wake-up, so a delay counted from that time would end early.
     Read(f64),
 }
 
@@ -142,7 +142,7 @@ impl Deadlines {
     ///
     /// # Safety
     ///
-    /// `timeout` is one, and alive.
+    /// `timeout` is a living `TimeoutObject`.
     #[inline]
     pub(crate) unsafe fn insert(slf: &Bound<'_, Self>, timeout: *mut TimeoutObject, deadline: u64) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());

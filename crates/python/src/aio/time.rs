@@ -14,7 +14,7 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// True if a class still has the attribute of the start: not patched there or in a base, and not overridden.
+/// Checks that a class still has its original attribute: not patched in the class or a base, and not overridden.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,
@@ -108,7 +108,7 @@ impl Reader {
         let name = intern!(py, "time");
         let base = py.import("asyncio.base_events")?;
         let (module, base_names) = (py.import(name)?, base.dict());
-        // A replacement from before the first loop is not the original.
+        // If the attribute was replaced before the first loop was made, the replacement is not the original.
         let asked = base.getattr("BaseEventLoop")?.getattr(name)?;
         let is_asyncios = asked.getattr_opt(intern!(py, "__globals__"))?.is_some_and(|globals| globals.is(&base_names));
         let monotonic = module.getattr("monotonic")?;

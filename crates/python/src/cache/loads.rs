@@ -7,8 +7,8 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::once::intern;
 
 impl Cache {
-    /// The value of a key, even after its life while it is kept; the remaining nanoseconds, at most 0 if its life is
-    /// over, which counts as a miss; and its lifetime. In both cases it is a use.
+    /// The value of a key, its remaining nanoseconds and its lifetime. A value that is kept after its life counts as a
+    /// miss, with at most 0 nanoseconds. In both cases the call counts as a use.
     pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         let py = key.py();
         let hash = key.hash()?;
@@ -41,7 +41,7 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// A subclass may change the key that it gets: look the key up there, and record the key that arrives here.
+    /// Look the key up through the subclass, which may change it, and record the key that arrives here.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;

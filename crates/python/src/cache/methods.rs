@@ -122,7 +122,7 @@ impl Cache {
         Ok(self.look(key)?.or(default).unwrap_or_else(|| py.None().into_bound(py)))
     }
 
-    /// Return the value of *key*, or *default*; neither a use, nor a hit or a miss.
+    /// Return the value of *key*, or *default*; the call counts as neither a use, a hit nor a miss.
     #[pyo3(signature = (key, default=None))]
     fn peek(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         let hash = key.hash()?;
@@ -320,7 +320,7 @@ impl Cache {
         Ok(pairs)
     }
 
-    /// Return the remaining nanoseconds of *key*, or None; not a use.
+    /// Return the remaining nanoseconds of *key*, or None; the call does not count as a use.
     #[inline]
     #[pyo3(name = "_remaining_ns")]
     fn remaining_ns(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
@@ -334,7 +334,8 @@ impl Cache {
         }))
     }
 
-    /// Restart the life of *key*, with *ttl* seconds or its old lifetime; return True if it was present. It is a use.
+    /// Restart the life of *key*, with *ttl* seconds or its old lifetime; return True if it was present. The call
+    /// counts as a use.
     #[pyo3(signature = (key, ttl=None))]
     fn touch<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, ttl: Option<&Bound<'py, PyAny>>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());

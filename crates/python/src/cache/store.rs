@@ -199,7 +199,7 @@ impl Store {
         now.saturating_add(life).saturating_add(self.grace).min(NEVER)
     }
 
-    /// The value of an entry, if it lives; a use of it.
+    /// The value of an entry, if it lives; the call counts as a use.
     #[inline]
     pub(crate) fn hit<'py>(&mut self, py: Python<'py>, index: u32, now: u64) -> Option<Bound<'py, PyAny>> {
         if !self.is_living(index, now) {
@@ -228,7 +228,7 @@ impl Store {
         self.due_from = self.due_from.min(deadline);
     }
 
-    /// Replace the value of an entry and restart its life, which is a use of it; return the former value.
+    /// Replace the value of an entry and restart its life, which counts as a use; return the former value.
     #[inline]
     pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: InsertSpec) -> Py<PyAny> {
         self.counts.left[Reason::Replaced as usize] += 1;

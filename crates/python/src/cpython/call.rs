@@ -155,7 +155,7 @@ impl Callback {
         pack
     }
 
-    /// The pack, if it is one.
+    /// The pack, if the call is one.
     #[inline]
     fn pack(self) -> Option<*mut Pack> {
         (self.0 as usize & PACKED == PACKED).then_some((self.0 as usize & !PACKED) as *mut Pack)

@@ -24,14 +24,14 @@ impl<T> FreeList<T> {
         Self(GilCell::new(Spares::new(limit)))
     }
 
-    /// Take one, if there is one. The caller owns it, and must initialise it.
+    /// Take an object, if there is one. The caller owns it, and must initialise it.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
         // SAFETY: the cell is entered only here and in `keep`, and taking runs no code that could re-enter.
         unsafe { self.0.with_unchecked(py, Spares::take) }.map(|Dead(memory)| memory)
     }
 
-    /// Take one as a new object of `kind`, with one reference, or call `allocate`.
+    /// Take an object as a new object of `kind`, with one reference, or call `allocate`.
     ///
     /// # Errors
     ///

@@ -57,6 +57,6 @@ pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
         let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
         return Err(PyValueError::new_err(text));
     }
-    // A number that does not fit is not a limit.
+    // A number that does not fit into the type means no limit.
     Ok(value.extract().unwrap_or(usize::MAX))
 }

@@ -1,4 +1,5 @@
-//! Rescheduled timers in bulk: one that is moved by its id while its callback runs fires again, under the same id.
+//! Rescheduled timers of bulk calls: a timer that is moved by its id while its callback runs fires again, under the
+//! same id.
 //!
 //! The wheel gives each entry a new id. So a rescheduled timer has two: its *name*, which callers know, and its
 //! *place*, which the wheel knows. Both tables are empty unless such timers exist.

@@ -95,7 +95,8 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook)));
     }
 
-    /// True if a callback runs in a copy of the context in which it was set, False if in that of the firing thread.
+    /// True if a callback runs in a copy of the context in which it was set, False if in the context of the firing
+    /// thread.
     #[getter]
     fn captures_context(&self) -> bool {
         self.captures()

@@ -14,7 +14,8 @@ pub(crate) const FIRED: u32 = u32::MAX - 2;
 /// `TimerObject::index` after a cancel, drain or close.
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;
 
-/// `TimerObject::sequence` while calls are running: this plus their number. No order of a move is as high.
+/// While calls are running, `TimerObject::sequence` is this plus the number of running calls. The order of a move is
+/// always lower.
 pub(crate) const CALLS: u64 = 1 << 63;
 
 /// The layout of a `Timer`. Fields are accessed with the GIL held only.
@@ -79,7 +80,7 @@ impl TimerObject {
         self.sequence = self.sequence.max(CALLS) + 1;
     }
 
-    /// Note the end of a call; returns True if the timer has fired by it: no other call is running, and it was not
+    /// Note the end of a call; returns True if the timer has now fired: no other call is running, and it was not
     /// rescheduled.
     #[inline]
     pub(crate) fn end_call(&mut self) -> bool {

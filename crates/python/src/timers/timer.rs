@@ -22,7 +22,7 @@ use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::stand_in::note_failure;
 
 /// Maximum number of dead handles that are kept: the bursts of a busy server. That is 768 kB, in programs that have had
-/// so many.
+/// this number of handles.
 const KEPT: usize = 16 * 1024;
 
 pub(crate) static TYPE: KnownType = KnownType::new();
@@ -120,8 +120,7 @@ impl TimerObject {
         }
     }
 
-    /// Note that a firing that waits to be called never will be: it counts as fired. Runs Python: no cell may be
-    /// entered.
+    /// Note that a waiting firing will never be called: the timer counts as fired. Runs Python: no cell may be entered.
     ///
     /// # Safety
     ///
