@@ -136,7 +136,7 @@ def test_stop_from_inside_a_handler(url):
 
         await scheduler.start()
         await scheduler.set("k", delay=0, handler="h")
-        assert await asyncio.wait_for(seen.get(), 5) == []
+        assert await asyncio.wait_for(seen.get(), 60) == []
         await scheduler.stop()
         assert not scheduler.is_started
 

@@ -23,9 +23,7 @@ from urllib.parse import quote
 import pytest
 
 TOKEN = "w" * 40
-START_S = 30
-STOP_S = 10
-PATIENCE_S = 60
+START_S = STOP_S = PATIENCE_S = 60
 
 
 @dataclass
@@ -154,7 +152,7 @@ class Server:
         """
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         sent = ({} if data is None else {"content-type": "application/json"}) | dict(headers or {})
-        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)) as connection:
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
             return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
@@ -172,7 +170,7 @@ class Server:
         """
         Open the stream of firings and figures.
         """
-        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)) as connection:
             connection.request("GET", "/v1/live", headers=dict(headers or {}))
             with connection.getresponse() as answer:
                 assert answer.headers["content-type"].startswith("text/event-stream")

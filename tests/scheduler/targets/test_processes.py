@@ -30,6 +30,7 @@ from tickwheel.scheduler import (
     State,
 )
 from tickwheel.targets import _processes
+from tickwheel.testing import ManualClock
 
 ODD = ("fail_mutely", "answer_oddly", "start_another")
 ONCE = RetryPolicy(attempts=1)
@@ -51,8 +52,8 @@ def started(make, handlers, events):
     Return what makes a started scheduler with every handler, and the record of its events.
     """
 
-    def start(**kwargs):
-        scheduler = make("memory://", options=SchedulerOptions(processes=2))
+    def start(clock=None, **kwargs):
+        scheduler = make("memory://", options=SchedulerOptions(processes=2), clock=clock)
         for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat", "tell", *ODD):
             scheduler.handler(name, executor="process", **kwargs)(getattr(handlers, name))
         scheduler.start()
@@ -151,16 +152,17 @@ def test_what_it_raises(started):
     assert told.of(JobDied)[0].error == "ValueError: no luck"
 
 
-@pytest.mark.realtime
 def test_a_timeout_kills(started, tmp_path):
     """
     A process past its timeout is killed, which is a failed attempt, and its place is free.
     """
-    scheduler, told = started(timeout=0.3)
+    clock = ManualClock()
+    scheduler, told = started(clock, timeout=5)
     path = tmp_path / "pids"
     scheduler.set("slow", delay=0, handler="hang", payload=str(path), retry=ONCE)
-    assert told.of(JobDied)[0].error == "TimeoutError: it did not end within 0.3 s, and its process was killed"
     (pid,) = lines(path)
+    clock.advance(5)
+    assert told.of(JobDied)[0].error == "TimeoutError: it did not end within 5 s, and its process was killed"
     assert not is_alive(pid)
     scheduler.set("next", delay=0, handler="note", payload=str(tmp_path / "others"))
     assert told.of(JobSucceeded, "next")
@@ -203,18 +205,19 @@ def has_ended(pid):
 
 
 @pytest.mark.needs("os.killpg")
-@pytest.mark.realtime
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_what_it_started_ends_with_it(started, tmp_path, how):
     """
     Programs that a handler's process has started end with it, at a timeout or in a crash.
     """
-    scheduler, told = started(timeout=0.5)
+    clock = ManualClock()
+    scheduler, told = started(clock, timeout=5)
     path = tmp_path / "pids"
     scheduler.set("parent", delay=0, handler="start_another", payload=f"{path} {how}", retry=ONCE)
+    (pid,) = lines(path)
+    clock.advance(5 if how == "hang" else 0)
     ended = {"hang": "TimeoutError: it did not end within", "crash": "its process ended with exit code 3"}
     assert told.of(JobDied)[0].error.startswith(ended[how])
-    (pid,) = lines(path)
     assert has_ended(pid)
 
 
