@@ -77,8 +77,6 @@ _LONGEST_S: Final = 120.0
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
-_LAST_S: Final = 7200
-"""Seconds in which the healed nodes must fire the remaining jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,7 @@ class Plan:
         asks: Number of requests.
         breaks: Number of faults.
         nodes: Number of nodes of a cluster.
+        last_s: Seconds in which the healed nodes must fire the remaining jobs.
         failing: The number of the one store call, from 1 on, that fails; and the way in which it fails.
     """
 
@@ -100,6 +99,7 @@ class Plan:
     asks: int = 400
     breaks: int = 40
     nodes: int = 3
+    last_s: int = 7200
     failing: tuple[int, How] | None = None
 
     @property
@@ -481,7 +481,7 @@ class _Day:
         """
         Wait until nothing is overdue, or until that takes too long: then the checker reports the lost jobs.
         """
-        for _ in range(_LAST_S // 60):
+        for _ in range(self.plan.last_s // 60):
             self._resume()  # a pause may have been on its way
             self.run.sleep(60 * _S)
             if not any(self._waiting()):
