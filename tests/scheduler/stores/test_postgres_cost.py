@@ -38,18 +38,37 @@ PAGE = {
 }
 
 
-@pytest.fixture
-def store(postgres, database):
+def filled(postgres, database):
     """
     Return an open store with fifty jobs due soon and five thousand far ahead, which the server has no statistics of.
     """
     store = open_store(f"{postgres.url(database)}&shards=1&lease_s=60")  # what is explained takes long on a busy server
+    postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
     store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
     store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s", manifest="m")) for i in range(3)])
-    yield store
-    store.close()
+    return store
+
+
+@pytest.fixture
+def store(postgres, database):
+    """
+    Return such a store, whose statistics the test may change.
+    """
+    with closing(filled(postgres, database)) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def unchanged(postgres):
+    """
+    Return such a store for all tests that only read.
+    """
+    database = postgres.lend()
+    with closing(filled(postgres, database)) as store:
+        yield store
+    postgres.take_back(database)
 
 
 def nodes_of(plan):
@@ -87,11 +106,11 @@ def nodes_of(plan):
         ("manifests", {"name": "m"}, 1),
     ],
 )
-def test_reads_what_it_returns(store, name, values, at_most):
+def test_reads_what_it_returns(unchanged, name, values, at_most):
     """
     No look-up reads more rows than it returns, give or take one, however many are in the future.
     """
-    with store._connections.reading() as connection:
+    with unchanged._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
@@ -165,11 +184,11 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 
 
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
-def test_writes_of_a_firing_go_by_instant(store, name):
+def test_writes_of_a_firing_go_by_instant(unchanged, name):
     """
     Begins and ends find their jobs in the index of due jobs, where those of one instant are side by side.
     """
-    with store._connections.reading() as connection:
+    with unchanged._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     assert {node.get("Index Name") for node in nodes} == {None, "tickwheel_job_due"}
