@@ -305,9 +305,6 @@ class BaseCache(NativeCache[K, V]):
         self._since = self._counts()[:2]
 
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
-        """
-        Return `(value,)` if *key* has a value, else None; counts no hit or miss.
-        """
         if self._has_item_methods:  # then they count
             return (self[key],) if key in self else None
         value = self.peek(key, _NOTHING)
@@ -350,9 +347,6 @@ class BaseCache(NativeCache[K, V]):
 
 
 def _register_with_cachetools() -> None:
-    """
-    Register with the base class of cachetools, which its decorators check, if cachetools is imported.
-    """
     base = getattr(sys.modules.get("cachetools"), "Cache", None)
     if base is not None and not issubclass(BaseCache, base):
         base.register(BaseCache)

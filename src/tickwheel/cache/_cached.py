@@ -35,10 +35,7 @@ class CachedFunction(Protocol[P, R_co]):
     __name__: str
 
     @property
-    def __wrapped__(self) -> Callable[P, R_co]:
-        """
-        Return the original function.
-        """
+    def __wrapped__(self) -> Callable[P, R_co]: ...
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
 

@@ -152,9 +152,6 @@ class Flight:
         return not self.is_queued
 
     def is_lost(self) -> bool:
-        """
-        Return True if it can never end because its loop was closed.
-        """
         return self.loop is not None and self.loop.is_closed()
 
     def is_late(self) -> bool:

@@ -35,10 +35,6 @@ _SWEEP_FROM: Final = 64
 
 
 class Loading(Protocol):
-    """
-    The methods of a cache that its loads use.
-    """
-
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
         Return `(value,)` if the key has a value, else None; counts no miss.

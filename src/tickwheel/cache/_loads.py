@@ -27,10 +27,6 @@ _RESTS_KEPT: Final = 64
 
 
 class Taking(Loading, Protocol):
-    """
-    The methods of a cache that `take` and its variants use.
-    """
-
     def get_many(self, keys: Iterable[Any], /) -> dict[Any, Any]: ...
 
     def _grade(self, key: Any, /) -> tuple[Any, int, int] | None: ...
@@ -158,9 +154,6 @@ class Loads:
         return until_ns is not None and cache._now_ns() < until_ns
 
     def _rest(self, cache: Taking, keys: Iterable[Any]) -> None:
-        """
-        Suspend loads of *keys*, whose load has just failed, for `retry_after`.
-        """
         if not self._retry_ns:
             return
         now_ns = cache._now_ns()
@@ -261,10 +254,6 @@ def _log_failure(loads: dict[Any, Load], load_all: LoadsAll) -> None:
 
 
 class _One:
-    """
-    Adapts the loader of a single key to many keys.
-    """
-
     def __init__(self, loader: Callable[[Any], Any]) -> None:
         self._loader = loader
 
@@ -282,9 +271,5 @@ class _OneAwaited(_One):
 
 
 class _Job:
-    """
-    A background load, in the form that an executor takes.
-    """
-
     def __init__(self, run: Callable[[], None]) -> None:
         self.run = run
