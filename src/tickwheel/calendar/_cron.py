@@ -51,7 +51,7 @@ _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
 """The last such weekday of a month; cronsim knows it only by number."""
 WITH_SECONDS = 6
 _LONGEST = 500
-"""Maximum length of a line: every second, minute and hour spelled out takes some 400 characters."""
+"""Maximum length of a line. One with every second, minute and hour spelled out has some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
 
 
@@ -178,9 +178,6 @@ class Cron:
 
 
 def _split_zone(text: str, tz: str) -> tuple[str, str]:
-    """
-    Remove a `TZ=` prefix from *text*; it must not contradict *tz*.
-    """
     head, _, rest = text.replace("\t", " ").strip().partition(" ")
     for prefix in _TZ_PREFIXES:
         if head.startswith(prefix):
@@ -231,7 +228,7 @@ def _check(text: str, line: str, *, needs_both: bool) -> None:
     except _fields.BadFieldError as error:
         name = str(error)
         index = _FIELDS.index(name)
-        field = line.split()[index - WITH_SECONDS]  # as it was written, of five or of six
+        field = line.split()[index - WITH_SECONDS]  # the field as written, of five or six
         remedy = f"its {name} field {field!r} cannot be read: it takes {_TAKES[index]}, lists, ranges and steps"
         raise RecurrenceError("cron", text, remedy) from None
     except _fields.NeverFiresError:

@@ -1,5 +1,5 @@
 """
-Every so many days, weeks or months, at a time of the wall clock.
+Every N days, weeks or months, at a time of the wall clock.
 
     every="3d", time="02:00"         each third day
     every="2 weeks", time="9:30"     each second week, on the weekday of the first run
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
     def checked(self, every: object) -> Step:
         """
-        Validate the bounds.
+        Return the step if it is within the bounds.
 
         Raises:
             RecurrenceError: Naming *every*.
@@ -71,9 +71,6 @@ class Step(NamedTuple):
         return self
 
     def __str__(self) -> str:
-        """
-        Return it as text for `of`.
-        """
         if self.months:
             return f"{self.months} month{'s' if self.months > 1 else ''}"
         return f"{self.days}d"
@@ -150,7 +147,7 @@ class Dates:
 
     def previous(self, instant: int) -> int:
         """
-        Return an instant on the date before that of *instant*.
+        Return an instant on the last date before that of *instant*.
         """
         index = self._index(self.date_of(instant))
         return self._instant(self._date(index - 1))

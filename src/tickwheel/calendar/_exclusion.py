@@ -89,12 +89,9 @@ class Exclusion:
         if end is None:
             return None
         until = start + int((end - wall).total_seconds())
-        return (first_change(zone, start, until) or until) * 1000  # from a change on the clock shows something else
+        return (first_change(zone, start, until) or until) * 1000  # after an offset change the clock shows another time
 
     def __str__(self) -> str:
-        """
-        Return the canonical text.
-        """
         if self.line is not None:
             return self.line.line
         return f"{self.first}" if self.first == self.last else f"{self.first}/{self.last}"

@@ -50,10 +50,7 @@ class BadFieldError(Exception):
     """
 
 
-class NeverFiresError(Exception):
-    """
-    A line without a matching day.
-    """
+class NeverFiresError(Exception): ...
 
 
 def check(fields: str, *, needs_both: bool = False) -> None:
@@ -76,7 +73,7 @@ def check(fields: str, *, needs_both: bool = False) -> None:
             second, minute, hour, day, _, weekday = each.split()
             fields = f"{second} {minute} {hour} {day} * {weekday}"
             _simulator(fields, datetime(2000, 1, 1), needs_both=needs_both)  # noqa: DTZ001 a wall clock has no zone
-            raise NeverFiresError from None  # the day is fine in some month, so it is the months given that lack it
+            raise NeverFiresError from None  # each field is fine alone, and the given months lack the day
 
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
@@ -92,7 +89,7 @@ def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool 
 
 @lru_cache(maxsize=4096)
 def clock_of(fields: str) -> Clock:
-    simulator, _ = _readers(fields, needs_both=False)[0]  # they differ in their days alone
+    simulator, _ = _readers(fields, needs_both=False)[0]  # the readers differ only in their days
     return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
 
 

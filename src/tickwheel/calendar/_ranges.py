@@ -1,7 +1,7 @@
 """
 Ranges of a cron field that wrap around: `FRI-MON`, `22-4`, `NOV-FEB`, `25-5`.
 
-cronsim refuses those, so they are converted to lists of values. With a step, as in `22-4/2`, every second value counts.
+cronsim refuses them, so they are converted to lists of values; `22-4/2` keeps every second value.
 """
 
 from __future__ import annotations

@@ -60,28 +60,18 @@ class DstOverlap(StrEnum):
 
 
 class NextWall(Protocol):
-    """
-    Finds the next wall-clock time that matches a line.
-    """
-
-    def __call__(self, wall: datetime, *, inclusive: bool) -> datetime | None:
-        """
-        Return the first match after *wall*, or at it on request; None if there is none.
-        """
+    def __call__(self, wall: datetime, *, inclusive: bool) -> datetime | None: ...
 
 
 _LOST_DAY_S = 43_200
 """Minimum length of a gap from a change of sides of the date line: half a day, while others have at most two hours."""
 _AHEAD_S = 50 * 366 * 86_400
-"""Range of a search, as for a cron line."""
+"""Range of a search, 50 years, as for a cron line."""
 _STEP_S = 7 * 86_400
 """Step of the search for offset changes, a week: no zone changes its offset twice within one."""
 
 
 def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
-    """
-    Return the first instant later than *after* at which the zone's wall clock shows a match.
-    """
     start, inclusive = after, False
     while True:
         wall = next_wall(wall_of(start, zone), inclusive=inclusive)
@@ -91,7 +81,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
         change = first_change(zone, start, instant)
         if change is None:
             return instant
-        start, inclusive = change, True  # the offset held only until there: read the clock again from there on
+        start, inclusive = change, True  # the offset held only until there: read the clock again
 
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
@@ -105,7 +95,7 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
         instant = instant_of(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
-        wall = next_wall(wall, inclusive=False)  # inside an overlap, second time round: fired the first time
+        wall = next_wall(wall, inclusive=False)  # second pass of an overlap: it fired in the first
     return None
 
 
@@ -129,7 +119,7 @@ def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOve
         if first == second or found == (first if overlap is DstOverlap.FIRST else second):
             return found
         change = first_change(zone, first, second) or second
-        after = change - 1 if found == first else change + (second - first) - 1  # where this pass ends
+        after = change - 1 if found == first else change + (second - first) - 1  # the end of this pass
     return found
 
 
@@ -172,9 +162,6 @@ def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
 
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> int:
-    """
-    Return the first instant at which the wall clock shows *wall*, or the end of the gap that contains it.
-    """
     first = int(wall.replace(tzinfo=zone, fold=0).timestamp())
     if wall_of(first, zone) == wall:
         return first

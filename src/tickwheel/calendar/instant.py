@@ -58,7 +58,9 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
         if when.tzinfo is None or when.utcoffset() is None:
             raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         zone, value = when.tzinfo, when.timestamp()
-        ns = (when - EPOCH) // _MICROSECOND * 1_000 + getattr(when, "nanosecond", 0)  # pandas' Timestamp has some
+        ns = (when - EPOCH) // _MICROSECOND * 1_000 + getattr(
+            when, "nanosecond", 0
+        )  # pandas' Timestamp has nanoseconds
     elif isinstance(when, bool | timedelta) or not (hasattr(when, "__float__") or hasattr(when, "__index__")):
         message = f"{name} is {when!r}: pass an aware datetime, ISO 8601 text, or seconds since the epoch"
         raise TypeError(message)

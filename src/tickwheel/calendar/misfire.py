@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["MISFIRE_GRACE_MS", "Misfire"]
 
 MISFIRE_GRACE_MS: Final = 60_000
-"""Lateness above which a run counts as missed: a minute, longer than a restart. Quartz's default, too."""
+"""Lateness above which a run counts as missed: a minute, which is longer than a restart and the default of Quartz."""
 
 
 class Misfire(StrEnum):

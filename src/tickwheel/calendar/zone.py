@@ -26,7 +26,7 @@ _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
 _NAME_MAX: Final = 64
-"""A longer text is not a misspelt name of a zone."""
+"""Maximum length of a text that may be a misspelt zone name."""
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
 _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
 """The file of a zone with a constant clock: a header, one offset of 0, and its name."""
@@ -95,7 +95,7 @@ def local_zone() -> str:
 @lru_cache(maxsize=1)
 def _names(_path: tuple[str, ...]) -> dict[str, str]:
     """
-    Return the names of all zones by their lower case: a walk through some thousand files.
+    Return the names of all zones by their lower case. It walks some thousand files.
     """
     return {name.lower(): name for name in available_timezones()}
 
@@ -116,7 +116,7 @@ def _remedy(tz: str) -> str:
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
     """
-    Return the zone of that name; UTC works without a database of zones, too.
+    Return the zone of that name; UTC also works without a zone database.
     """
     try:
         return ZoneInfo(tz)
@@ -132,7 +132,7 @@ def zone_release() -> tuple[str, str] | None:
 
     Python searches the system's folders first, and then the package `tzdata`.
     """
-    from importlib import import_module  # noqa: PLC0415  few programs ask
+    from importlib import import_module  # noqa: PLC0415  few programs ask for it
     from importlib.util import find_spec  # noqa: PLC0415  as above
 
     for folder in map(Path, zoneinfo.TZPATH):
@@ -152,7 +152,7 @@ def zone_data(tz: str) -> bytes:
     """
     if tz in _UTC_NAMES:
         return _UTC
-    from importlib import resources  # noqa: PLC0415  it loads much, and few programs have zones
+    from importlib import resources  # noqa: PLC0415  it loads many modules, and few programs have zones
 
     parts = tz.split("/")
     places = [Path(place).joinpath(*parts) for place in zoneinfo.TZPATH]
