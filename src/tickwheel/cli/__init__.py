@@ -22,13 +22,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """
-    Run the command line, and end the process with its exit code.
-    """
     for library in ("click", "rich"):
         if find_spec(library) is None:
-            print(f"tickwheel: {library} is not installed: pip install 'tickwheel[cli]'", file=sys.stderr)  # noqa: T201  nothing else is there to print with
+            print(f"tickwheel: {library} is not installed: pip install 'tickwheel[cli]'", file=sys.stderr)  # noqa: T201  stdlib alone
             sys.exit(9)
-    from tickwheel.cli.app import run  # noqa: PLC0415  click is there from here on
+    from tickwheel.cli.app import run  # noqa: PLC0415  click is installed from here on
 
     sys.exit(run(sys.argv[1:]))

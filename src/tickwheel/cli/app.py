@@ -72,7 +72,7 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to end
+def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     """
     Run one command; return its exit code. Only internal errors show a traceback.
     """
@@ -97,9 +97,9 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except OSError as error:
-        # What is still buffered has nowhere to go.
+        # The buffered output cannot be written any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whose reader has seen enough
+        if not isinstance(error, BrokenPipeError):  # its reader has closed the pipe
             return _say(f"the system reports: {error}", ExitCode.FAILED)
     return ExitCode.DONE
 

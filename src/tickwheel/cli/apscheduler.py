@@ -37,7 +37,7 @@ _REDIS_KEY: Final = "apscheduler.jobs"
 
 class _Rows(NamedTuple):
     """
-    The rows of a table, and for APScheduler 4, which has tasks, their functions.
+    The rows of a table and, for APScheduler 4, the functions of its tasks.
     """
 
     rows: Sequence[Any]
@@ -159,7 +159,7 @@ def _date(_fields: Mapping[str, Any], due: _Due, _notes: Notes) -> dict[str, Any
 
 
 def _interval(fields: Mapping[str, Any], due: _Due, notes: Notes) -> dict[str, Any]:
-    every = fields["interval"]  # counted from the run before, which may have been moved, and not from start_date
+    every = fields["interval"]  # counted from the previous run, which may have been moved, and not from start_date
     return {"every": every, "at": start_of_interval(due.at, every, due.grace), **_common(fields, notes)}
 
 

@@ -118,9 +118,6 @@ def _value(data: bytes) -> Any:
 
 
 def _instant(value: int | datetime | None) -> datetime | None:
-    """
-    Convert an instant of a column, which has microseconds if the database has no instants with zones.
-    """
     if isinstance(value, int):
         return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=value)
     return value

@@ -103,7 +103,7 @@ async def durable(folder: Path) -> tuple[str, float, str]:
     ended = asyncio.Event()
     missing = _JOBS
 
-    def count(event: Event) -> None:  # always on the store's writer thread
+    def count(event: Event) -> None:  # always called on the store's writer thread
         nonlocal missing
         if isinstance(event, JobSucceeded):
             missing -= 1

@@ -76,9 +76,9 @@ def change_all(
     """
     last: BulkAnswer | None = None
     prefix = chosen.pop("prefix") or ""
-    if not prefix and not _has_filter(chosen):  # an empty prefix, which means all
+    if not prefix and not _has_filter(chosen):  # an empty prefix means all
         if more.get("running"):
-            chosen["due_from"] = 0  # any instant, and so pending ones and those that run
+            chosen["due_from"] = 0  # matches any instant, so pending and running jobs
         else:
             chosen["state"] = "dead" if verb == "replay" else "pending"
     total = sum(scheduler.stats()[name] for name in ("pending", "running", "dead"))

@@ -38,10 +38,6 @@ _LEASE_S: Final = 5.0
 
 
 class _Faults(click.ParamType[tuple[str, ...]]):
-    """
-    Names of faults, separated by commas.
-    """
-
     name = "faults"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def main(store: str, port: int) -> None:
 
 
 def _end_with_parent() -> None:
-    while os.read(sys.stdin.fileno(), 1024):  # without its buffer, whose lock the end of the interpreter wants
+    while os.read(sys.stdin.fileno(), 1024):  # unbuffered: the interpreter needs the buffer's lock when it ends
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -15,12 +15,12 @@ from tickwheel.cli.takeover import CannotTakeOverError
 __all__ = ["DAYS", "cron_of", "day_names"]
 
 DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-"""Names of days, which are the same in both: Monday is 0 in APScheduler and 1 here."""
+"""Names of days, which are the same here and in APScheduler: Monday is 0 there and 1 here."""
 
 
 def day_names(first: int, last: int, step: int) -> str:
     """
-    Return every *step*-th day from *first* to *last*, counted from Monday as 0.
+    Return every *step*-th day from *first* to *last*; Monday is 0.
     """
     return ",".join(DAYS[first : last + 1 : step])
 
@@ -32,7 +32,7 @@ def cron_of(parts: Mapping[str, str]) -> dict[str, Any]:
             raise CannotTakeOverError(reason)
     day, weekday = parts["day"], parts["day_of_week"]
     terms = day.split(",")
-    named = [term for term in terms if "#" in term or (term.endswith("L") and term != "L")]  # weekdays here
+    named = [term for term in terms if "#" in term or (term.endswith("L") and term != "L")]  # terms of weekdays
     numbers = ["1-31" + term[1:] if term.startswith("*/") else term for term in terms if term not in named]
     if "*" in numbers:
         named, numbers = [], ["*"]

@@ -73,10 +73,6 @@ class CrontabLine:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """
-    A line that cannot be read, with the reason.
-    """
-
     line: int
     reason: str
 
@@ -84,7 +80,7 @@ class BadLine:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """
-    A remark about a line that is valid, and may surprise its author.
+    A remark about a valid line that may surprise its author.
 
     Attributes:
         line: Its number.
@@ -151,10 +147,7 @@ def keyed(entries: Iterable[CrontabLine], prefix: str) -> Iterator[tuple[str, Cr
         yield prefix + (key if counts[key] == 1 else f"{key}-{counts[key]}"), entry
 
 
-class _BadLineError(Exception):
-    """
-    A line that cron would refuse, or read differently.
-    """
+class _BadLineError(Exception): ...
 
 
 def _entry(number: int, line: str, tz: str, env: Mapping[str, str], *, has_user: bool, count: int) -> CrontabLine:

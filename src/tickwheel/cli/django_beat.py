@@ -93,7 +93,4 @@ def _entry(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    """
-    Convert an instant of a column, which is in UTC if the database has no zones.
-    """
     return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

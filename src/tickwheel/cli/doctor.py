@@ -47,7 +47,7 @@ _YEAR_MIN: Final = 2024
 
 _Found: TypeAlias = Finding | tuple[str, bool, str]
 _LOOKED_AT: Final = 1_000
-"""The number of pending jobs whose handlers are compared with those of the nodes."""
+"""Number of pending jobs whose handlers are compared with those of the nodes."""
 
 
 @click.command("doctor")
@@ -128,7 +128,7 @@ def _disk(store: str) -> Iterator[_Found]:
     except OSError as error:
         yield "flush to disk", False, f"{error.strerror}: make room, or name a store on another disk"
         return
-    is_quick = flush_ms < 50  # noqa: PLR2004  then a lone set takes longer than people wait
+    is_quick = flush_ms < 50  # noqa: PLR2004  above it a single set is noticeably slow
     yield "flush to disk", is_quick, f"{flush_ms:.2f} ms" + ("" if is_quick else ": this disk is slow, use another")
 
 
@@ -172,9 +172,6 @@ def _store(store: str) -> Iterator[_Found]:
 
 
 def _server(store: str) -> Iterator[_Found]:
-    """
-    Look at the server of the store, if it has one.
-    """
     if not is_service(store):
         made = make_store(store)
         if isinstance(made, Examinable):

@@ -22,10 +22,6 @@ __all__ = ["ExitCode", "Refused", "exit_code_of", "table"]
 
 @unique
 class ExitCode(IntEnum):
-    """
-    The exit codes of the process.
-    """
-
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Self:
@@ -52,10 +48,6 @@ class ExitCode(IntEnum):
 
 
 class Refused(Exception):  # noqa: N818  an answer, not an error
-    """
-    Ends a command with *message* on stderr and *code*.
-    """
-
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(message)
         self.code = code

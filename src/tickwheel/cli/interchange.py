@@ -37,7 +37,7 @@ _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", 
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
 _JSON: Final = frozenset({"payload", "retry", "pause"})
 """The columns whose cells are JSON, or else plain text."""
-_IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
+_IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # the columns are in ms
 
 _AS_IN_RULE: Final = (
     "cron",
@@ -52,15 +52,14 @@ _AS_IN_RULE: Final = (
     "time",
     "tz",
 )
-"""The fields with the same name in a line and in a rule."""
+"""Fields with the same name in a line and in a rule."""
 
 Line = tuple[int, dict[str, Any]]
-"""The line's number, and its fields."""
 
 
 class Imported(NamedTuple):
     """
-    The meaning of a line.
+    The contents of a line.
 
     Attributes:
         number: The line number.
@@ -92,10 +91,10 @@ def exported(job: Job) -> dict[str, Any]:
     }
     if job.expires_at not in (None, STOPPED):
         length = job.expires_at - job.due_at if job.recurrence is None else Definition.of(job).expires_ms
-        line["expires"] = max(1, length or 0) / 1000  # a retry may come too late
+        line["expires"] = max(1, length or 0) / 1000  # a retry may be due later than it expires
     line |= {name: value for name in _AS_THEY_ARE if (value := getattr(job, name)) != columns.DEFAULTS[name]}
     if job.recurrence is not None:
-        del line["at"]  # it comes from the rule
+        del line["at"]  # the rule determines it
         line |= _recurring(job, job.recurrence)
     if job.pause is not None:
         line["pause"] = {"by": job.pause.by, "note": job.pause.note}
@@ -115,10 +114,10 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
         is_whole = series.rule.step.days or series.rule.date_of(nominal).day == series.rule.anchor_on.day
         line["at"] = _instant(nominal if is_whole else series.rule.starts_at)  # a short month would move the others
     elif "cron" in rule:
-        if nominal > time.time() * 1000:  # a start to come, or past runs that were skipped
+        if nominal > time.time() * 1000:  # a future start, or past runs that were skipped
             line["at"] = _instant(nominal)
     else:
-        next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first: it has passed
+        next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first one, which has passed
         line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
     for name, of_rule in _IN_MS.items():
         if of_rule in rule:
@@ -151,7 +150,7 @@ def request_of(line: dict[str, Any]) -> SetRequest:
     if zone is not None and request.get("every") is None and request.get("cron") is None:
         if not any(getattr(request[name], "tzinfo", None) is zone for name in moments):
             raise InvalidJobError("tz", request["tz"], "it is the zone of nothing here: leave it out")
-        del request["tz"]  # the instant has it
+        del request["tz"]  # the instant contains it
     if isinstance(request.get("retry"), dict):
         request["retry"] = _policy(request["retry"])
     return SetRequest(**request)
@@ -199,7 +198,7 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
                 _with_attempts({name: _cell(name, text) for name, text in row.items() if text}, where),
             )
     except csv.Error as error:
-        where = f"line {reader.line_num + 1}"  # those before it were read
+        where = f"line {reader.line_num + 1}"  # the lines before it were read
         raise InvalidJobError(where, str(error), "mend its quotes") from None
 
 
@@ -225,12 +224,12 @@ def _cell(name: str, text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            return text  # a plain text needs no quotes
+            return text  # plain text needs no quotes
     if name in _NUMBERS:
         try:
             return float(text)
         except ValueError:
-            return text  # with a unit; what has none is refused with the job
+            return text  # with a unit; text without one is refused with the job
     if name in _COUNTS and text.isdecimal():
         return int(text)
     return text

@@ -47,7 +47,7 @@ async def _heeding(work: Coroutine[Any, Any, _T], end: Callable[[], object] | No
     before = {number: signal.getsignal(number) for number in numbers}
     heeded = [number for number in numbers if before[number] is not signal.SIG_IGN]
     for number in heeded:
-        signal.signal(number, interrupted)  # not by the loop: those of Windows cannot
+        signal.signal(number, interrupted)  # not by the loop: loops of Windows cannot
     try:
         return await work
     finally:

@@ -37,7 +37,7 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         click.option(
             "--tz",
             metavar="ZONE",
-            is_eager=True,  # times are read in it
+            is_eager=True,  # times are read in this zone
             help="The zone of --cron, --time and --exclude, or 'local'; and of times without an offset (else local).",
             **usual("UTC"),
         ),

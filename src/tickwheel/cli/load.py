@@ -30,10 +30,6 @@ _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 class _StageOption(click.ParamType[LoadStage]):
-    """
-    A rate and a duration: `500:30s`.
-    """
-
     name = "stage"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LoadStage:
@@ -47,10 +43,6 @@ class _StageOption(click.ParamType[LoadStage]):
 
 
 class _Threshold(click.ParamType[Threshold]):
-    """
-    A measurement and its limit: `p99=50ms`, `error_rate=0`.
-    """
-
     name = "threshold"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Threshold:

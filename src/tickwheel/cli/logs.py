@@ -75,7 +75,7 @@ def set_up(level: str, *, as_json: bool) -> None:
         logging.captureWarnings(capture=True)
         sys.excepthook = lambda *error: root.critical("the process ends by an error", exc_info=error)
         threading.excepthook = _log_end_of_thread
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are of requests, so anybody could fill a disk
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are about requests: a client could fill a disk
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of the target `log`, at any level: its user requested it.
+    Log one firing of the target `log`, at any level: the user asked for it.
     """
     job = firing.job
     facts = {
@@ -150,10 +150,6 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """
-    One JSON document a line, in ASCII.
-    """
-
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -23,7 +23,7 @@ def imported(name: str, what: str) -> ModuleType:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  it is the user's module, and may raise anything
+    except Exception as error:  # noqa: BLE001  a user's module may raise anything
         reason = f"{type(error).__name__}: {error}"
         message = f"{what} {name!r} cannot be imported ({reason}): name a module that python -c 'import {name}' takes"
         raise Refused(ExitCode.USAGE, message) from None

@@ -48,7 +48,7 @@ def command(
     """
     Give the pending job KEY another due time; or shift, or spread over a time, all jobs that a filter selects.
     """
-    del chosen["tz"]  # times were read in it
+    del chosen["tz"]  # the times were read in this zone
     check_zone_is_used(context, at, chosen.get("due_from"), chosen.get("due_until"))
     many = is_bulk(chosen, key, if_generation)
     if many == (shift is None and over is None) or (many and delay is not None):

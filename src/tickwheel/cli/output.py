@@ -58,9 +58,6 @@ def local_time(ms: int, zone: tzinfo | None = None) -> str:
 
 
 def print_json(document: Any) -> None:
-    """
-    Print *document* on one line, also for readers with other line ends.
-    """
     click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")).translate(_LINE_ENDS))
 
 

@@ -27,7 +27,7 @@ class Foreign:
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
         """
-        Keep the arguments; pickle may not call `__init__`.
+        Keep the arguments here, since pickle may not call `__init__`.
         """
         made = super().__new__(cls)
         made.arguments, made.fields = arguments, dict(named)
@@ -45,15 +45,9 @@ class Foreign:
             if isinstance(part, dict):
                 self.fields |= part
 
-    def __setitem__(self, key: object, value: object) -> None:
-        """
-        Ignore an item of a subclass of dict.
-        """
+    def __setitem__(self, key: object, value: object) -> None: ...
 
-    def append(self, item: object) -> None:
-        """
-        Ignore an item of a subclass of list.
-        """
+    def append(self, item: object) -> None: ...
 
 
 def _zone_maker(owner: object, name: str) -> object:

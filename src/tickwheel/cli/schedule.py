@@ -114,7 +114,7 @@ def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, 
 
     Each run is a separate job, whose key is KEY, an @, and the instant.
     """
-    del asked["tz"]  # times were read in it
+    del asked["tz"]  # the times were read in this zone
     check_zone_is_used(context, asked["since"], asked["until"])
     with opened(store) as scheduler:
         answer = scheduler.backfill(key, dry_run=dry_run, **asked)

@@ -210,7 +210,7 @@ def command(
             targets=made,
             tracer=None if trace is None else _tracer(trace),
         )
-        scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
+        scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # otherwise every firing would pay for it
         for name in handlers:
             _register(name, scheduler)
         announce = _log_start if log_json else _announce

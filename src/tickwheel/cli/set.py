@@ -59,7 +59,7 @@ def command(
 
 def _check_not_past(at: datetime | float | None, *, now: bool) -> None:
     """
-    Refuse a past due time, unless the job is to run *now*; a second is allowed for typing.
+    Refuse a past due time unless *now*; up to a second late is allowed, for the time of typing.
     """
     if at is None or now:
         return

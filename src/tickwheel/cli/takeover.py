@@ -113,7 +113,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
     Return the first instant of a series that is not in the past, in UTC, so that it keeps its phase.
     """
-    start, now = start.astimezone(UTC), datetime.now(UTC)  # in a zone with summer time, days are not all 24 hours
+    start, now = start.astimezone(UTC), datetime.now(UTC)  # with summer time, not all days have 24 hours
     if start >= now or not every:
         return start
     return start + every * -((start - now) // every)
@@ -121,7 +121,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series whose next run is *due*: that run, also if it is owed, as it is due at once then.
+    Return the start of a series whose next run is *due*: that run, which is due at once if it is owed.
 
     Args:
         due: The other scheduler's next run.

@@ -54,9 +54,6 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
 
 
 def _ends_a_line(file: Path) -> bool:
-    """
-    Return True if *file* is empty or ends with a line end; False if it cannot be read.
-    """
     try:
         return file.read_bytes()[-1:] in {b"", b"\n"}
     except PermissionError:

@@ -62,17 +62,13 @@ def command(*, url: str, token: str | None, every: float, once: bool, as_json: b
 
 
 class _Looks:
-    """
-    Polls a service, and keeps the previous result.
-    """
-
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._fired: tuple[float, int] | None = None
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return the stats, the last firings, the fleet, and the rate of firings since the last poll.
+        Return the stats, the last firings, the fleet, and the firing rate since the last poll.
 
         At the first poll, the rate is the sum of the nodes' reports.
         """

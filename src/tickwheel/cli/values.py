@@ -58,13 +58,10 @@ class _Duration(click.ParamType[float]):
 
 class DurationRange(_Duration):
     """
-    The same, within bounds; the longest is a century unless another is given.
+    A duration within bounds; the default maximum is a century.
     """
 
     def __init__(self, least: float, most: float = _CENTURY_S, *, is_least_open: bool = False) -> None:
-        """
-        Accept durations from *least* (exclusive on request) to *most*, in seconds.
-        """
         self._least, self._most, self._is_least_open = least, most, is_least_open
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -79,7 +76,7 @@ class DurationRange(_Duration):
 
 class _Every(_Duration):
     """
-    The same, or a number of days, weeks or months as it is written: `3 days`, `1 month`.
+    A duration, or a number of days, weeks or months as written: `3 days`, `1 month`.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -120,10 +117,6 @@ class _Moment(click.ParamType[datetime | float]):
 
 
 class _Json(click.ParamType[Any]):
-    """
-    A JSON value, or `-` to read it from stdin.
-    """
-
     name = "json"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -184,7 +177,7 @@ def epoch_seconds(text: str) -> float | None:
 
 def shortened(text: str) -> str:
     shown = ascii(text)
-    return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004 what fits a line
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004  fits a line
 
 
 DURATION: Final = _Duration()

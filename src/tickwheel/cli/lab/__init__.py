@@ -1,8 +1,8 @@
 """
 `tickwheel lab`: traces through the designs, to compare, tune and watch them.
 
-    replay, compare, tune, generate, watch    the commands, one a file
-    options                                   what they share
+    replay, compare, tune, generate, watch    the commands, one a file options                                   shared
+    options
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ __all__ = ["command"]
 
 
 class _LabCommands(LazyGroup):
-    """
-    The commands of the lab.
-    """
-
     modules = {name: f"tickwheel.cli.lab.{name}" for name in ("replay", "compare", "tune", "generate", "watch")}  # noqa: RUF012 click's groups are made once
 
 

@@ -23,10 +23,6 @@ __all__ = ["command"]
 
 
 class _Sizes(click.ParamType[list[int]]):
-    """
-    Numbers of timers, separated by commas; k and M are thousands and millions.
-    """
-
     name = "sizes"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
@@ -83,5 +79,5 @@ def command(
 
 def _comparable(design: Design, facts: Load) -> Design:
     usual = fitted(Design(design.name, {**CARDS[design.name].compared, **design.options}), facts)
-    # At this tick the delays of some traces are more than one ring can hold: then as fine as it can.
+    # With this tick some traces have delays that are longer than a ring. Then take the finest tick that fits.
     return fitted(design, facts) if usual.options.get("slots", 0) > SLOTS_MAX else usual

@@ -52,7 +52,8 @@ def command(traces: tuple[Path, ...], wheels: tuple[str, ...], as_json: bool) ->
 
 
 def _print(row: dict[str, Any], *, as_json: bool) -> None:
-    # As soon as it is known: a long trace takes minutes. A table on a terminal waits for the widths of its columns.
+    # Each result is printed at once, since a long trace takes minutes. A table on a terminal waits for its column
+    # widths.
     if as_json:
         print_json(row)
     elif not _is_table(as_json=as_json):
