@@ -59,15 +59,12 @@ class AsyncioDriver(DriverInLoop):
         return f"<AsyncioDriver {state} on {self._loop!r}>"
 
     def start(self, engine: Engine) -> None:
-        """
-        Attach *engine*; errors of its callbacks go to the loop.
-        """
         super().start(engine)
         engine.on_error = self._report
 
     def stop(self) -> None:
         """
-        Cancel the handle and the tasks, and fire no more timers.
+        Cancel the handle and the tasks.
         """
         self._is_stopped = True
         if running_loop() is self._loop:
@@ -80,9 +77,6 @@ class AsyncioDriver(DriverInLoop):
             self._soon(self._disarm)
 
     def abandon(self) -> None:
-        """
-        Release timers that never fire, once the others have fired; the loop holds those.
-        """
         self._is_abandoned = True
         if self._armed is None and self._engine is not None and not is_stepped(self._engine.clock):
             self._soon(self._look)
@@ -105,7 +99,7 @@ class AsyncioDriver(DriverInLoop):
         return self._tasks.has_others()
 
     def _soon(self, step: Callable[..., object], *args: Any) -> bool:
-        if self._loop.is_closed():  # not all loops say so when they are called
+        if self._loop.is_closed():  # a call does not raise on every kind of closed loop
             return False
         call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
@@ -121,7 +115,7 @@ class AsyncioDriver(DriverInLoop):
     def _wake(self) -> None:
         assert self._engine is not None
         if self._is_looking and not self._loop.is_closed():
-            self._engine.disarm()  # the look that is under way sees what was set
+            self._engine.disarm()  # the pending `_look` sees the new timers
             return
         self._is_looking = True
         try:
@@ -132,9 +126,9 @@ class AsyncioDriver(DriverInLoop):
 
     def _watch(self, handle: asyncio.Handle) -> _Watched:
         """
-        Detect that the loop drops *handle*, as most loops do with all handles when they are closed.
+        Detect the close of the loop: most loops then drop all handles.
 
-        If its handles cannot be watched, each set checks whether the loop is closed.
+        If the handles of a loop do not support weak references, each set checks whether the loop is closed.
         """
         try:
             return weakref.ref(handle, self._dropped)
@@ -167,7 +161,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return the minimum wait: a coarse loop clock may not have moved when the loop wakes.
+        Return the minimum wait in seconds; it doubles while a coarse loop clock shows the same time.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

@@ -41,7 +41,7 @@ class BootWaiter:
         return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
 
     def wait(self, deadline_ns: int | None) -> bool:
-        # A timerfd set to 0 is disarmed; time 1 has passed as well.
+        # A timerfd set to 0 would be disarmed; time 1 has also passed.
         seconds, ns = (0, 0) if deadline_ns is None else divmod(max(deadline_ns, 1), NS_PER_S)
         setting = (ctypes.c_long * 4)(0, 0, seconds, ns)
         _checked(self._libc.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, setting, None))

@@ -45,7 +45,7 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
         ContextCancelledError: If the context was cancelled first; the awaitable was then cancelled.
         DeadlineExceededError: If the context's deadline passed first; the awaitable was then cancelled.
     """
-    if context.done() and not asyncio.isfuture(awaitable):  # before it begins, which an eager task does when it is made
+    if context.done() and not asyncio.isfuture(awaitable):  # check first: an eager task begins when it is made
         if isinstance(awaitable, Coroutine):
             awaitable.close()
         context.raise_if_ended()
@@ -60,7 +60,7 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         error = context.err()
         if error is None or _cancel_requests() > requests:
-            raise  # it was the caller who was cancelled
+            raise  # the caller itself was cancelled
         raise error from None
     finally:
         forget()
@@ -72,5 +72,5 @@ def _cancel_requests() -> int:
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: object) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-        loop.call_soon_threadsafe(call)  # type: ignore[arg-type] # any of the two above
+    with suppress(RuntimeError):  # the loop is closed: no task waits there
+        loop.call_soon_threadsafe(call)  # either of the two above

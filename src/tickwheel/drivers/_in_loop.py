@@ -23,7 +23,7 @@ _TURN_MAX: Final = 1024
 """Maximum number of callbacks in one turn of the loop; then its other work has its turn."""
 
 DELAY_MAX_S: Final = 86_400.0 * 365
-"""Maximum wait, in seconds; longer waits are split, as some loops count milliseconds in 32 bits."""
+"""Maximum wait in seconds; longer waits are split, as some loops count milliseconds in 32 bits."""
 
 
 class DriverInLoop(Unique, ABC):
@@ -31,7 +31,7 @@ class DriverInLoop(Unique, ABC):
 
     def __init__(self, clock: Clock | None) -> None:
         self.clock = clock
-        """The loop's clock, for a wheel without one; None if it is the system's."""
+        """The loop's clock, for a wheel without one; None if that is the system's clock."""
         self._engine: Engine | None = None
         self._context = copy_context()
         self._is_stopped = False
@@ -40,9 +40,6 @@ class DriverInLoop(Unique, ABC):
         self._wakeups = 0
 
     def start(self, engine: Engine) -> None:
-        """
-        Attach *engine*; with a manual clock it fires whenever the clock is moved.
-        """
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
             raise RuntimeError(message)
@@ -58,7 +55,7 @@ class DriverInLoop(Unique, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return immediately: True if no callback and no coroutine is running. A wait would block the loop.
+        Return immediately: True if no callback and no coroutine is running. Waiting would block the loop.
         """
         return not (self._is_firing or self._has_tasks())
 
@@ -90,7 +87,7 @@ class DriverInLoop(Unique, ABC):
 
     def _wake(self) -> None:
         """
-        Check the engine again in the loop's next turn: the engine's `on_earlier`.
+        Check the engine in the loop's next turn; called as the engine's `on_earlier`.
         """
         if not self._soon(self._look):
             assert self._engine is not None
@@ -109,5 +106,5 @@ class DriverInLoop(Unique, ABC):
     @abstractmethod
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         """
-        Run a coroutine that a callback returned: the engine's `on_coroutine`.
+        Run a coroutine that a callback returned; called as the engine's `on_coroutine`.
         """

@@ -44,7 +44,7 @@ class KeyShard:
 
 class OnExpire(KeyedStandIn):
     """
-    The shards' callback for an expired key: calls the user's, and then *end_life*, a method that is held weakly.
+    The shards' callback for an expired key: calls the user's callback, and then *end_life*, a weakly held method.
     """
 
     __slots__ = ("_end_life",)
@@ -63,7 +63,7 @@ class OnExpire(KeyedStandIn):
 
     def refused(self, key: Hashable, item: Any, /) -> None:
         end_life = self._end_life()
-        if end_life is not None:  # else the shards were dropped, and nobody asks them any more
+        if end_life is not None:  # otherwise the shards were dropped
             end_life(key, item[0])
 
 

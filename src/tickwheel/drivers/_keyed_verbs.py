@@ -48,7 +48,7 @@ class KeyedVerbs(Generic[K, V]):
         if context is None:
             self._keyed.set(key, value, delay)
         else:
-            set_in: Any = self._keyed.set  # the native method hands names on
+            set_in: Any = self._keyed.set  # the native method accepts names
             set_in(key, value, delay, context=context)
 
     def move(self, key: K, delay: Seconds) -> bool:

@@ -35,7 +35,7 @@ class LoopClock:
 
     def monotonic_ns(self) -> int:
         """
-        Return the loop's time, rounded down so that no timer is early.
+        Return the loop's time; rounding down keeps timers from being early.
         """
         now_s = self._read_s()
         now = math.floor(now_s * 1e9)
@@ -54,4 +54,4 @@ def is_system_time(loop: Any) -> bool:
     if owner.__module__.partition(".")[0] not in _SYSTEM_LOOPS:
         return False
     read = owner.__dict__["time"]
-    return getattr(read, "__module__", None) in (None, owner.__module__)  # else it was patched on the class
+    return getattr(read, "__module__", None) in (None, owner.__module__)  # otherwise it was patched on the class

@@ -28,9 +28,6 @@ class ManualDriver(Unique):
         return f"<ManualDriver {'idle' if self._engine is None else 'started'}>"
 
     def start(self, engine: Engine) -> None:
-        """
-        Attach *engine* to its clock, if that is a manual clock.
-        """
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
             raise RuntimeError(message)
@@ -40,9 +37,6 @@ class ManualDriver(Unique):
         call_after_fork(self)
 
     def stop(self) -> None:
-        """
-        Detach from the clock.
-        """
         if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
 

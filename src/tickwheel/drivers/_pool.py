@@ -30,7 +30,7 @@ WhenFull: TypeAlias = Literal["block", "reject", "run"]
 
 class _Queue:
     """
-    The callbacks that wait for a worker. Workers hold it, but not the pool, so an unreferenced pool can be collected.
+    The queue of waiting callbacks. Workers hold it, but not the pool, so an unreferenced pool can be collected.
     """
 
     def __init__(self, size_max: int) -> None:
@@ -71,7 +71,7 @@ class _Queue:
 
     def after_fork(self) -> None:
         """
-        Be empty in the child, for a worker that forked: waiting callbacks run in the parent.
+        Empty the queue in the child, for a worker that forked: waiting callbacks run in the parent.
 
         The lock is not touched, as another thread may have held it.
         """
@@ -134,7 +134,7 @@ class PoolExecutor(MeasuredExecutor):
         call_after_fork(self)
 
     def __del__(self) -> None:
-        if hasattr(self, "_queue"):  # else it was never made
+        if hasattr(self, "_queue"):  # otherwise `__init__` has failed
             self._queue.close()
 
     def submit(self, timer: DueTimer) -> None:
@@ -175,7 +175,7 @@ class PoolExecutor(MeasuredExecutor):
         thread = Thread(target=_work, args=(self._queue, weakref.ref(self)), name=name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no more threads: those that there are will do
+        except RuntimeError:  # no thread available: the present workers continue
             if not self._threads:
                 raise
         else:
@@ -239,6 +239,6 @@ def _work(queue: _Queue, pool_reference: weakref.ref[PoolExecutor]) -> None:
                 timer.run()
             else:
                 pool.run(timer)
-        except BaseException:  # noqa: BLE001 - as in any thread, but the worker goes on
+        except BaseException:  # noqa: BLE001  as in any thread, but the worker continues
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), current_thread())))
-        del pool, timer  # nothing is held while the worker waits
+        del pool, timer  # a waiting worker must not keep them alive

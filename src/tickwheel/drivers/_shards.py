@@ -117,7 +117,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
         Errors are those of `TimerWheel.set`.
         """
-        to_delay(delay)  # refuses what is none, before anything is changed
+        to_delay(delay)  # validates it before anything is changed
         check_key(key)
         with self._lock:
             if self._is_closed:
@@ -259,7 +259,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def after_fork(self) -> None:
         """
-        Forget the shards of all keys: all wheels are empty in the child of a fork.
+        Forget all keys: the wheels are empty in the child of a fork.
         """
         self._key_shards.clear()
         self._retiring.clear()
@@ -278,7 +278,7 @@ class ShardedWheel(Unique, Generic[K, V]):
             key_shard.lives -= 1
         else:
             found = None
-        # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
+        # While `on_expire` of a life is outstanding the key stays, as the other shard's thread might overtake it.
         self._put(former, former if key_shard.lives else home, key, (key_shard, value), delay, cancelled=found)
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
@@ -310,9 +310,6 @@ class ShardedWheel(Unique, Generic[K, V]):
         *,
         cancelled: tuple[Any, float] | None,
     ) -> None:
-        """
-        Set *key*, which was on *former*, on *wheel*; if that fails, restore the *cancelled* value and deadline.
-        """
         key_shard = item[0]
         try:
             wheel.set(key, item, delay)
@@ -343,7 +340,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Remove a key's own wheel and move the key back; if there is no room, it stays until it expires.
+        Remove a key's own wheel and move the key back; without room for it, it stays there until it expires.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)
@@ -354,9 +351,6 @@ class ShardedWheel(Unique, Generic[K, V]):
         self._retire(wheel)
 
     def _retire(self, wheel: TimerWheel) -> None:
-        """
-        Close the wheel of a formerly hot key once it is empty.
-        """
         if wheel in self._retiring and not any(each.wheel is wheel for each in self._key_shards.copy().values()):
             self._retiring.remove(wheel)
             wheel.close()
@@ -373,12 +367,13 @@ class ShardedWheel(Unique, Generic[K, V]):
             ended = [pending for wheel in self._wheels() for pending in end(wheel)]
             for pending in ended:
                 pending.args[1][0].lives -= 1
-            # At any call a finalizer or a signal handler may set a key: from here on that is in a table of its own.
+            # Any call may run a finalizer or a signal handler that sets a key, which from here on goes into the new
+            # table.
             former, self._key_shards = self._key_shards, {}
             for key, key_shard in former.items():
-                if key_shard.lives:  # it is expiring, or just about to
+                if key_shard.lives:  # it is expiring or about to expire
                     self._key_shards.setdefault(key, key_shard)
-        del former  # the last references to keys go without the lock
+        del former  # release the last references to keys without the lock
         return sorted((_shown(each) for each in ended), key=lambda pending: pending.deadline)
 
     def _wheels(self) -> list[TimerWheel]:

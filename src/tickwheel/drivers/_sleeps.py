@@ -37,9 +37,6 @@ class Sleep(StandIn):
         self._calls: dict[object, Callable[[], object]] = {}
 
     def start(self, delay: Seconds) -> Self:
-        """
-        Set the timer; called once, by the method that made it.
-        """
         self._timer = self._engine.call_later(delay, self)
         return self
 
@@ -68,7 +65,7 @@ class Sleep(StandIn):
 
     def cancel(self) -> bool:
         """
-        End it; return True if it will never fire because of this call. Awaiting it then returns False.
+        End the timer; return True if it will never fire because of this call. Awaiting it then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:
@@ -79,21 +76,12 @@ class Sleep(StandIn):
         return self._set_timer.cancelled()
 
     def pending(self) -> bool:
-        """
-        Return True if it is still going to fire.
-        """
         return self._set_timer.pending()
 
     def when(self) -> float:
-        """
-        Return the time at which it fires or was to fire, in seconds of the wheel's clock.
-        """
         return self._set_timer.when()
 
     def reschedule(self, when: Seconds) -> bool:
-        """
-        Move it to a new time; return True if it is going to fire then, False if it has ended.
-        """
         return self._has_fired is None and self._set_timer.reschedule(when)
 
     def restart(self, delay: Seconds) -> bool:
@@ -115,7 +103,7 @@ class Sleep(StandIn):
 
     def refused(self) -> None:
         """
-        Fire in this thread: a full pool need not run any user's function.
+        Fire in this thread, despite the full pool: no user function is called.
         """
         self()
 
@@ -190,7 +178,7 @@ def _signal() -> tuple[Callable[[], object], Callable[[], Any]]:
         if running_loop() is loop:
             end()
         else:
-            with suppress(RuntimeError):  # the loop is closed: nothing waits there any more
+            with suppress(RuntimeError):  # the loop is closed: no task waits there
                 loop.call_soon_threadsafe(end)
 
     async def wait() -> None:

@@ -90,9 +90,6 @@ class TaskSet:
         return len(self._tasks)
 
     def start(self, engine: Engine, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
-        """
-        Make a task of *coroutine*; its error, unless it is cancelled, goes to the `on_error` of *engine*.
-        """
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
 
@@ -135,7 +132,7 @@ class TaskSet:
                     continue
                 if not ended:
                     return False
-                await asyncio.sleep(0)  # their ends are noted
+                await asyncio.sleep(0)  # lets the done callbacks run
         finally:
             self._waiting.discard(current)
         if cancellation is not None:
@@ -147,16 +144,13 @@ class TaskSet:
 
 
 async def result_in_thread(wait: Callable[[], T]) -> T:
-    """
-    Run the blocking function *wait* in a thread and await its result, in asyncio or trio.
-    """
     if running_loop() is not None:
         return await asyncio.to_thread(wait)
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_task():
         result: T = await trio.to_thread.run_sync(wait, abandon_on_cancel=True)
         return result
-    return wait()  # a coroutine without a loop, which somebody steps through
+    return wait()  # a coroutine that runs without a loop, stepped manually
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -25,9 +25,8 @@ from tickwheel.typing import Unique
 __all__ = ["ThreadDriver"]
 
 TURN_MAX: Final = 1024
-"""Maximum number of callbacks in one turn. It also bounds the other work of a turn, so that many due timers never hold
-the
-interpreter for long; the next turn follows immediately."""
+"""Maximum number of callbacks and of other steps in one turn, so that many due timers do not hold the interpreter for
+long; the next turn follows immediately."""
 
 PAUSE_S: Final = 0.1
 """Pause in seconds after an error of the clock or the wheel, so that a permanent error costs little."""
@@ -73,9 +72,6 @@ class ThreadDriver(Unique):
         return f"<ThreadDriver {self._name!r} {state}>"
 
     def start(self, engine: Engine) -> None:
-        """
-        Attach *engine*; the thread starts with the first timer.
-        """
         refuse_eventlet()
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
@@ -90,21 +86,18 @@ class ThreadDriver(Unique):
         call_after_fork(self)
 
     def stop(self) -> None:
-        """
-        Fire no more timers; the thread ends after the running callback.
-        """
         self._is_stopped = True
         self._notify()
 
     def abandon(self) -> None:
         """
-        End the thread after the last timer that will fire, and release timers that never fire.
+        End the thread after the last timer that can fire, and release timers that never fire.
         """
         self._is_abandoned = True
         self._notify()
 
     def join(self, timeout: float | None = None) -> bool:
-        with self._lock:  # one that is being started cannot be joined yet
+        with self._lock:  # a thread that is being started cannot be joined yet
             thread = self._thread
         if thread is None:
             return True
@@ -115,7 +108,7 @@ class ThreadDriver(Unique):
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which the child lacks; or stop, if the child has only this thread.
+        Forget the thread, which the child lacks; stop if the fork was made in it.
         """
         if self._engine is None:
             return
@@ -151,7 +144,7 @@ class ThreadDriver(Unique):
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError as error:  # no more threads: the next set tries again
+        except RuntimeError as error:  # no thread available: the next set tries again
             self._thread = None
             if "interpreter shutdown" in str(error):  # 3.12 refuses also where atexit calls: nothing fires any more
                 return
@@ -173,22 +166,22 @@ class ThreadDriver(Unique):
                     self._notices += is_notice
                     if is_notice:
                         continue
-            except BaseException:  # noqa: BLE001 - a clock or a design of somebody's own: it may do better next time
+            except BaseException:  # noqa: BLE001  a user's clock or design may fail once and then work again
                 _report(me)
                 sleep(PAUSE_S)
                 continue
             try:
                 engine.fire_due(TURN_MAX)
-            except BaseException:  # noqa: BLE001 - see the class: the driver goes on
+            except BaseException:  # noqa: BLE001  see the class: the driver continues
                 _report(me)
 
     def _has_ended(self, engine: Engine) -> bool:
-        # Under the lock that a setter takes after setting: it finds either this thread or none.
+        # Under the lock that a setter takes after it has set: it finds either this thread or no thread.
         with self._lock:
             if not self._is_abandoned or engine.arm() is not None:
                 return False
             self._thread = None
-        engine.drain()  # what never fires
+        engine.drain()  # timers that never fire
         return True
 
 
@@ -196,7 +189,7 @@ def _report(thread: Thread) -> None:
     args = threading.ExceptHookArgs((*sys.exc_info(), thread))
     try:
         threading.excepthook(args)
-    except BaseException:  # noqa: BLE001 - a hook that raises must not stop the timers
+    except BaseException:  # noqa: BLE001  an error of a hook must not stop the timers
         threading.__excepthook__(args)
 
 

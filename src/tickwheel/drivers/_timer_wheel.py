@@ -91,7 +91,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         if driver is None:
             driver = ManualDriver() if is_stepped(clock) else ThreadDriver()
         if clock is None:
-            clock = getattr(driver, "clock", None)  # a loop's own
+            clock = getattr(driver, "clock", None)  # the clock of a loop
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error
@@ -115,7 +115,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def _take_over(self, verbs: tuple[str, ...], base: type, owner: object) -> None:
         for verb in verbs:
-            if getattr(type(self), verb) is getattr(base, verb):  # not so if a subclass has its own
+            if getattr(type(self), verb) is getattr(base, verb):  # not if a subclass overrides it
                 self.__dict__[verb] = getattr(owner, verb)
 
     @classmethod
@@ -219,7 +219,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         )
 
     def __del__(self) -> None:
-        if not hasattr(self, "_keyed"):  # it was never made
+        if not hasattr(self, "_keyed"):  # otherwise `__init__` has failed
             return
         is_unclosed = len(self._engine) > 0 and self._driver.fires_itself and not is_stepped(self.clock)
         message = f"unclosed {self!r}: close it, or hold it for as long as its timers are to fire"
@@ -264,7 +264,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         Raises:
             ValueError: If *limit* is negative.
         """
-        # Engines know of a series by the wall clock when it looks at that, so as many more may precede the rest.
+        # A series by the wall clock is pending at each reading of that clock, so up to that many more may precede the
+        # rest.
         count = checked_limit(limit)
         if count is not None:
             count += len(self._by_wall)
@@ -323,7 +324,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         try:
             return self._keyed.end(self._engine.close)
         finally:
-            self._engine.close()  # also if a signal handler raised before it was
+            self._engine.close()  # repeated, in case a signal handler has interrupted it
             self._driver.stop()
 
     def closed(self) -> bool:
@@ -453,7 +454,7 @@ def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
         if pending.callback is None:
             try:
                 fn(*pending.args)
-            except Exception as failure:  # noqa: BLE001 - the other keys get their call
+            except Exception as failure:  # noqa: BLE001  the other keys get their calls
                 failures.append(failure)
     if failures:
         message = "a function that was given what a wheel drained"

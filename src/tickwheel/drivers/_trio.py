@@ -60,26 +60,17 @@ class TrioDriver(DriverInLoop):
         return f"<TrioDriver {'stopped' if self._is_stopped else 'idle' if self._engine is None else 'started'}>"
 
     def start(self, engine: Engine) -> None:
-        """
-        Attach *engine*, and start a system task unless its clock is a manual one.
-        """
         super().start(engine)
         if not is_stepped(engine.clock):
             self._spawn()
 
     def stop(self) -> None:
-        """
-        Fire no more timers, and end the system tasks.
-        """
         self._is_stopped = True
         if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
         self._soon(self._end, self._task())
 
     def abandon(self) -> None:
-        """
-        Release timers that never fire, once the others have fired.
-        """
         self._is_abandoned = True
         if self._is_running:
             self._soon(self._look)
@@ -131,7 +122,7 @@ class TrioDriver(DriverInLoop):
     def _look(self) -> None:
         if self._is_running:
             self._signal.set()
-        elif not self._is_stopped:  # set by a method that somebody kept
+        elif not self._is_stopped:  # set by a method that outlived the wheel
             self._spawn()
 
     def _end(self, caller: object) -> None:
@@ -180,14 +171,14 @@ class TrioDriver(DriverInLoop):
     async def _run_one(self, coroutine: Coroutine[Any, Any, Any], timer: object, scope: Any) -> None:
         assert self._engine is not None
         try:
-            if scope.cancel_called:  # before it began
+            if scope.cancel_called:  # cancelled before it began
                 coroutine.close()
                 return
             self._scopes[scope] = self._trio.lowlevel.current_task()
             with scope:
                 try:
                     await coroutine
-                except Exception as error:  # noqa: BLE001 - as what a callback raises
+                except Exception as error:  # noqa: BLE001  as errors of callbacks
                     if self._engine.on_error is not None:
                         self._engine.on_error(error, timer)
         finally:
@@ -223,9 +214,6 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
 
 
 def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
-    """
-    Return a function that wakes the current task, from any thread, and a function that waits for it.
-    """
     trio = import_module("trio")
     event = trio.Event()
     return _in_this_run(trio, event.set), event.wait

@@ -251,7 +251,7 @@ class TimerVerbs:
         Raises:
             InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
             InvalidDelayError: If it is NaN.
-            TypeError: If it is none of these types, or *callback* is not callable.
+            TypeError: If it is not one of these types, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """

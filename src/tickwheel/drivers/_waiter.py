@@ -33,15 +33,12 @@ class Waiter(Protocol):
             True if the token was set.
         """
 
-    def wake(self) -> None:
-        """
-        Set the token; never blocks.
-        """
+    def wake(self) -> None: ...
 
 
 class ClockWaiter:
     """
-    Waits on any clock for the difference that it shows; the caller reads the clock again after the wait.
+    Waits on any clock for the time that it shows to be left; the caller reads the clock again afterwards.
 
     A coarse clock may not have moved then. Pauses double until it does, so that a tick of the clock costs few wake-ups,
     and no wait is longer than twice the tick.

@@ -1,5 +1,5 @@
 """
-The child of a fork starts with empty wheels: what is pending fires in the parent, once.
+The child of a fork starts with empty wheels: pending timers fire in the parent, once.
 
 Internal: other packages use it, users do not.
 """
@@ -14,10 +14,6 @@ __all__ = ["call_after_fork"]
 
 
 class Forked(Protocol):
-    """
-    An object with a hook for the child of a fork.
-    """
-
     def after_fork(self) -> None: ...
 
 

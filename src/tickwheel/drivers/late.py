@@ -17,7 +17,7 @@ from tickwheel.timers.contract import Engine
 __all__ = ["LateDriver"]
 
 _EVERY_S: Final = 0.01
-"""Seconds between two checks for such timers."""
+"""Seconds between two checks for late timers."""
 
 
 class _Series(Protocol):
@@ -43,7 +43,7 @@ class LateDriver(ManualDriver):
 
     def start(self, engine: Engine) -> None:
         """
-        Attach this driver, which fires *engine* in one thread at a time, to the engine's clock.
+        Attach this driver, not the engine, to the clock: it lets one thread at a time fire *engine*.
         """
         self._engine = engine
         if is_stepped(engine.clock):
