@@ -35,9 +35,9 @@ __all__ = ["Backend", "Jobs"]
 
 class Jobs(Protocol):
     """
-    The operations on jobs. All methods may be called from any thread; those that return no reply block.
+    The operations on jobs. All methods may be called from any thread; those without a reply block.
 
-    They raise the errors that `Scheduler` documents, invalid values before anything is done.
+    They raise the errors that `Scheduler` documents, and check all values before anything is done.
     """
 
     @property
@@ -64,7 +64,7 @@ class Jobs(Protocol):
 
         Args:
             verb: The operation.
-            waits: True if the caller does nothing but wait for the reply: its thread may then do the write.
+            waits: True if the caller only waits for the reply; then its thread may do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...

@@ -33,16 +33,13 @@ _TIMED = (Set, Move)
 """Writes that may carry an era."""
 
 _STEP_MS: Final = 1_000
-"""Minimum difference between the store's clock and our estimate that may be a step which we have not seen yet."""
+"""Minimum difference between the store's clock and our estimate that may be an undetected step."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 
 def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
-    """
-    Return the jobs that callers made pending, in order, and the keys that they cancelled or paused.
-    """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
     for write, answer in zip(writes, answers, strict=True):
@@ -71,7 +68,7 @@ def elapsed_of(
     found: dict[int, list[Job]] = {}
     is_behind = False
     now, era_now = clock.reading()
-    last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
+    last, jobs = -1, list[Job]()  # a batch is of one era, except at the moment of a clock step
     for write, answer in zip(writes, answers, strict=True):
         if not isinstance(write, _TIMED) or (era := write.era) is None:
             continue
@@ -93,14 +90,14 @@ def elapsed_of(
 
 def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
     """
-    Return the store's time at which it applied *write*, whose due time it counted; None if the answer does not show it.
+    Return the store's time at which it computed the due time of *write*; None if the answer does not show it.
     """
     if isinstance(write, Move):
         return (write.counted_from or 0) + job.due_at - write.due_at
     if outcome is Outcome.CREATED and not write.job.first_set_at:
         return job.first_set_at
     if outcome is Outcome.CHANGED or write.mode is SetMode.EARLIEST or write.max_wait_ms is not None:
-        return None  # other instants count as well
+        return None  # other instants are also counted
     return (write.counted_from or 0) + job.due_at - write.job.due_at
 
 

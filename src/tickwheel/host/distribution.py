@@ -18,7 +18,7 @@ _LAST: Final = _STEPS * _OCTAVES - 1
 
 class Distribution:
     """
-    A histogram of durations: exact counts in steps of an eighth. Written by one thread, readable by any.
+    A histogram that one thread writes and any thread may read.
     """
 
     def __init__(self) -> None:
@@ -39,9 +39,6 @@ class Distribution:
         self._max_ms = max(self._max_ms, *durations)
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return count, p50, p99, max, sum, and a list of (upper edge in ms, count) without empty steps.
-        """
         counts = list(self._counts)
         edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
         return {
@@ -82,7 +79,7 @@ def _index(ms: float) -> int:
     us = int(ms * 1000) * _STEPS
     if us < _STEPS:
         return 0
-    octave = us.bit_length() - 1  # of the microseconds; the next three bits are the eighth in it
+    octave = us.bit_length() - 1  # of the microseconds; the next three bits select the eighth
     index = ((octave - 3) << 3) + ((us >> (octave - 3)) & (_STEPS - 1))
     return index if index < _LAST else _LAST  # noqa: FURB136  min() is a call, and this runs for each firing
 

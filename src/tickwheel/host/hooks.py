@@ -123,7 +123,7 @@ class Hooks:
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:
                 hook(event)
-            except BaseException as error:  # a hook's fault may not end the thread, without which nothing fires
+            except BaseException as error:  # an error of a hook must not end the thread that fires
                 if isinstance(error, KeyboardInterrupt) and not self._runtime.current_thread().daemon:
-                    raise  # it comes in the main thread, and those that fire are daemons
+                    raise  # it is raised in the main thread; the threads that fire are daemons
                 _log.exception("a hook raised on %r", event)

@@ -74,7 +74,7 @@ def refuse_own_wait(url: str) -> None:
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
-    if django is None or conf is None or not conf.settings.configured or path == url:  # imported is not yet in use
+    if django is None or conf is None or not conf.settings.configured or path == url:  # imported, and in use
         return
     for each in django.connections.all(initialized_only=True):
         if each.vendor == "sqlite" and has_transaction(each) and _is_same(each.settings_dict["NAME"], path):
@@ -109,7 +109,7 @@ def _of_django(connection: Any) -> object:
         raise TransactionError("commits each statement at once", "call it within transaction.atomic()")
     if connection.needs_rollback:
         raise TransactionError("has a transaction that has failed", "roll it back first")
-    if connection.connection is None:  # without autocommit, where this is its first statement
+    if connection.connection is None:  # without autocommit: this is its first statement
         connection.ensure_connection()
     driver: object = connection.connection
     return driver
@@ -122,5 +122,5 @@ def _names(connection: object) -> set[str]:
 def _is_same(name: object, path: str) -> bool:
     try:
         return Path(str(name)).samefile(path)
-    except OSError:  # a database in memory, or a file that is not there yet
+    except OSError:  # a database in memory, or a missing file
         return False

@@ -35,7 +35,7 @@ class LaneLimits(Limits):
 
 class LaneNames:
     """
-    Knows the handlers of each named lane. All methods may be called from any thread.
+    The handlers of each named lane. All methods may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -63,9 +63,6 @@ class LaneNames:
 
 
 def limits_in(handlers: HandlerTarget, lane: str | None, concurrency: int | Usual | None, rate: float | None) -> Limits:
-    """
-    Return the limits of a handler that is about to be registered in *lane*, or in a lane of its own if that is None.
-    """
     if lane is None:
         return Limits(concurrency, rate)
     if not isinstance(lane, str) or not lane:

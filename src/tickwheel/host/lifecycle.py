@@ -21,7 +21,7 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
-"""Enough that two lives of one host and process id within a lease differ, and few enough to read aloud."""
+"""Enough to distinguish the lives of one host and process id within a lease, and short enough to read aloud."""
 
 _T = TypeVar("_T")
 
@@ -39,13 +39,9 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
 
 
 class Lifecycle:
-    """
-    Lets one caller start and one caller stop.
-    """
-
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._lock = runtime.call_lock()  # it is held while a store is opened
+        self._lock = runtime.call_lock()  # held while a store is opened
         self._is_stopping = self._is_called = False
         self._stopped = runtime.gate()
         self.is_started = False
@@ -87,7 +83,7 @@ class Lifecycle:
                 self._runtime.thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
             elif not is_inside:
                 self._stopped.wait(timeout)
-        except BaseException:  # Ctrl-C, or the system has no thread to spare: the next call goes on
+        except BaseException:  # Ctrl-C, or no thread available: the next call continues
             if is_first:
                 self._is_called, self._is_stopping = False, not self.is_started
             raise

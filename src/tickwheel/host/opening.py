@@ -26,9 +26,6 @@ class LazyStore:
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:
-        """
-        Store *make*, which opens the store; *url* names it in errors.
-        """
         self._url, self._make = url, make
         self._lock = runtime.lock()
         self._pid: int | None = None

@@ -21,10 +21,6 @@ _KEPT: Final = ("none", "failures", "usual", "all")
 
 
 class _ProcessName(str):
-    """
-    The name of a process by host and id; the child of a fork has another name.
-    """
-
     __slots__ = ()
 
     @classmethod
@@ -107,7 +103,7 @@ class SchedulerOptions:
     staged_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
-    processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: a processor each
+    processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: one per processor
     leaked_max: int = 64
     running_max: int = 10_000
     batch_max: int = 1_000

@@ -32,9 +32,6 @@ class PartitionedWriter:
     """
 
     def __init__(self, store: Partitioned, runtime: Runtime, *, waiting_max: int = 100_000, **options: Any) -> None:
-        """
-        Start a writer for each partition of an open *store*; *options* are those of `Writer`.
-        """
         self._runtime = runtime
         self._partition_of = store.partition_of
         self._tally = WriterMetrics(runtime)
@@ -52,7 +49,7 @@ class PartitionedWriter:
         return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s, waits=waits)
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
-        # All of them are of one partition.
+        # All writes of the batch are for one partition.
         return self._writers[self._partition_of(key_of(writes[0]))].submit_together(writes)
 
     def submit_many(
@@ -71,7 +68,7 @@ class PartitionedWriter:
         lock = self._runtime.lock()
 
         def take(number: int, part: Promise[list[Answer]]) -> None:
-            with lock:  # partitions answer on threads of their own, and the last one answers the caller
+            with lock:  # partitions answer on their own threads, and the last one answers the caller
                 kept[number] = part
                 if len(kept) < len(places):
                     return

@@ -22,7 +22,9 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    Set once, by one thread; others wait for it or have a callback. It cannot be cancelled: a queued write cannot.
+    A result that one thread sets, and others wait for or receive by a callback.
+
+    It cannot be cancelled, as a queued write cannot.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")
@@ -60,7 +62,7 @@ class Promise(Generic[_T]):
         try:
             raise error
         finally:
-            del error  # its traceback holds this frame, and would keep both
+            del error  # its traceback holds this frame, a cycle
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """
@@ -83,14 +85,14 @@ class Promise(Generic[_T]):
             self._call()
 
     def _keep(self) -> None:
-        self._is_kept = True  # before it looks: a callback that comes from here on is called by who brings it
+        self._is_kept = True  # set before the loop: a callback that is added from here on is called by its adder
         self._call()
 
     def _call(self) -> None:
         while self._callbacks:
             try:
                 callback = self._callbacks.pop(0)
-            except IndexError:  # two threads look: each callback is taken by one of them
+            except IndexError:  # two threads may loop here: each callback is taken by one of them
                 return
             callback(self)
 

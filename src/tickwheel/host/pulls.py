@@ -62,15 +62,12 @@ class Pulls:
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
         try:
             done.set_result(self._target.extend(fire_id, seconds, progress))
-        except Exception as error:  # noqa: BLE001  it comes with the answer, as elsewhere
+        except Exception as error:  # noqa: BLE001  the answer carries the error, as elsewhere
             done.set_exception(error)
         return done
 
 
 def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tuple[str, int, float, float]:
-    """
-    Validate the arguments of a lease.
-    """
     if not checks.check_handler(queue):
         raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")
     checks.check_count("limit", limit, LEASES_MAX)
@@ -99,7 +96,7 @@ def check_error(error: str | None) -> str:
 
 def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
     """
-    Return *value* in seconds if it is within the bounds; below zero counts as 0.
+    Return *value* in seconds if it is within the bounds; a negative value counts as 0.
     """
     if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")

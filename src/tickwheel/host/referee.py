@@ -32,10 +32,6 @@ Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 
 
 class LocalAttempts(Protocol):
-    """
-    A source of the states of counted attempts.
-    """
-
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
         Return the attempt status of each of *jobs*, which are running in the store; None if it is unknown here.
@@ -99,7 +95,7 @@ class WithdrawalArbiter:
         by_part: list[tuple[UndecidedBatch, list[AttemptStatus | None]]] = []
         for part in parts:
             own, statuses = statuses[: len(part.indexes)], statuses[len(part.indexes) :]
-            if None in own:  # its other withdrawals wait with it, and are asked for again
+            if None in own:  # the batch's other withdrawals wait too, and are requested again
                 if knowing is not None:
                     knowing.resolved([each for each in own if each is not None], None)
                 self._requests.add(part)
@@ -114,7 +110,7 @@ class WithdrawalArbiter:
         writes = [with_status(part.writes[index], status) for index, status in zip(part.indexes, statuses, strict=True)]
         try:
             answers = commit(writes)
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+        except Exception as error:  # noqa: BLE001  any error belongs to the caller, and the thread continues
             if knowing is not None:
                 knowing.resolved(statuses, None)
             part.finish(error)
@@ -129,5 +125,5 @@ class WithdrawalArbiter:
 
 
 def has_late(answers: Sequence[Answer]) -> bool:
-    late = Outcome.TOO_LATE  # an enum is slow to look into
+    late = Outcome.TOO_LATE  # a local: an enum look-up is slow
     return bool([1 for answer in answers if answer.outcome is late])

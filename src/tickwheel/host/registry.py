@@ -31,7 +31,7 @@ __all__ = ["Registry"]
 _log = logging.getLogger("tickwheel.registry")
 
 _CALLS_MAX = 10_000
-"""Maximum number of cached names and calls: ever new webhook URLs must not fill the memory."""
+"""Maximum number of cached names and calls, since webhook URLs may be new for each job."""
 
 
 class Registry:
@@ -56,7 +56,7 @@ class Registry:
             **targets,
         }
         self._choosy = {name: each for name, each in self._targets.items() if isinstance(each, Choosy)}
-        # Once, since isinstance with a protocol costs as much as the rest of a set.
+        # Once: isinstance with a protocol costs as much as the rest of a set.
         self._checking = {name: each for name, each in self._targets.items() if isinstance(each, Checking)}
         self._limiting = {name: each for name, each in self._targets.items() if isinstance(each, Limiting)}
         self._calls: dict[tuple[str, str], Call] = {}
@@ -119,7 +119,7 @@ class Registry:
                 is_able = False
                 self._lacking[target] = handler
                 self._skills = ()
-            except Exception:  # noqa: BLE001  no other node could run it either: its firing says why
+            except Exception:  # noqa: BLE001  no other node could run it either; its firing reports the reason
                 return True
         if is_able and len(self._able) < _CALLS_MAX:
             self._able.add(name)
@@ -172,8 +172,8 @@ class Registry:
     def _registered(self) -> None:
         self.lanes.update(self.handlers)
         self._skills = ()
-        self._calls.clear()  # there may be other middleware
-        self._checked.clear()  # and a task that was meant
+        self._calls.clear()  # middleware may have changed
+        self._checked.clear()  # and so may tasks
         if self._listener is not None:
             self._listener()
 

@@ -33,10 +33,6 @@ def check_role(role: str) -> None:
 
 
 class Standby:
-    """
-    A thread that tries to start until it succeeds, or until the scheduler stops.
-    """
-
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = runtime.lock()
@@ -50,7 +46,7 @@ class Standby:
         Every few seconds *look* is called as well, which reports jobs that the owner leaves overdue.
         """
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # it does not live on in the child of a fork
+            if self._thread is None or not self._thread.is_alive():  # it does not exist in the child of a fork
                 make = self._runtime.thread
                 self._thread = make(target=self._run, args=(start, look), name="tickwheel-standby", daemon=True)
                 self._thread.start()
@@ -72,7 +68,7 @@ class Standby:
                 if not error.is_transient:
                     _log.exception("this scheduler no longer waits to become the owner")
                     return
-            except Exception:  # noqa: BLE001 - this thread must not end: nobody might fire any more
+            except Exception:  # noqa: BLE001  without this thread no process might fire any more
                 _log.exception("this scheduler could not become the owner; it will try again")
             else:
                 _log.info("this scheduler has become the owner")

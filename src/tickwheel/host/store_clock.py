@@ -29,8 +29,8 @@ _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
 """
-The same for a server's clock, which is seen through a network: more than the drift of hours. The uncertainty of the
-last sample, and the slew since then, are added to it.
+The same for a server's clock, read over a network: more than hours of drift. The uncertainty of the last sample and the
+slew since then are added.
 """
 
 _GLANCE_NS: Final = 5_000_000
@@ -91,9 +91,6 @@ class StoreClock:
 
     @property
     def era(self) -> int:
-        """
-        The number of detected clock steps.
-        """
         return len(self._skews) - 1
 
     def moved_ms(self, since: int, until: int) -> int:
@@ -149,7 +146,7 @@ class StoreClock:
 
     def latest(self) -> float:
         """
-        Return the maximum that the store's clock can read now, in ms, at any rates of both clocks.
+        Return the maximum that the store's clock can read now, in ms, whatever the rates of both clocks.
         """
         if self._offset_ms is None:
             return self.now()
@@ -173,9 +170,6 @@ class StoreClock:
         return int(self.now())
 
     def reading(self) -> tuple[int, int]:
-        """
-        Return the store's time in whole ms since the epoch, and its era.
-        """
         skews = self._skews
         while True:
             eras, now = len(skews), int(self.now())
@@ -223,7 +217,7 @@ class StoreClock:
         least += (after - at) * (1 - _SLEW)
         if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) / (1 - _SLEW):
             least = store_ms
-        self._least = least, after  # at once, for readers in other threads
+        self._least = least, after  # immediately, for readers in other threads
         most, at = self._most
         carried, read = most + (after - at) / (1 - _SLEW), store_ms + 1 + (after - before) / (1 - _SLEW)
         self._most = (min(carried, read) if believed is not None and carried >= store_ms else read), after
@@ -247,7 +241,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Begin an era if the wall clock was set; two readings with an interruption between prove nothing.
+        Begin an era if the wall clock was set; an interruption between two readings proves nothing.
         """
         with self._lock:
             for _ in range(_GLANCES):

@@ -46,7 +46,7 @@ class WaitLog:
             logged_at = self._logged_at.get(name)
             if logged_at is not None and now - logged_at < _INTERVAL_S:
                 return
-            self._logged_at.pop(name, None)  # it goes to the end
+            self._logged_at.pop(name, None)  # moves to the end
             self._logged_at[name] = now
             if len(self._logged_at) > _LINES_MAX:
                 del self._logged_at[next(iter(self._logged_at))]

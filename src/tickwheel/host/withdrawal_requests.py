@@ -2,7 +2,7 @@
 Withdrawal requests: this process asks owners in other processes to withdraw counted attempts.
 
 A request is stored in the store and wakes the owner, which either gives the job back, so that it is pending, or answers
-that it has started. An owner that is gone does not answer; then its lease ends, and none of its attempts starts any
+that it has started. An owner that has ended does not answer; then its lease ends, and its attempts do not start any
 more.
 """
 
@@ -41,10 +41,6 @@ RETRY_S: Final = 5.0
 
 
 class _Caller:
-    """
-    A caller for whose pending writes the store is polled.
-    """
-
     __slots__ = ("fails_since", "part")
 
     def __init__(self, part: UndecidedBatch) -> None:
@@ -59,10 +55,6 @@ class _Caller:
 
 
 class _Waiting(_Caller):
-    """
-    A caller that waits for the statuses of attempts.
-    """
-
     __slots__ = ("remind_at", "statuses", "until")
 
     def __init__(self, part: UndecidedBatch, now: float) -> None:
@@ -73,10 +65,6 @@ class _Waiting(_Caller):
 
 
 class _Stopping(_Caller):
-    """
-    A caller whose writes are done, and that waits until the owners were asked to stop the attempts.
-    """
-
     __slots__ = ("answers",)
 
     def __init__(self, part: UndecidedBatch, answers: list[Answer]) -> None:
@@ -118,7 +106,7 @@ class WithdrawalRequests:
                 try:
                     thread.start()
                     self._thread = thread
-                except RuntimeError as error:  # the system has no thread to spare
+                except RuntimeError as error:  # no thread available
                     refusal = error
             if refusal is None:
                 self._new.append(waiting)
@@ -169,13 +157,13 @@ class WithdrawalRequests:
             counted = self._store.attempts(list(open_.values()))
             for index, job in open_.items():
                 if job.generation not in counted:
-                    waiting.statuses[index] = None  # there is nothing to ask any more: it is done as it is
+                    waiting.statuses[index] = None  # nothing to ask about: the write is retried unchanged
                 elif counted[job.generation]:
                     waiting.statuses[index] = _status(job, AttemptState.STARTED)
             if now >= waiting.remind_at:
                 waiting.remind_at = now + _REMIND_S
                 self._remind(waiting, {index: job for index, job in open_.items() if index not in waiting.statuses})
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+        except Exception as error:  # noqa: BLE001  any error belongs to the caller, and the thread continues
             if not waiting.may_ask_again(error, now):
                 part.finish(error)
                 return True
@@ -202,7 +190,7 @@ class WithdrawalRequests:
         writes = [with_status(part.writes[index], waiting.statuses[index]) for index in part.indexes]
         try:
             self._resubmit(writes, partial(self._answered, part))
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
+        except Exception as error:  # noqa: BLE001  any error belongs to the caller
             part.finish(error)
 
     def _answered(self, part: UndecidedBatch, answers: list[Answer] | Exception) -> None:
@@ -215,7 +203,7 @@ class WithdrawalRequests:
         jobs = [each.job for each in stopping.answers if each.outcome is Outcome.STOPPING and each.job is not None]
         try:
             self._store.request_withdrawal([replace(job, attempt=-job.attempt) for job in jobs])
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+        except Exception as error:  # noqa: BLE001  any error belongs to the caller, and the thread continues
             if stopping.may_ask_again(error, self._runtime.monotonic()):
                 return False
             stopping.part.finish(error)

@@ -21,10 +21,6 @@ __all__ = ["Joining", "TransactionClient"]
 
 
 class Joining:
-    """
-    Writes that are ready to run on a connection.
-    """
-
     def __init__(self, store: Joins, connection: object, writes: Sequence[Write]) -> None:
         self._store, self._connection, self._writes = store, connection, writes
 

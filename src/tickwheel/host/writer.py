@@ -11,8 +11,8 @@ A store that allows two writers gets a thread for callers' writes and one for th
 waits for the server.
 
 A caller that waits for its answer anyway, and finds the writer idle, writes in its own thread: two switches of threads
-cost more than a commit. It takes the turn of the thread, which waits meanwhile, and writes in an empty context, as the
-thread does. Where several callers have met in the last commit, the thread gathers them.
+cost more than a commit. It takes the thread's turn, and writes in an empty context, as the thread does. If several
+callers met in the last commit, the thread gathers their writes.
 """
 
 from __future__ import annotations
@@ -54,11 +54,14 @@ _RETRY_MAX_S: Final = 0.5
 
 def _called(callback: Callable[..., object], *arguments: object) -> bool:
     """
-    Run a callback, and log its errors: they must not affect the thread or other callers. Return True without one.
+    Run a callback and log its errors, which must not affect the thread or other callers.
+
+    Returns:
+        True if it raised no error.
     """
     try:
         callback(*arguments)
-    except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written any more
+    except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written
         _LOG.exception("a callback of the store's writer raised")
         return False
     return True
@@ -190,7 +193,7 @@ class Writer:
 
         def done(number: int, result: list[Answer] | Exception) -> None:
             results[number] = result
-            if next(answered) < len(parts):  # one thread at a time: undecided parts are answered later, by another
+            if next(answered) < len(parts):  # no race: undecided parts are answered later, by one other thread
                 return
             in_order = [results[each] for each in range(len(parts))]
             if failures := [each for each in in_order if isinstance(each, Exception)]:
@@ -219,9 +222,6 @@ class Writer:
             self._own_work.notify()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
-        """
-        Queue *writes* of a caller again; *done* receives the answers.
-        """
         self._queue_callers([(writes, done)], len(writes), None)
 
     def stats(self) -> WriterStats:
@@ -274,20 +274,20 @@ class Writer:
 
     def _wrote_here(self, entries: list[_Entry]) -> bool:
         """
-        Write *entries* in the caller's thread and return True; return False if the writer or the thread is not free.
+        Write *entries* in the caller's thread; return False if the writer or the thread is not free.
         """
         thread, was_written = self._runtime.current_thread(), False
 
         def write() -> None:
             nonlocal was_written
             try:
-                self._inside.add(thread)  # first of all: a finalizer that comes from here on may not wait for this turn
+                self._inside.add(thread)  # first: a finalizer that runs from here on must not wait for this turn
                 with self._callers_turn:
-                    # The thread takes entries in its turn: all earlier ones are written, or seen here.
+                    # The thread takes entries in its turn: earlier entries are written, or visible here.
                     if not (any(self._callers_queues) or self._closing.is_set() or sys.is_finalizing()):
                         was_written = True
                         self._context.run(self._write, entries, is_patient=False)
-            except BaseException:  # raised from another thread: the commit may have taken effect without its news
+            except BaseException:  # raised from another thread: the commit may have taken effect unannounced
                 if was_written and self._on_unknown is not None:
                     _called(self._on_unknown)
                 raise
@@ -307,7 +307,7 @@ class Writer:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._closing.is_set() or sys.is_finalizing():  # at the end its thread is frozen, and answers nobody
+        if self._closing.is_set() or sys.is_finalizing():  # at exit its thread is frozen and answers no more
             raise ClosedError("scheduler")
 
     def _check_process(self) -> None:
@@ -329,7 +329,7 @@ class Writer:
     def _take(self, queues: list[_Queue]) -> list[_Entry]:
         with self._lock:
             entries: list[_Entry] = []
-            for queue in queues:  # each has its own share of a commit, so that a flood of one leaves the other its room
+            for queue in queues:  # each has its own share of a commit, so that a flood of one leaves room for the other
                 before = len(entries)
                 size = _move_up_to(queue, entries, self._batch_max)
                 if size and queue is self._callers:
@@ -340,7 +340,7 @@ class Writer:
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """
-        Leave *entries*, which a caller's thread has tried, to the writer's thread, ahead of later ones.
+        Leave *entries*, which a caller's thread has tried, to the writer's thread, before later ones.
         """
         with self._lock:
             self._waiting += sum(len(writes) for writes, _ in entries)
@@ -353,7 +353,7 @@ class Writer:
         give_up = self._runtime.monotonic() + self._retry_s
         try:
             answers = self._apply(writes, give_up) if is_patient else self._attempt(writes)
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
+        except Exception as error:  # noqa: BLE001  any error belongs to the callers, and the thread continues
             if not is_patient and self._may_try_again(error, give_up):
                 self._put_back(entries)
             else:
@@ -380,7 +380,7 @@ class Writer:
             and not _called(self._on_commit, writes, answers)
             and self._on_unknown is not None
         ):
-            _called(self._on_unknown)  # its job may not be known
+            _called(self._on_unknown)  # its job may be unknown
 
     def _commit(self, writes: Sequence[Write]) -> list[Answer]:
         try:
@@ -397,7 +397,7 @@ class Writer:
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
-            # Something in this batch cannot be written: halve it until it is alone, so that it harms nobody else.
+            # Something in this batch cannot be written: halve it until it is alone, so that the others are written.
             middle = len(entries) // 2
             self._write(entries[:middle])
             self._write(entries[middle:])
@@ -426,7 +426,7 @@ class Writer:
             answers = self._store.apply(writes)
         except Exception:
             raise
-        except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers go on
+        except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers continue
             what = f"{self._store.url} raised {error!r} while it wrote"
             raise StoreError(what, "look for that in the store, and ask what became of it", is_unknown=True) from error
         self._tally.committed(len(writes), self._runtime.monotonic() - start)
@@ -441,7 +441,7 @@ def _may_pass_soon(error: Exception) -> bool:
     """
     Return True if *error* concerns the store rather than the writes, and may pass in seconds.
     """
-    if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait for that
+    if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait
         return False
     return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
 
