@@ -30,7 +30,7 @@ COLOURS: Final = {
 }
 """Colours of the series by name: the designs, and the measurements of a load."""
 WIDTH: Final = 420
-"""Narrow enough that text of 13 units is legible when a phone shows the chart in its 390 pixels."""
+"""A width at which text of 13 units is legible on a phone 390 pixels wide."""
 HEIGHT: Final = 300
 LEFT: Final = 80
 RIGHT: Final = 96
@@ -119,10 +119,6 @@ def strip_chart(
 
 
 class _Scale:
-    """
-    Converts numbers to coordinates.
-    """
-
     def __init__(self, axis: Axis, values: Sequence[float], first: float, last: float, *, pad: bool) -> None:
         self.axis = axis
         low, high = min(values, default=1), max(values, default=1)
@@ -157,7 +153,7 @@ def _round_step(least: float) -> float:
 
 
 def _least(axis: Axis) -> float:
-    # A logarithm has no zero; half of one is drawn at the foot.
+    # A logarithmic axis has no zero; half the smallest value is drawn at its foot.
     return 0.5 if axis.is_log else 0.0
 
 
@@ -192,7 +188,7 @@ def _end_label(name: str, top: float) -> str:
 
 
 def _spread(ends: Mapping[str, float]) -> dict[str, float]:
-    # Names that would overlap move apart: down, and from the foot of the paper up again.
+    # Names that would overlap are moved apart: down, and from the bottom of the chart up again.
     places = sorted(ends.items(), key=itemgetter(1))
     tops: list[float] = []
     for _, top in places:

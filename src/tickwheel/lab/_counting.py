@@ -20,7 +20,7 @@ class Comparisons:
 
     Attributes:
         count: Number of comparisons of two entries.
-        ids: The ids of the entries that they read.
+        ids: The ids of the compared entries.
     """
 
     def __init__(self) -> None:

@@ -63,15 +63,11 @@ class RawSlotWheel(SingleWheel):
         return True
 
     def next_expiration(self) -> int | None:
-        self._is_next_known = False  # what was filed again did not come through `_file`
+        self._is_next_known = False  # entries that are filed again bypass `_file`
         return super().next_expiration()
 
 
 class _RawTurn(OneTurn):
-    """
-    A ring that files moved entries again when their slots begin.
-    """
-
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.further: dict[int, int] = {}

@@ -30,7 +30,7 @@ def resident_bytes() -> int:
 
 
 def _give_back() -> None:
-    # What was read into arrays left free memory behind, which would hide what the wheel takes: give it back first.
+    # Reading into arrays left free memory behind, which would hide the wheel's memory: release it first.
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:  # glibc
         give_back(0)

@@ -36,7 +36,7 @@ class Design:
     options: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        # As short as a number can be that reads back as itself.
+        # The shortest number that reads back as itself.
         options = ",".join(f"{name}={_shortest(value)}" for name, value in self.options.items())
         return f"{self.name}:{options}" if options else self.name
 

@@ -120,7 +120,7 @@ class Recorder:
         if self._is_lazy:
             comparisons.ids.add(entry)
         elif kind == "move":
-            self._places.pop(entry, None)  # it is written again, also into the same place
+            self._places.pop(entry, None)  # it is written again, even if the place is the same
         what = {"set": f"set {key} to fire in {delay}", "move": f"move {key} to {delay} from now"}
         self._step(now, kind, what.get(kind, f"cancel {key}"), why, comparisons, gone={entry: CANCELLED})
 
@@ -146,7 +146,7 @@ class Recorder:
 
     def _go_to(self, now: int) -> None:
         while (due_at := self._wheel.next_expiration()) is not None and due_at <= now:
-            due_at = max(due_at, self._now)  # a delay of nothing was due when it was set
+            due_at = max(due_at, self._now)  # a delay of 0 was due when it was set
             self._cascade_until(due_at - 1)
             with counted() as comparisons:
                 expired = self._wheel.advance(due_at)
@@ -174,7 +174,7 @@ class Recorder:
         self._step(now, "fire", f"fire {', '.join(keys[:NAMED])}{more}", why, comparisons, gone=gone)
 
     def _cascade_until(self, until: int) -> None:
-        # A slot is emptied when the pointer comes to it: go from one beginning of a slot to the next, to see it happen.
+        # A slot is emptied when the pointer reaches it: advance slot by slot, to record each.
         while (begins := self._next_beginning()) is not None and begins <= until and not self._is_full():
             waiting = self._waiting()
             comparisons = self._advance(begins)
@@ -190,12 +190,12 @@ class Recorder:
         self._advance(until)
 
     def _waiting(self) -> int:
-        # What has left the slots and is not due: the native wheel sorts a slot when it begins.
+        # Entries that have left the slots and are not due: the native wheel sorts a slot when it begins.
         return sum(self._wheel.rings()[0].counts.values())
 
     def _advance(self, now: int) -> Comparisons:
         if now < self._now:
-            return Comparisons()  # what is due is not to be delivered on the way to it
+            return Comparisons()  # due entries must not be delivered on the way
         self._now = now
         with counted() as comparisons:
             expired = self._wheel.advance(now)
@@ -203,7 +203,7 @@ class Recorder:
         return comparisons
 
     def _next_beginning(self) -> int | None:
-        # Of an occupied slot in a ring that is not the finest; one ring alone has nothing to cascade into.
+        # The start of an occupied slot in a ring that is not the finest; a single ring has no cascade.
         begins = []
         rings = [(ring, ring.pointer) for ring in self._wheel.rings() if ring.pointer is not None]
         for ring, pointer in rings if len(rings) > 1 else ():
@@ -256,7 +256,7 @@ class Recorder:
         self._places.update(placed)
 
     def _shown(self, views: Sequence[RingView]) -> dict[str, Any]:
-        # What of the rings is not as it was in the step before. A heap has fewer levels again, a calendar other slots.
+        # The parts of the rings that differ from the last step. A heap may have fewer levels, a calendar other slots.
         shapes, pointers = [], []
         for number, view in enumerate(views):
             if number == len(self._shape):

@@ -1,7 +1,7 @@
 """
 Synthetic traces of the loads that timers see, each from a seed.
 
-| kind          | what it is                                           | size is             | timers mostly |
+| kind          | contents                                               | size is             | timers mostly |
 |---------------|------------------------------------------------------|---------------------|---------------|
 | `connections` | idle timeouts of 30 s, moved by traffic              | connections a second| cancelled     |
 | `heartbeats`  | clients given up after three missed beats of 10 s    | clients             | moved         |
@@ -66,7 +66,7 @@ def generate(load: Load) -> Iterator[TraceOperation]:
 
 
 def _connections(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
-    # Arrivals are Poisson; a connection is active every half second for some seconds, now and then for minutes.
+    # Arrivals are Poisson; a connection is active every half second, usually for seconds and sometimes for minutes.
     timeout_us = 30 * SECOND
     end = load.seconds * SECOND
     events: list[tuple[float, int, float]] = [(rng.expovariate(load.size) * SECOND, 0, 0.0)]
@@ -80,12 +80,12 @@ def _connections(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
             yield TraceOperation(int(at), "C", f"connection {connection}", 0)
             continue
         yield TraceOperation(int(at), "S", f"connection {connection}", timeout_us)
-        if rng.random() > SILENT:  # else it falls silent, and its timeout fires
+        if rng.random() > SILENT:  # otherwise it falls silent, and its timeout fires
             heapq.heappush(events, (min(at + rng.expovariate(2.0) * SECOND, closes), connection, closes))
 
 
 def _heartbeats(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
-    # A beat that moves its client's timer; one client in two hundred goes away for a minute instead.
+    # A beat moves its client's timer; one client in two hundred leaves for a minute.
     beat_us = 10 * SECOND
     beats = [(rng.random() * beat_us, client) for client in range(load.size)]
     heapq.heapify(beats)

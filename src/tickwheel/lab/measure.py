@@ -1,13 +1,12 @@
 """
 Measures one design under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
-It runs in a process of its own, for the sake of memory and caches. In each phase it acts like a driver that
-sleeps until the next deadline and is woken for an earlier one:
+It runs in a separate process, because of memory and caches. In each phase it acts like a driver that sleeps until the
+next deadline and is woken for an earlier one:
 
-    fill     everything that is pending at the start is set
-    churn    the steps of the workload, as they come; in its second half each call is timed
-    rest     nothing is set any more, and most of what is pending fires
-    beat, quiet     see `lab.background`; on a new wheel with as many timers
+    fill     the initially pending timers are set churn    the steps of the workload, as they come; in its second half
+    each call is timed rest     nothing is set any more, and most pending timers fire beat, quiet     see
+    `lab.background`; on a new wheel with as many timers
 
 Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
 and a full collection is timed separately.
@@ -41,10 +40,6 @@ REST: Final = 0.9
 
 
 class Measurement:
-    """
-    One design under one workload.
-    """
-
     def __init__(self, wheel: ShownWheel, workload: Workload) -> None:
         self._wheel = wheel
         self._has_ticks = wheel.abilities.tick_ns > 0
@@ -94,7 +89,7 @@ class Measurement:
             self._longest_ns = max(self._longest_ns, thread_time_ns() - began)
 
     def _step(self, position: int) -> None:
-        # What a driver and its engine do: wake up for what is due, bring the wheel to now, set, move or cancel.
+        # The work of a driver and its engine: wake up for due timers, advance the wheel, set, move or cancel.
         workload, wheel, ids = self._workload, self._wheel, self._ids
         now, number, deadline = workload.times[position], workload.numbers[position], workload.deadlines[position]
         while self._armed <= now:
@@ -114,13 +109,13 @@ class Measurement:
         self._armed = NEVER if due_at is None else due_at
 
     def _wake(self) -> list[Expired]:
-        # A cancelled timer may wake the driver for nothing, as a real one; the wheel then says when to come again.
+        # A cancelled timer may wake the driver in vain, as a real one; the wheel then returns the next deadline.
         expired = self._wheel.advance(self._armed)
         self._arm()
         return expired
 
     def _rest(self, now: int) -> dict[str, Any]:
-        # The curves: what fired, what cascaded, and the longest wake-up, in each part of the rest.
+        # The curves: fired timers, cascaded timers and the longest wake-up, in each part of the rest.
         rest_ns = sorted(self._workload.fill)[int(REST * (len(self._workload.fill) - 1))]
         parts = [self._rest_part(now + rest_ns * number // PARTS) for number in range(1, PARTS + 1)]
         fired, cascades, longest, wake_ups, spent = map(list, zip(*parts, strict=True))
@@ -145,7 +140,7 @@ class Measurement:
 
 
 def _occupied(ring: RingView) -> dict[str, Any]:
-    # The fills start at the slot that comes next.
+    # The fills start with the next slot.
     first = 0 if ring.pointer is None else ring.pointer + 1
     bins = min(ring.slots, BINS)
     fills = [0] * bins

@@ -73,14 +73,11 @@ class Replay:
         self.wake_ups = 0
         self.late_max_ns = 0
         self._ids: dict[str, int] = {}
-        # Due, and waiting for the end of their tick: the trace's clock has them fired.
+        # Due timers that wait for the end of their tick: by the trace's clock they have fired.
         self._overdue: set[int] = set()
         self._deadlines: list[tuple[int, int]] = []
 
     def apply(self, operation: TraceOperation) -> None:
-        """
-        Fire timers that are due by then, and do the operation.
-        """
         now = operation.t_us * 1_000
         self._fire_until(now)
         entry = self._pending(operation.key, now)
@@ -95,9 +92,6 @@ class Replay:
         self.counts.peak_pending = max(self.counts.peak_pending, len(self.wheel) - len(self._overdue))
 
     def finish(self) -> ReplayCounts:
-        """
-        Fire all remaining timers, each on time.
-        """
         self.counts.fired_within_span = self.counts.fire + len(self._overdue)
         while (due_at := self.wheel.next_expiration()) is not None:
             self._fire(due_at)

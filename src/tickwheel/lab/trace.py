@@ -124,7 +124,7 @@ def _operation(
         raise TraceError(path, line, f"t_us is {t_us}, after {before[-1].t_us}: expected times that never go back")
     if op == "C":
         return TraceOperation(t_us, op, key, 0)
-    # A delay below zero is a time that had passed when it was asked for; real programs do.
+    # A negative delay is a time that had passed when it was set, as in real programs.
     return TraceOperation(t_us, op, key, _number(path, line, "delay_us", delay, least=-t_us))
 
 

@@ -30,7 +30,7 @@ def small(design: Design, load: Load) -> Design:
     """
     Return *design* with rings that are small enough to draw, unless its geometry was given.
 
-    Delays are one or two turns of the finest ring, so that slots are reused and cascade.
+    The delays of *load* are one or two turns of the finest ring, so that slots are reused and cascade.
     """
     return Design(design.name, {**CARDS[design.name].shown(load), **design.options})
 

@@ -108,9 +108,6 @@ class Client:
         self._send()
 
     def give_up(self) -> None:
-        """
-        Fail every request that is not answered yet.
-        """
         line, self._line = self._line, deque()
         for asked in line:
             asked.done(Answer(NO_ANSWER, b"was never sent", asyncio.get_running_loop().time()))
@@ -121,7 +118,7 @@ class Client:
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answer: Answer) -> None:
-            if not answered.done():  # nobody waits any more
+            if not answered.done():  # the caller no longer waits
                 answered.set_result(answer)
 
         self.submit(method, path, body, done)
@@ -174,10 +171,6 @@ class Client:
 
 
 class _Connection(asyncio.Protocol):
-    """
-    One connection, which waits for one answer at a time.
-    """
-
     def __init__(self, client: Client, parser: Callable[[object], Any]) -> None:
         self._client = client
         self._new_parser = parser
@@ -264,10 +257,6 @@ class Receiver:
 
 
 class _Delivered(asyncio.Protocol):
-    """
-    One connection of a sender of webhooks.
-    """
-
     def __init__(self, on_delivery: Callable[[Delivery], int], parser: Callable[[object], Any]) -> None:
         self._on_delivery = on_delivery
         self._parser = parser(self)

@@ -86,12 +86,12 @@ def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) 
 
 
 def _moments(first_us: int, last_us: int, copies: int) -> list[int]:
-    # Never at the very end, where nothing is left to run on.
+    # Never at the very end, where no operations are left.
     return [first_us + (last_us - first_us) * number // (copies + 1) for number in range(copies)]
 
 
 def _snapshots(operations: Sequence[TraceOperation], moments: list[int]) -> list[dict[str, int]]:
-    # What is pending at each moment: the deadline of each key, counted from there.
+    # The timers that are pending at each moment: the deadline of each key, relative to it.
     live: dict[str, int] = {}
     snapshots = []
     position = 0

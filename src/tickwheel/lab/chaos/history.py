@@ -79,10 +79,6 @@ class Fault:
 
 @dataclass(slots=True)
 class History:
-    """
-    All events of a run, in order.
-    """
-
     writes: list[Write] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)

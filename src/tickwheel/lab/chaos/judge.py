@@ -66,7 +66,7 @@ def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdi
     """
     verdict = Verdict()
     writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)
-    # A process that is stopped between beginning a firing and sending it sends it when it goes on.
+    # A process that is stopped after it began a firing sends it when it continues.
     stalled_ms = in_flight_ms + max((fault.ended_at - fault.began_at for fault in history.faults), default=0.0)
     for key in {**writes, **deliveries}:
         life = _Life(writes.get(key, []))
@@ -102,7 +102,7 @@ class _Life:
         return [f"{key}/{generation}, due {self._due[generation]:.0f}"]
 
     def _owed(self) -> int | None:
-        # The generation of which, or of a later one, something has to arrive.
+        # This generation, or a later one, has to arrive.
         generation = None
         for write in self._writes:
             if _is_new(write):
@@ -119,7 +119,7 @@ class _Life:
             elif due_at is not None and one.due_at < due_at:
                 yield f"{_fire_id(one)} carries {one.due_at:.0f}, and {due_at:.0f} was acknowledged"
             for write in self._writes:
-                # A set may come while the job is firing, and lets that firing end; the others are refused then.
+                # A set may come during a firing and lets it end; moves and cancels are refused then.
                 until = write.ended_at + (stalled_ms if write.verb == "set" else in_flight_ms)
                 if _overrules(write, one) and one.arrived_at > until:
                     yield f"{_fire_id(one)} arrived {one.arrived_at - write.ended_at:.0f} ms after its {write.verb}"
@@ -133,13 +133,13 @@ class _Life:
     def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault], lease_ms: float) -> Iterator[str]:
         answered = {write.generation: write.ended_at for write in self._writes if _is_new(write)}
         for one in _first(arrived):
-            if one.generation not in answered:  # nobody knows when it was written
+            if one.generation not in answered:  # the time of its write is unknown
                 continue
             start = max(self._due.get(one.generation, one.due_at), one.due_at, answered[one.generation])
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
-                    if fault.kind == "kill":  # its successor looks every third of a lease
+                    if fault.kind == "kill":  # its successor polls every third of a lease
                         start = max(start, fault.began_at + lease_ms * 4 / 3)
             if one.arrived_at - start > _SILENT_MS:
                 yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"

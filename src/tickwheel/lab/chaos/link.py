@@ -92,6 +92,6 @@ class Link:
             data = b"begin"
             while data:
                 data = await reader.read(_CHUNK)
-                # Never before what was sent before it.
+                # Never before earlier data.
                 last_at = max(last_at, loop.time() + latency_s + self._dice.uniform(-jitter_s, jitter_s))
                 line.put_nowait((last_at, data))

@@ -90,7 +90,7 @@ class _Run:
         self._dice = random.Random(options.seed)  # noqa: S311 no secret
         self._history = history
         self._is_refusing = False
-        self._wall = time.time() - time.monotonic()  # one clock for all: the wall's, as it is at the beginning
+        self._wall = time.time() - time.monotonic()  # one clock for all: the wall clock as of the start
 
     async def run(self, stack: AsyncExitStack, plan: list[PlannedFault]) -> None:
         receiver = await stack.enter_async_context(Receiver(self._arrived))
@@ -98,7 +98,7 @@ class _Run:
         store, self._store = await self._store_link(stack)
         command = [part.replace("{store}", store) for part in self._options.command]
         self._subject = Subject(command, self._options.folder / "service.log")
-        stack.push_async_callback(self._subject.kill)  # if anything goes wrong below, or Ctrl-C comes
+        stack.push_async_callback(self._subject.kill)  # if an error or Ctrl-C comes below
         await self._subject.start()
         self._client = await stack.enter_async_context(
             Client(self._subject.url, connections=CONNECTIONS, timeout_s=5.0)
@@ -156,7 +156,7 @@ class _Run:
             await self._until_answered(key, "cancel", 0.0)
 
     async def _until_answered(self, key: str, verb: str, delay: float) -> None:
-        # As any client has to: ask again until the answer says what became of it.
+        # As any client must, ask again until the answer is unambiguous.
         while True:
             outcome = await self._write(key, verb, delay)
             if outcome is not Outcome.UNKNOWN or time.monotonic() > self._gives_up_at:
@@ -175,12 +175,12 @@ class _Run:
         elif answer.status in _REFUSED:
             outcome = Outcome.REFUSED
         elif answer.body == _UNREACHED:
-            return outcome  # it was never sent, so there is nothing to note
+            return outcome  # it was never sent
         self._history.writes.append(Write(key, verb, began_at, self._now(), outcome, generation, round(due_at)))
         return outcome
 
     def _set_body(self, delay: float) -> dict[str, object]:
-        # Enough attempts to outlive any fault: what ends in the dead letters would be a loss of the run's own making.
+        # Enough attempts to outlive any fault: a dead letter would be a loss that the run itself caused.
         retry = {"attempts": 1000, "kind": "list", "waits_s": [0.2]}
         handler = f"http://127.0.0.1:{self._target.port}/"
         return {"delay": delay, "target": "webhook", "handler": handler, "payload": "chaos", "retry": retry}
@@ -222,7 +222,7 @@ class _Run:
         self._progress(seconds, words)
 
     async def _rest(self) -> None:
-        # Everything is well: what is owed has to come. A little longer, for what should not.
+        # No fault is left: owed deliveries must come. Wait a little longer for unexpected ones.
         until = time.monotonic() + PATIENCE_S
         while owed(self._history.writes, self._history.deliveries) and time.monotonic() < until:
             await self._sleep(0.25, "waiting for what is owed")

@@ -76,7 +76,7 @@ class Subject:
             message = f"the service did not come up: {said[0]}"
             raise SubjectError(message)
         self._port = int(line.rpartition(b":")[2].strip(b"/\n "))
-        self._reading = asyncio.create_task(process.stdout.read())  # or the pipe would fill
+        self._reading = asyncio.create_task(process.stdout.read())  # or the pipe would become full
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

@@ -84,9 +84,6 @@ class Tally:
         self._last_at = begins_at
 
     def intended(self, number: int) -> float:
-        """
-        Return the scheduled start of request *number* of this stage, from 0.
-        """
         return self.begins_at + number / self.rate
 
     def answered(self, number: int, sent_at: float, now: float, *, is_overtaken: bool) -> None:

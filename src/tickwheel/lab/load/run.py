@@ -70,10 +70,6 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """
-    The results of a load test by stage.
-    """
-
     url: str
     machine: str
     mix: Mix
@@ -177,7 +173,7 @@ class _Load:
             self._ask(tally, number, "PUT", key, f'{{"delay": {delay}, {self._body}')
 
     def _picked(self) -> str:
-        # Any of those that are pending as far as we know; the last one takes its place.
+        # Any job that is pending as far as we know; the last one takes its place.
         index = self._dice.randrange(len(self._keys))
         self._keys[index], self._keys[-1] = self._keys[-1], self._keys[index]
         return self._keys.pop()
@@ -206,7 +202,7 @@ class _Load:
         assert tally.done == tally.requests, "every request is answered or has failed"
 
     async def _stats(self) -> dict[str, Any]:
-        # Twice as long as the service keeps them, so that they are none of before.
+        # Twice as long as the service keeps them, so that no earlier key is repeated.
         await asyncio.sleep(0.5)
         answer = await self._client.ask("GET", "/v1/stats")
         if answer.status != 200:  # noqa: PLR2004 the status of success
@@ -219,7 +215,7 @@ def _refusal(answer: Answer) -> str:
     """
     Return a common reason of refusals: the title of the problem, without its detail.
     """
-    with suppress(ValueError, KeyError, TypeError):  # a proxy in between answers what it likes
+    with suppress(ValueError, KeyError, TypeError):  # a proxy may answer anything
         problem = json.loads(answer.body)
         return f"status {answer.status}, {problem['title']}: {problem['remedy']}"
     return f"status {answer.status}"

@@ -16,10 +16,6 @@ __all__ = ["METRICS", "LoadStage", "Threshold", "misses"]
 
 @dataclass(frozen=True, slots=True)
 class LoadStage:
-    """
-    A rate of requests per second, and its duration.
-    """
-
     rate: float
     seconds: float
 
