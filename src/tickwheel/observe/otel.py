@@ -159,7 +159,7 @@ class _FiringSpan:
     def __init__(self, tracer: OpenTelemetryTracer, fired: Callable[[], JobFired], trace: str | None) -> None:
         self._tracer = tracer
         self._fired: Callable[[], JobFired] | None = fired
-        """Set until the span is made; it refers to the job, which refers to this: a cycle."""
+        """Set until the span is made; it is part of a reference cycle through the job."""
         self._trace = trace
         self._begun_ns = time.time_ns()
         self._lock = RLock()
@@ -181,7 +181,7 @@ class _FiringSpan:
         self._tracer.detach(self._token)
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
-        if self._is_ended:  # the watch of a timeout was faster than the handler
+        if self._is_ended:  # the timeout came before the end of the handler
             return
         self._is_ended = True
         with self._lock:
@@ -197,7 +197,7 @@ class _FiringSpan:
         """
         Return the span; a processor that requests it while it is being made gets a no-op span.
         """
-        with self._lock:  # a handler may look at it while the watch of its timeout ends it
+        with self._lock:  # a handler may use it while its timeout ends it
             fired, self._fired = self._fired, None
             if fired is not None:
                 self._span = self._tracer.make(fired(), self._trace, self._begun_ns, outcome)

@@ -104,7 +104,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the current metrics; none once the scheduler was stopped, so that other collectors are exported.
+        Yield the current metrics; after the scheduler's stop yield none, so that other collectors are still exported.
 
         Raises:
             MissingExtraError: If prometheus_client is not installed.
@@ -172,7 +172,7 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     yield _circuits(gauge, stats["targets"])
     text = "Attempts that run on past their timeouts."
     yield _counted(gauge, "tickwheel_leaked", text, ["target", "handler", "executor"], stats["leaked"])
-    if (denials := stats.get("denials")) is not None:  # of a service; a scheduler alone refuses none
+    if (denials := stats.get("denials")) is not None:  # only a service has them
         text = "Requests that were refused for their token, or for want of one."
         yield _labelled(counter, "tickwheel_denials", text, ["reason"], denials.items())
     yield from _pull(gauge, stats["pull"])

@@ -33,17 +33,11 @@ class Span(Protocol):
         The traceparent that its target sends.
         """
 
-    def __enter__(self) -> Self:
-        """
-        Make it the current span.
-        """
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """
-        Restore the previous current span.
-        """
+    ) -> None: ...
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
