@@ -11,8 +11,8 @@ A scheduler whose jobs another process fires: the same verbs over HTTP.
     _errors      from problem documents to errors
     transport    requests with retries
 
-What it cannot do is an `UnsupportedError` that says where it can be done: further targets, a clock, a tracer and events
-belong to the process that fires.
+Unsupported operations raise an `UnsupportedError` that says where they are supported: further targets, a clock, a
+tracer and events belong to the process that fires.
 """
 
 from __future__ import annotations

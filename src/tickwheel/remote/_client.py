@@ -56,14 +56,11 @@ class RemoteClient:
     # ---- writes ----------------------------------------------------------------------------------------------------
 
     is_stale = False
-    """Never: the clock is the service's."""
+    """Always False: the clock is the service's."""
 
     def refresh(self) -> None: ...
 
     def now_ms(self) -> int:
-        """
-        Return this machine's time, as an estimate of the service's.
-        """
         return time.time_ns() // 1_000_000
 
     def set(self, request: SetRequest, *, waits: bool = False) -> Future[Answer]:
@@ -249,7 +246,7 @@ class RemoteClient:
         for name in ("state", "handler", "target", "contains", "error", "field", "manifest", "cursor"):
             value = getattr(query, name)
             if value is not None:
-                params[name] = str.__str__(value)  # an enumeration's own shows its name
+                params[name] = str.__str__(value)  # `str` of an enumeration shows its name
         if (payload := fields.get("payload")) is not None:
             params["payload"] = str.__str__(payload)
         for name in ("recurring", "paused"):

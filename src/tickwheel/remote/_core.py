@@ -62,7 +62,7 @@ class RemoteCore:
     @property
     def is_firing(self) -> bool:
         """
-        True while handlers pull; not in the child of a fork.
+        True while handlers pull; False in the child of a fork.
         """
         return self._lifecycle.is_started and not self._is_inherited
 
@@ -106,7 +106,7 @@ class RemoteCore:
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller is a handler; a stop may not wait for that one.
+        Return True if the caller is a handler; a stop must not wait for that one.
         """
         return self._puller is not None and self._puller.is_inside()
 
@@ -130,7 +130,7 @@ class RemoteCore:
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Return why the job of *key* has not run yet.
+        Return the reason for which the job of *key* has not run yet.
         """
         return self.client.explain(key)
 

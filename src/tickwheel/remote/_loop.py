@@ -61,7 +61,7 @@ class HandlerLoop:
 
     def close(self) -> None:
         """
-        Cancel the tasks of a loop of its own, and end that loop; a caller's loop is left running. May be called twice.
+        Cancel the tasks and end the loop, unless it is the caller's. May be called twice.
         """
         with self._lock:
             self._is_closed = True

@@ -1,9 +1,9 @@
 """
 Handlers of this process for jobs that a service fires: each pulls from the queue of its name.
 
-The lease of a running firing is renewed, so a slow handler keeps it; if its process dies, the lease ends soon.
-The handler's result is reported: done, retry, or dead. A snooze counts as an attempt here. An attempt that exceeds
-its timeout has failed; its thread keeps its place until it ends, so there are never more threads than workers.
+The lease of a running firing is renewed, so a slow handler keeps it; if its process dies, the lease ends soon. The
+handler's result is reported: done, retry, or dead. A snooze counts as an attempt here. An attempt that exceeds its
+timeout has failed; its thread keeps its place until it ends, so threads never outnumber workers.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class _Attempt:
 
     def stop(self) -> None:
         """
-        Notify the handler that the job has another owner, or none.
+        Notify the handler that its lease has ended.
         """
         self.is_stopped = True
         if self.expire is not None:
-            with suppress(RuntimeError):  # its loop has ended, and so has it
+            with suppress(RuntimeError):  # the loop and the handler have ended
                 self.expire()
 
     def begin(self, progress: Progress | None = None) -> bool:
@@ -177,7 +177,7 @@ class Puller:
         while self._running and (deadline is None or time.monotonic() < deadline):
             time.sleep(0.005)
         self._end_beats()
-        self._join([self._beats], deadline)  # it may be saying that a timeout is over
+        self._join([self._beats], deadline)  # it may be sending a timeout
         left = [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
         self._handlers.end_processes()
         self._loop.close()
@@ -222,7 +222,7 @@ class Puller:
                 self._pool.submit(run)
             except RuntimeError as error:
                 _log.warning("a worker could not be started, and is tried again: %s", error)
-                run = int  # what was to run is queued already
+                run = int  # the work is queued already
                 self._ended.wait(_PAUSE_S)
             else:
                 return
@@ -236,7 +236,7 @@ class Puller:
             return poll.result()
         except (CancelledError, ClosedError):
             return []
-        except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would be pulled any more
+        except Exception as error:  # noqa: BLE001  without this thread nothing would be pulled
             _log.warning("pulling for handler %r failed, and is tried again: %s", name, error)
             self._stopped.wait(_PAUSE_S)
             return []
@@ -253,13 +253,13 @@ class Puller:
                 attempt.late_at = math.inf
                 is_in_time = attempt.counts
             if is_in_time:
-                if attempt.progress is not None:  # the last note is kept with the end
-                    with suppress(StoreError):  # it is what matters least
+                if attempt.progress is not None:  # the last note is sent with the end
+                    with suppress(StoreError):  # a lost note is harmless
                         self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
                 self._settle(lease, answer)
         except LeaseEndedError as error:
             _log.warning("%s", error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the lease is over in time
+        except Exception as error:  # noqa: BLE001  after any error the lease still ends in time
             _log.warning("the end of %r could not be reported, and it will be fired again: %s", lease.fire_id, error)
         finally:
             with self._lock:
@@ -275,7 +275,7 @@ class Puller:
             result = call.function(*arguments)
             if inspect.isawaitable(result):
                 result = self._awaited(result, attempt)
-        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+        except BaseException as error:  # noqa: BLE001  even SystemExit ends only this attempt
             return error
         return result
 
@@ -331,7 +331,7 @@ class Puller:
 
     def _beat(self) -> None:
         beat_at = time.monotonic() + _BEAT_S
-        while not self._ended.is_set():  # while a stop waits for what runs, that keeps its leases and timeouts
+        while not self._ended.is_set():  # during a stop it renews leases and checks timeouts
             soonest = min((each.late_at for each in list(self._running.values())), default=math.inf)
             self._hurry.wait(max(0.0, min(beat_at, soonest) - time.monotonic()))
             self._hurry.clear()
@@ -346,7 +346,7 @@ class Puller:
                 except LeaseEndedError as error:
                     _log.warning("%s", error)
                     attempt.stop()
-                except Exception as error:  # noqa: BLE001 - this thread must not end: all leases would
+                except Exception as error:  # noqa: BLE001  without this thread all leases would end
                     what = "the lease of %r could not be extended or ended: %s"
                     _log.warning(what, attempt.lease.fire_id, error)
 
@@ -361,7 +361,7 @@ class Puller:
                 return self._pulls.nack(fire_id, None, text, is_dead=False)
             if is_beat and not attempt.is_stopped:
                 return self._pulls.extend(fire_id, _LEASE_S, attempt.progress)
-        except Exception as error:  # noqa: BLE001  it comes with the answer, as others do
+        except Exception as error:  # noqa: BLE001  the answer carries the error, as elsewhere
             failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed

@@ -25,10 +25,6 @@ __all__ = ["RemotePulls"]
 
 
 class RemotePulls:
-    """
-    The queues of one service; every answer is a future.
-    """
-
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
@@ -42,7 +38,7 @@ class RemotePulls:
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Cancel the request of *found*; firings that it has leased are released when their leases end.
+        Cancel the request of *found*; leased firings are released when their leases end.
         """
         found.cancel()
 

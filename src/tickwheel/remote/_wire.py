@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""An instant before all that count as now or as past."""
+"""A time before all that count as now or past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {
@@ -60,7 +60,7 @@ _REFUSALS: Final = {
     "too_late": Outcome.TOO_LATE,
     "wrong_generation": Outcome.WRONG_GENERATION,
 }
-"""Problems that are answers."""
+"""Problem documents that are answers, not errors."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
 """The fields of the stats and of a node's metrics that are instants."""
@@ -203,7 +203,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
     found = {}
     for field in fields(Job):
         name = field.name
-        if name in document or field.default is MISSING is field.default_factory:  # a KeyError names what is missing
+        if name in document or field.default is MISSING is field.default_factory:  # a KeyError names the missing field
             value, read = document[name], _READ.get(name)
             found[name] = value if read is None or (value is None and name != "payload") else read(value)
     return Job(**found)
@@ -317,7 +317,7 @@ def stats_of(document: Any) -> Any:
 
 
 def _is_instant(name: str, value: object) -> bool:
-    return name in _INSTANTS and isinstance(value, str)  # a queue may have such a name, too
+    return name in _INSTANTS and isinstance(value, str)  # a queue may have the same name
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:

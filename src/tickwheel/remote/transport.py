@@ -78,7 +78,7 @@ class Transport:
         self.url = _checked(url)
         self._token = _sendable(token)
         self._timeout_s = timeout_s
-        self._lock = new_lock(OUTER)  # free in the child of a fork, whatever the threads of its parent were asking
+        self._lock = new_lock(OUTER)  # replaced in the child of a fork: it may have been held
         self._is_closed = False
         self._is_winding_up = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,16 +105,16 @@ class Transport:
             if loop is None or self._pid != os.getpid():  # threads do not survive a fork
                 try:
                     loop = self._start()
-                except BaseException:  # no thread or no file to spare: the next request tries again
+                except BaseException:  # no thread or no file available: the next request tries again
                     request.close()
                     raise
-            return run_coroutine_threadsafe(request, loop)  # in the lock: before the end of a `close`
+            return run_coroutine_threadsafe(request, loop)  # under the lock, so before the end of a `close`
 
     def _start(self) -> asyncio.AbstractEventLoop:
         client = self._connected()
         loop, thread = start_loop("tickwheel-http")
         self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
-        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # not the one that a parent was using as it forked
+        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # a new one: the parent's may be in use at a fork
         atexit.register(self.close)
         return loop
 
@@ -192,7 +192,7 @@ class Transport:
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
                 return status, answer
-            if now() + wait_s + takes_s >= deadline:  # an answer that is cut off turns a refusal into a doubt
+            if now() + wait_s + takes_s >= deadline:  # a cut-off answer makes a refusal an unknown outcome
                 is_unknown = was_lost and method != "GET"
                 if status > 0 and not is_unknown:
                     return status, answer
@@ -235,12 +235,12 @@ class Transport:
                 what = f"{self.url} is not trusted ({str(error).lower()})"
                 raise StoreError(what, "name the file of its certificate authority in SSL_CERT_FILE") from None
             return 0, str(error).lower() or type(error).__name__, 0.0
-        if reply.has_redirect_location:  # where the token does not go
+        if reply.has_redirect_location:  # the token must not be sent there
             what = f"{self.url} leads to {reply.headers['location']!r}"
             raise StoreError(what, "write that address, if it is right")
         after, document = reply.headers.get("retry-after", ""), None
         wait_s = float(after) if after.isdecimal() else 0.0
-        with suppress(ValueError, RecursionError):  # it is not JSON, or not meant well
+        with suppress(ValueError, RecursionError):  # it is not JSON, or malicious
             document = reply.json()
         if reply.is_error:
             if not (isinstance(document, dict) and isinstance(document.get("detail"), str)):
@@ -259,12 +259,12 @@ class Transport:
             import httpx  # noqa: PLC0415  an extra, loaded on first use
         except ImportError:
             raise MissingExtraError("httpx", "client") from None
-        # Near the service, where clients usually are, compression costs both sides more than it saves.
+        # Clients are usually near the service, where compression costs both sides more than it saves.
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=_AT_ONCE_MAX)
-        verify = httpx.create_ssl_context()  # heeds SSL_CERT_FILE, which trust_env=False does not
+        verify = httpx.create_ssl_context()  # honours SSL_CERT_FILE, which trust_env=False does not
         return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False, verify=verify)  # noqa: S113  ours is above
 
     async def _wind_up(self) -> None:
@@ -290,7 +290,7 @@ def _checked(url: str) -> str:
         parts = urlsplit(url)
         has_user = parts.username is not None or parts.password is not None
         is_address = bool(parts.hostname and (parts.port is None or parts.port)) and not (parts.query or parts.fragment)
-    except ValueError:  # a port that is none, or a bracket without its end
+    except ValueError:  # an invalid port, or an unclosed bracket
         has_user = is_address = False
     if has_user:
         what, remedy = f"{shown!r} has a user in it", "pass token=, or set TICKWHEEL_TOKEN"
@@ -302,9 +302,6 @@ def _checked(url: str) -> str:
 
 
 def _sendable(token: str | None) -> str | None:
-    """
-    Validate *token* as a header value; no message shows it.
-    """
     if token is None or (token.isascii() and token.isprintable() and token == token.strip()):
         return token
     what = "the token has a line end, a space around it, or a character that is not ASCII"
