@@ -30,7 +30,7 @@ _STOP_SIGNALS: Final = [
 def new_event_loop() -> asyncio.AbstractEventLoop:
     if not _HAS_UVLOOP:
         return asyncio.new_event_loop()
-    import uvloop  # noqa: PLC0415 it is not everywhere
+    import uvloop  # noqa: PLC0415  not available everywhere
 
     return uvloop.new_event_loop()
 
@@ -39,7 +39,7 @@ def on_stop_signal(call: Callable[[int, None], object]) -> None:
     """
     Call *call* on the running loop for every signal that stops the process; in the main thread.
 
-    Uses Python's own handlers, since loops on Windows have none.
+    Uses Python's own handlers, since loops on Windows have no signal handlers.
     """
     loop = asyncio.get_running_loop()
 
@@ -53,9 +53,6 @@ def on_stop_signal(call: Callable[[int, None], object]) -> None:
 
 @contextmanager
 def stop_signals_restored() -> Iterator[None]:
-    """
-    Restore the handlers of those signals at the end.
-    """
     before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     try:
         yield

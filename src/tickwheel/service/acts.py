@@ -30,8 +30,8 @@ class ActsDocument(Struct, frozen=True):
     """
     Acts and events of all keys, the newest first: records of the history.
 
-    The outcome of a bulk act is "bulk", its key names it, and its `error` is the note of its author. Those of nodes are
-    "deployed" (`note` is the version), "node_died" and "took_over", and `key` is the node.
+    The outcome of a bulk act is "bulk", its key names it, and its `error` is the note of its author. The outcomes of
+    nodes are "deployed" (`note` is the version), "node_died" and "took_over", and `key` is the node.
     """
 
     acts: list[RecordDocument]

@@ -103,14 +103,14 @@ class Service:
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
             run = bounded(operation.run, is_open=operation.is_open)
-            if operation.path.startswith("/v1/") and not operation.query:  # others are asked by probes and scrapers
+            if operation.path.startswith("/v1/") and not operation.query:  # probes and scrapers request the others
                 run = without_query(run)
             if operation.method != "GET" and not operation.has_conditions:
                 run = without_conditions(run)
             by_path.setdefault(operation.path, {})[operation.method] = run
         scopes = {operation.path: operation.kept_by for operation in table if operation.method != "GET"}
         methods = {path: Methods(idempotency, scopes.get(path, "request"), **found) for path, found in by_path.items()}
-        # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
+        # The router does not route jobs: it costs as much as setting one, and does not match a key with a line end.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)
         self._manifest = methods.pop("/v1/manifests/{name}")
@@ -150,17 +150,17 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
-        Answer one request; every error is answered with a problem.
+        Answer one request; the answer to an error is a problem.
         """
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
         call = Request(scope, receive)
         if b"traceparent" in call.headers:
-            TRACE.set(incoming_trace(call))  # each request has a context of its own
+            TRACE.set(incoming_trace(call))  # each request has its own context
         reply: ASGIApp = self._route
         try:
-            if call.raw_path == FORWARDED and call.method == "POST":  # of a node, which has checked its caller
+            if call.raw_path == FORWARDED and call.method == "POST":  # from a node, which has checked its caller
                 await (await self._pulls.forwarded(call))(scope, receive, send)
                 return
             if call.raw_path == FORWARDED_FIRINGS and call.method == "POST":
@@ -174,8 +174,8 @@ class Service:
             elif call.raw_path.startswith(MANIFESTS):
                 reply = await self._manifest.reply(call)
         except ClientDisconnect:
-            return  # there is nobody to answer
-        except Exception as error:  # noqa: BLE001 - it is answered, and logged where it is ours
+            return  # the client has disconnected
+        except Exception as error:  # noqa: BLE001  it is answered, and logged if it is an internal error
             reply = problem_reply(call, error)
         await reply(scope, receive, send)
 
@@ -190,7 +190,7 @@ class Service:
         try:
             await self._router(scope, receive, sending)
         except ClientDisconnect:
-            pass  # there is nobody to answer
+            pass  # the client has disconnected
         except Exception as error:
             if is_started:
                 raise

@@ -129,7 +129,7 @@ class Batches:
         for kind, group in groupby(items, type):
             same = list(group)
             if kind is SetItem:
-                results += await self._set_all(same, by, with_jobs=with_jobs)  # type: ignore[arg-type]  # they are all SetItems
+                results += await self._set_all(same, by, with_jobs=with_jobs)  # all items are SetItems
             else:
                 results += await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in same))
         return results
@@ -141,7 +141,7 @@ class Batches:
             problem = problem_of(error)
             if problem is None:
                 raise
-            if problem.kind.name == "store_unavailable":  # they may be written, and are not to be twice
+            if problem.kind.name == "store_unavailable":  # they may be written, and must not be written twice
                 return [_refused(item, problem) for item in items]
             return await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in items))
         pairs = zip(items, answers, strict=True)

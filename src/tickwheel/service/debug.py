@@ -78,7 +78,4 @@ class Debug:
         return Reply(200, _TEXT, text.encode(errors="replace"))
 
     def end(self) -> None:
-        """
-        End a profile; a stop does not wait for it.
-        """
         self._stop.set()

@@ -22,7 +22,7 @@ _EVERY_S: Final = 10.0
 
 class Denials:
     """
-    The refusals of one service. Everything runs on its loop.
+    The rejected requests of one service. All methods run on its loop.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -35,9 +35,9 @@ class Denials:
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:
         """
-        Count a refusal, and log it unless one was just logged; *client* is the address, *name* the token's.
+        Count a rejection, and log it unless one was just logged; *client* is the address, *name* the token's.
 
-        A missing token is counted and not logged: every page asks once without.
+        A missing token is counted but not logged: every page makes one request without a token.
         """
         self._counts[reason] += 1
         if reason == "missing":

@@ -53,7 +53,7 @@ __all__ = [
 
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
-"""An instant in an answer; the schema declares it as date and time for clients."""
+"""An instant in an answer; the schema declares it as a date-time for clients."""
 
 Written: TypeAlias = Literal[
     "created",
@@ -309,7 +309,7 @@ class BackfillDocument(Struct, frozen=True):
 
 class StripDocument(Struct, frozen=True):
     """
-    The number of pending jobs that fall due in each step from `since` on.
+    The number of pending jobs due in each step from `since` on.
     """
 
     name: str
@@ -364,7 +364,7 @@ class ForecastDocument(Struct, frozen=True):
 
 class CountsDocument(Struct, frozen=True):
     """
-    The number of pending jobs that fall due in each step from `since` on.
+    The number of pending jobs due in each step from `since` on.
     """
 
     counts: list[int]
@@ -394,7 +394,7 @@ class ShardsDocument(Struct, frozen=True):
     shards: list[ShardDocument]
 
 
-@lru_cache(1024)  # jobs that were set with one delay by one request have one instant
+@lru_cache(1024)  # jobs that one request sets with one delay have the same instant
 def instant(ms: int) -> datetime:
     """
     Return *ms* since the epoch as an aware datetime, exact until the year 2242, beyond the maximum of a job.
@@ -407,7 +407,7 @@ def job_document(job: Job) -> JobDocument:
     for index, shown in _SHOWN:
         value = values[index]
         values[index] = None if value is None else shown(value)
-    return JobDocument(*values)  # in their order: to find the place of each by its name takes longer than all the rest
+    return JobDocument(*values)  # positional: keyword arguments would take longer than all the rest
 
 
 def lane_document(state: LaneState) -> LaneDocument:
@@ -477,9 +477,6 @@ def firing_document(firing: FiringRecord) -> FiringDocument:
 
 
 def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
-    """
-    Return the near wheel's counts; hands show the clock's time, not that of the last wake-up.
-    """
     levels = [
         LevelDocument(level, slot_ns, now_ns // slot_ns % 64, now_ns % slot_ns, counts)
         for level, (slot_ns, _hand, counts) in enumerate(wheel["levels"])

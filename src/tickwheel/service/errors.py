@@ -66,7 +66,7 @@ class AddressError(TickwheelError, OSError):
         super().__init__()
         reason = (cause.strerror or str(cause)).lower()
         remedy = "stop what listens there, or take another port (0 takes any free one)"
-        # OSError takes its arguments in __new__, which ours does not pass on.
+        # OSError takes its arguments in __new__, to which ours passes none.
         self.args = (f"{host}:{port} cannot be listened on ({reason}): {remedy}",)
 
 

@@ -250,7 +250,7 @@ BODIES: Final[dict[Any, Any]] = {
     bodies.NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
     bodies.ExtendBody: {"fire_id": _FIRE_ID, "seconds": 120},
 }
-"""By the type of the body."""
+"""Examples by the type of the body."""
 
 FIELDS: Final[dict[str, Any]] = {
     "at": _SET_AT,
@@ -271,7 +271,7 @@ FIELDS: Final[dict[str, Any]] = {
     "steps": 60,
     "tz": "Europe/Berlin",
 }
-"""By the name of a field of the query or address; mutually exclusive fields have none."""
+"""Examples by the name of a field of the query or address; mutually exclusive fields have none."""
 
 ANSWERS: Final[dict[Any, Any]] = {
     documents.AnswerDocument: {"outcome": "created", "job": _JOB},
@@ -407,4 +407,4 @@ ANSWERS: Final[dict[Any, Any]] = {
     },
     documents.CountersDocument: {"counts": {"pending": 1, "wakeups": 4}},
 }
-"""By the type of the document."""
+"""Examples by the type of the document."""

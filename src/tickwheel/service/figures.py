@@ -102,7 +102,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if *pending_max* would be exceeded, as if none of them replaced another.
+        Refuse *more* jobs if *pending_max* would be exceeded; each counts as a new job.
         """
         if pending_max is None or more == 0:
             return

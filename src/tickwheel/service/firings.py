@@ -17,36 +17,16 @@ WORDS: Final = {"retried": "failed"}
 
 
 class Source(Protocol):
-    """
-    One node's memory of firings.
-    """
-
-    def recent(self, after: int = 0) -> Sequence[FiringRecord]:
-        """
-        Return the firings that ended after number *after*, in order, and the running ones.
-        """
+    def recent(self, after: int = 0) -> Sequence[FiringRecord]: ...
 
 
 class Others(Protocol):
-    """
-    The other nodes.
-    """
-
     @property
-    def nodes(self) -> Mapping[str, Source]:
-        """
-        The known memory of each node, by a name of its life.
-        """
+    def nodes(self) -> Mapping[str, Source]: ...
 
-    async def refresh(self) -> None:
-        """
-        Poll them, unless that was a moment ago.
-        """
+    async def refresh(self) -> None: ...
 
-    def touch(self) -> None:
-        """
-        Start polling them, without waiting for them.
-        """
+    def touch(self) -> None: ...
 
 
 class Firings:
@@ -57,7 +37,7 @@ class Firings:
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self.others: Others | None = None
-        """The other nodes, which are polled, too, once they are known."""
+        """The other nodes, once they are known; they are polled, too."""
 
     async def refresh(self) -> None:
         if self.others is not None:
@@ -71,7 +51,8 @@ class Firings:
         """
         Return the last *limit* firings, of *key* if given, else of keys that begin with *prefix*.
 
-        They are ordered by end, running ones last; those of several nodes by start. With *is_own*, only this process's.
+        They are ordered by end, running ones last; firings of several nodes are ordered by start. With *is_own*, only
+        this process's.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -93,7 +74,7 @@ class Firings:
             records = source.recent(number)
             running = frozenset(record for record in records if not record.number)
             news += [each for each in records if each.key.startswith(prefix) and (each.number or each not in before)]
-            seen.places[name] = max([number, *(record.number for record in records)]), running  # what runs has 0
+            seen.places[name] = max([number, *(record.number for record in records)]), running  # 0 while running
         for gone in seen.places.keys() - {name for name, _ in sources}:
             del seen.places[gone]
         if len(sources) > 1:
@@ -107,7 +88,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that one page has got: per node, the number of the last end, and the firings running then.
+    The position of one page: per node, the number of the last ended firing, and the firings that ran then.
     """
 
     def __init__(self) -> None:

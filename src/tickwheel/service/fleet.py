@@ -141,7 +141,7 @@ class Fleet:
     async def read(self) -> FleetDocument:
         nodes = {each.owner: each for each in await self._scheduler.nodes()}
         shards = await self._scheduler.shards()
-        stats = await self._figures.scheduler_stats()  # after the nodes, which read the store's clock
+        stats = await self._figures.scheduler_stats()  # after the nodes, whose read updates the store's clock
         now, owner = int(time.time() * 1000 + stats["offset_ms"]), stats["owner"]
         number = stats["shards_all"]
         return FleetDocument(

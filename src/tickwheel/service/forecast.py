@@ -20,7 +20,7 @@ __all__ = ["STRIPS", "Forecast", "Strip"]
 @dataclass(frozen=True, slots=True)
 class Strip:
     """
-    One part of the future.
+    A range of the future, divided into cells.
 
     Attributes:
         name: Its name.
@@ -43,10 +43,6 @@ STRIPS: Final = (Strip("minute", 1, 60, 0.5), Strip("hour", 60, 60, 2.0), Strip(
 
 
 class Forecast:
-    """
-    The strips; a stale one is counted again.
-    """
-
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self._counts = [_Count(scheduler, strip) for strip in STRIPS]
@@ -79,7 +75,7 @@ class _Count:
             self._counting.add_done_callback(self._counted)
         counting = self._counting
         if self._document is not None:
-            # A slow count is reported for as long again as it took; after a quiet time its first reader waits.
+            # A slow count is reused for as long as it took; after a quiet time its first reader waits.
             is_recent = self._took_s > _QUICK_S and time.monotonic() < self._stale_at + self._took_s
             if counting is None or is_recent:
                 return self._document

@@ -46,10 +46,6 @@ _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 
 class Guard:
-    """
-    Decides by the head of a request.
-    """
-
     def __init__(self, options: ServiceOptions, denials: Denials, *, is_mounted: bool = False) -> None:
         """
         Admit requests by *options*, and count the others in *denials*.
@@ -81,12 +77,12 @@ class Guard:
                 raise self._unauthorized(call, token, is_sent=bool(text))
             self._check_access(call, token)
             if call.method not in _SAFE:
-                ACTOR.set(Actor(token.name, is_always=True))  # each request has a context of its own
+                ACTOR.set(Actor(token.name, is_always=True))  # each request has its own context
                 _LOG.info("%s %s by the token %s", call.method, show(call.path), show(token.name))
         else:
             self._check_host(call)
             if call.method not in _SAFE and (page := _page(call)) is not None:
-                ACTOR.set(Actor(page, is_always=True))  # few, and a person's: also what is done to jobs that fire once
+                ACTOR.set(Actor(page, is_always=True))  # few, and by people: recorded for all jobs
 
     def _check_mounted(self, call: Request) -> None:
         if call.path.startswith("/v1/pull"):
@@ -111,7 +107,7 @@ class Guard:
 
     def _check_access(self, call: Request, token: Token) -> None:
         """
-        Refuse an operation that needs a write token, and store the token's rights for the operation.
+        Refuse a write without a write token, and store the token's rights in the scope for the operation.
         """
 
         def refused() -> None:
@@ -127,7 +123,7 @@ class Guard:
             raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
     def _check_host(self, call: Request) -> None:
-        if b"host" not in call.headers and call.path in _HEALTH:  # as the probes of HTTP/1.0 ask
+        if b"host" not in call.headers and call.path in _HEALTH:  # as HTTP/1.0 probes do
             return
         host = call.header(b"host") or ""
         name = _hostname(host)
@@ -144,9 +140,6 @@ def caller(call: Request, options: ServiceOptions) -> str:
 
 
 def remaining_s(call: Request) -> float | None:
-    """
-    Return the remaining seconds of the token of *call*, or None if it does not expire.
-    """
     until: float | None = call.scope.get(UNTIL)
     return None if until is None else max(0.0, until - time.time())
 
@@ -194,7 +187,7 @@ def _check_single(call: Request) -> None:
 
 def _check_origin(call: Request) -> None:
     origin = call.header(b"origin")
-    if call.header(b"sec-fetch-site") == "same-origin":  # said by the browser; a proxy may have changed the Host
+    if call.header(b"sec-fetch-site") == "same-origin":  # set by the browser; a proxy may have changed the Host
         return
     if origin is not None and origin.partition("://")[2] != call.header(b"host"):
         message = f"the request comes from a page of {show(origin)}"
@@ -206,7 +199,7 @@ def _check_origin(call: Request) -> None:
 def _hostname(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""
-    except ValueError:  # a bracket without its end
+    except ValueError:  # an unclosed bracket
         return ""
 
 

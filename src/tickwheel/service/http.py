@@ -23,9 +23,9 @@ SEND_AT_ONCE: Final = "tickwheel.send_at_once"
 """Key in the scope of a request for a function that sends a whole `Reply`, and returns False if it cannot."""
 
 _COMPRESSED_MIN: Final = 1_000
-"""Smaller bodies fit into a packet or two."""
+"""Minimum size of a compressed body; smaller ones fit into a packet or two."""
 _COMPRESSED_MAX: Final = 256_000
-"""Compressing more would hold up the event loop for longer than 5 ms."""
+"""Maximum size of a compressed body: a larger one would hold up the event loop for longer than 5 ms."""
 _LEVEL: Final = 4
 _GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 
@@ -61,10 +61,6 @@ class Request:
 
 
 class Reply:
-    """
-    One complete answer: an ASGI application that sends it.
-    """
-
     __slots__ = ("body", "extra", "is_final", "kind", "status")
 
     def __init__(self, status: int, kind: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
@@ -73,7 +69,7 @@ class Reply:
         self.body = body
         self.extra = extra
         self.is_final = True
-        """True if a repeat of the request gets this answer again; False if a part of it was not done."""
+        """True if a repeat of the request gets this answer again; False if part of the request was not done."""
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -81,7 +77,7 @@ class Reply:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """
-        Send it: with one write if the server can, else with two.
+        Send the answer: with one write if the server can, otherwise with two.
         """
         reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)

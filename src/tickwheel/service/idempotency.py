@@ -65,7 +65,7 @@ class _Kept:
 
 class IdempotencyKeys:
     """
-    The kept answers, by client and key.
+    The stored answers, by client and key.
     """
 
     def __init__(self, body_bytes_max: int, keeper: Keeper | None = None) -> None:
@@ -98,12 +98,12 @@ class IdempotencyKeys:
         try:
             reply = await self._done(place, asked, call, run, kept_by)
         except BaseException as error:
-            # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
+            # Keep nothing, so that a retry is done; callers that wait for this answer get the error.
             is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
             what = "the first request with this Idempotency-Key was cut off"
             cut_off = ProblemError("store_unavailable", what, is_unknown=True)
             kept.reply.set_exception(error if is_heard else cut_off)
-            kept.reply.exception()  # heard, even if nobody waits
+            kept.reply.exception()  # retrieved, also if no caller waits
             raise
         finally:
             del self._promised[place]
@@ -119,7 +119,7 @@ class IdempotencyKeys:
         self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint, kept_by: KeptBy
     ) -> Reply:
         """
-        Return the kept reply to *call*, or run it and keep its reply in the store.
+        Return the stored reply to *call*, or run it and store its reply.
         """
         if self._keeper is None or kept_by == "node":
             return await _answered(call, run)
@@ -171,7 +171,7 @@ class IdempotencyKeys:
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)
             answer = await keeper.keep(repeat.keep(data))
-        except StoreError as error:  # the writes have their marks, and the claim lapses
+        except StoreError as error:  # the writes have their marks, and the claim expires
             _LOG.warning("the reply to a request with an Idempotency-Key is not kept: %s", error)
             return None
         return _reply_of(answer.data) if isinstance(answer, Recalled) else None
@@ -209,9 +209,6 @@ def _reply_of(data: bytes) -> Reply:
 
 
 async def _marked(repeat: Repeat, call: Request, run: Endpoint) -> Reply:
-    """
-    Return the reply to *call*, whose writes carry the marks of *repeat*.
-    """
     token = ONCE.set(repeat)
     try:
         return await _answered(call, run)
@@ -223,9 +220,9 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
     try:
         reply = await run(call)
     except ProblemError as problem:
-        if "retry-after" in problem.headers:  # a 429 or 503, which asks for the same request again
+        if "retry-after" in problem.headers:  # a 429 or 503, which asks for a repeat
             raise
-        if problem.kind.name == "idempotency_key_reused":  # the key is that of the other request
+        if problem.kind.name == "idempotency_key_reused":  # the key belongs to the other request
             raise
         return problem_reply(call, problem)
     assert isinstance(reply, Reply), "no write answers with a stream"
@@ -244,7 +241,7 @@ async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
 
     async def receive() -> Message:
         nonlocal is_read
-        if is_read:  # what follows is that the client goes away
+        if is_read:  # the next message is the client's disconnect
             return await original()
         is_read = True
         return {"type": "http.request", "body": body, "more_body": False}

@@ -44,7 +44,7 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Number of bytes of a too large body that are read and dropped before the connection is cut."""
+"""Number of bytes of an oversized body that are read and dropped before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
@@ -80,7 +80,7 @@ def _generation(etag: str) -> int:
     match = _ETAG.fullmatch(etag.strip())
     if match is None:
         _unreadable("If-Match", etag, 'send one ETag as this service gave it, such as "17" with its quotes')
-    return int(match[1] or match[2])  # its quotes are easily lost in a shell
+    return int(match[1] or match[2])  # shells tend to remove the quotes
 
 
 def incoming_trace(call: Request) -> str | None:
@@ -142,7 +142,7 @@ def to_instant(name: str, text: str) -> datetime | float:
     with suppress(ValueError):
         return float(text)
     try:
-        moment = datetime.fromisoformat(text.replace(" ", "+"))  # an unescaped plus arrives as a space
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # an unescaped plus is decoded as a space
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
@@ -206,7 +206,7 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
 
 def _check_type(text: str) -> None:
     """
-    Refuse a body that is not declared as JSON, or is in another encoding than UTF-8.
+    Refuse a body that is not declared as JSON, or has another encoding than UTF-8.
     """
     kind, _, parameters = text.partition(";")
     if kind.strip().lower() != "application/json":
@@ -220,7 +220,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body; read a too large one without keeping it, because few clients read while they send.
+    Return the body; read an oversized one without keeping it, because few clients read while they send.
     """
     body = bytearray()
     size = 0

@@ -144,7 +144,7 @@ class Jobs:
         """
         key = _key(call)
         body = await decoded(await read_body(call, self._options.body_bytes_max), _SET)
-        wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
+        wanted = wanted_generation(call)  # preconditions are evaluated only after the request itself has been validated
         check_set(body, self._scheduler, self._options.every_min_s)
         if self._options.pending_max is not None:
             await self._figures.check_room(self._options.pending_max)
@@ -186,13 +186,13 @@ class Jobs:
     @heeds_prefix
     async def history(self, call: Request) -> Reply:
         """
-        Return the past of the jobs of this key, the newest first; also if there is none any more.
+        Return the past of the jobs of this key, the newest first; also if no job is left.
         """
         key, fields = _key(call, b":history"), query(call, HISTORY_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        if is_bounded(call):  # a scope, a node or a bulk act may have the name of a key: its records are not about jobs
+        if is_bounded(call):  # a scope, a node or a bulk act may be named like a key: its records are not about jobs
             records = [each for each in records if each.generation]
         return document_reply(HistoryDocument([record_document(each) for each in records]))
 
@@ -239,7 +239,7 @@ class Jobs:
         wanted, fields = wanted_generation(call), body.fields()
         check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
         if named := fields.keys() & {"target", "handler"}:
-            job = None if len(named) > 1 else await self._scheduler.get(key)  # which keeps the other one
+            job = None if len(named) > 1 else await self._scheduler.get(key)  # the change keeps the other one
             target, handler = (fields.get(name, getattr(job, name, None)) for name in ("target", "handler"))
             check_handler(target, handler, self._scheduler)
         answer = await self._scheduler.change(key, if_generation=wanted, **fields)

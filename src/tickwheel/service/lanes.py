@@ -143,9 +143,6 @@ def _counts(stats: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _span_s(minutes: Sequence[Minute]) -> int:
-    """
-    Return the length of the span that *minutes* cover.
-    """
     first = min((each.at for each in minutes), default=0)
     return max(60, (max((each.at for each in minutes), default=0) + MINUTE_MS - first) // 1000)
 
@@ -191,7 +188,7 @@ def rows_of(
 
 def _add_report(lanes: dict[str, _Lane], figures: Mapping[str, Any]) -> None:
     """
-    Add the report of a node, which may be of another version: it may lack a part.
+    Add the report of a node, which may be of another version and lack parts.
     """
     queues: Mapping[str, Any] = figures.get("queues", {})
     for state in figures.get("lanes", ()):
@@ -252,7 +249,9 @@ def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument
 
 def _reason(target: str, lane: _Lane) -> WaitReason | None:
     """
-    Return why the jobs of *lane* wait; None if none does. A queue has a worker if one asks or holds a lease.
+    Return the reason for which jobs of *lane* wait; None if no job waits.
+
+    A queue has a worker if one asks for jobs or holds a lease.
     """
     if not lane.waiting:
         return None

@@ -2,7 +2,7 @@
 Bodies that consist of a long list, in JSON or MessagePack.
 
 A large one is decoded item by item, in a thread: one call for all would keep every other thread from running, for
-seconds where the body is hostile.
+seconds with a hostile body.
 """
 
 from __future__ import annotations
@@ -23,10 +23,6 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ListBody(Generic[T]):
-    """
-    Decodes such bodies.
-    """
-
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
         Decode to *whole*, whose field *name* is a tuple of *item*; in *outline* it is one of `Raw`.
@@ -66,7 +62,7 @@ class ListBody(Generic[T]):
 
 def _check_outer_names(body: bytes, _value: object) -> None:
     """
-    Refuse a repeated name of the outermost object: then there are more quotes than those of its names and values.
+    Refuse a repeated name of the outermost object, which shows by more quotes than its names and values have.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

@@ -44,7 +44,7 @@ _FIRINGS_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    The prefix of a page's keys, its right to write, and the address of traces.
+    The rights of a page: the prefix of its keys, its right to write, and the address of traces.
     """
 
     prefix: str
@@ -54,7 +54,7 @@ class Sight:
 
 class Live:
     """
-    All live pages. Everything runs on the service's loop.
+    All live pages. All methods run on the service's loop.
     """
 
     def __init__(

@@ -81,9 +81,9 @@ class Manifests:
 
 def _document(answer: Declared) -> ManifestDocument:
     outcome = answer.outcome.value
-    return ManifestDocument(answer.manifest, outcome, answer.revision, [_job(job) for job in answer.jobs])  # type: ignore[arg-type]  # it has one of three
+    return ManifestDocument(answer.manifest, outcome, answer.revision, [_job(job) for job in answer.jobs])  # type: ignore[arg-type]  # one of three
 
 
 def _job(job: DeclaredJob) -> DeclaredDocument:
     shown = (None if each is None else job_document(each) for each in (job.job, job.before))
-    return DeclaredDocument(job.key, job.outcome.value, *shown)  # type: ignore[arg-type]  # those of writes
+    return DeclaredDocument(job.key, job.outcome.value, *shown)  # the values are outcomes of writes

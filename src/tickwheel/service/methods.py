@@ -16,14 +16,7 @@ __all__ = ["KeyMethods", "Methods"]
 
 
 class Methods:
-    """
-    One address: an operation for each method.
-    """
-
     def __init__(self, idempotency: IdempotencyKeys, kept_by: KeptBy = "request", **operations: Endpoint) -> None:
-        """
-        Take these *operations*; *idempotency* keeps the answers of writes with a key, by *kept_by*.
-        """
         self._idempotency = idempotency
         self._kept_by: KeptBy = kept_by
         self._operations = operations

@@ -97,7 +97,7 @@ class Minutes:
         until = to_instant("until", fields["until"]) if "until" in fields else None
         has_lanes = to_flag("lanes", fields.get("lanes", "true"))
         found = await self._scheduler.minutes(since, until)
-        shown = await asyncio.to_thread(_minutes, found, has_lanes=has_lanes)  # of many nodes there may be thousands
+        shown = await asyncio.to_thread(_minutes, found, has_lanes=has_lanes)  # with many nodes there may be thousands
         return document_reply(MinutesDocument([*EDGES_MS], shown))
 
 

@@ -28,15 +28,8 @@ Authorize: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 
 
 class HasScheduler(Protocol):
-    """
-    An object that has a scheduler while the application runs, such as `tickwheel.integrations.fastapi.Jobs`.
-    """
-
     @property
-    def scheduler(self) -> AsyncScheduler:
-        """
-        The scheduler.
-        """
+    def scheduler(self) -> AsyncScheduler: ...
 
 
 def tickwheel_app(
@@ -68,10 +61,6 @@ def tickwheel_app(
 
 
 class _Mounted:
-    """
-    A service for each scheduler that the application starts.
-    """
-
     def __init__(
         self, source: AsyncScheduler | HasScheduler, authorize: Authorize | None, options: ServiceOptions
     ) -> None:

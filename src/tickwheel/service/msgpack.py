@@ -29,7 +29,7 @@ def is_msgpack(call: Request) -> bool:
 
 def is_wanted(call: Request) -> bool:
     """
-    Return whether *call* prefers MessagePack to JSON in its Accept header.
+    Return True if the Accept header of *call* prefers MessagePack to JSON.
     """
     for part in call.headers.get(b"accept", b"").split(b","):
         kind, _, parameters = part.strip().lower().partition(b";")

@@ -100,16 +100,16 @@ A batch judges its items one by one, so their schemas omit them.
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     table = tuple(operations)
     types = [kind for operation in table for kind in (operation.body, operation.answer)]
-    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field is of its type
+    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # in no field
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
         if name in _BESIDES:
-            schema["allOf"] = [_BESIDES[name]]  # beside the fields, generators would take it for another body
+            schema["allOf"] = [_BESIDES[name]]  # generators would take it for another body if it were beside the fields
         _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
                 if of.get("default", ...) is None and not _takes_null(of):
-                    del of["default"]  # absent is not the same as null
+                    del of["default"]  # absent differs from null
     tags = {_tag_of(operation): _resource_of(operation) for operation in table}
     paths: dict[str, dict[str, Any]] = {}
     for operation in table:
@@ -180,9 +180,6 @@ def _tag_of(operation: Operation) -> str:
 
 
 def _resource_of(operation: Operation) -> str:
-    """
-    Return the first line of the docstring of the resource's class.
-    """
     resource = getattr(operation.run, "__self__", None)
     return (inspect.getdoc(type(resource)) or "").partition("\n")[0]
 

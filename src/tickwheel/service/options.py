@@ -92,7 +92,7 @@ class ServiceOptions:
         if self.tls_cert is not None:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_cert, self.tls_key, _no_password)
-            except (OSError, ValueError) as error:  # an error of the files, or of what is in them
+            except (OSError, ValueError) as error:  # an error of the files, or of their contents
                 raise CertificateError(self.tls_cert, str(error)) from None
         elif self.tls_key is not None:
             raise CertificateError(self.tls_key, "it is the key of no certificate")
@@ -107,14 +107,14 @@ def _no_password() -> str:
 def _leads_to_traces(url: str) -> bool:
     try:
         parts = urlsplit(url)
-    except ValueError:  # a bracket without its end
+    except ValueError:  # an unclosed bracket
         return False
     return parts.scheme in {"http", "https"} and bool(parts.netloc) and "{trace_id}" in url
 
 
 def is_loopback(host: str) -> bool:
     """
-    Return whether only this machine reaches *host*; the only trusted name is `localhost`.
+    Return True if only this machine reaches *host*; the only trusted name is `localhost`.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

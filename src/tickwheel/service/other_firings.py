@@ -35,10 +35,6 @@ _BODY_BYTES_MAX: Final = 4_096
 
 
 class _Node:
-    """
-    The last firings of another node.
-    """
-
     def __init__(self) -> None:
         self.number = 0
         self._ended: deque[FiringRecord] = deque(maxlen=_RECORDS_MAX)
@@ -56,7 +52,7 @@ class _Node:
 
 class OtherFirings:
     """
-    The last firings of the other nodes. Everything runs on the service's loop.
+    The last firings of the other nodes. All methods run on the service's loop.
     """
 
     def __init__(self, scheduler: AsyncScheduler, peers: Peers) -> None:
@@ -66,12 +62,9 @@ class OtherFirings:
         self._asked_at = -_EVERY_S
         self._task: asyncio.Task[None] | None = None
         self.nodes: dict[str, _Node] = {}
-        """By the secrets of their lives."""
+        """The nodes by the secrets of their lives."""
 
     def touch(self) -> None:
-        """
-        Start polling the other nodes once a second, without waiting for them.
-        """
         is_asked = self._task is not None and not self._task.done()
         if not is_asked and time.monotonic() - self._asked_at >= _EVERY_S:
             self._task = asyncio.create_task(self.refresh())
@@ -85,7 +78,7 @@ class OtherFirings:
                 return
             try:
                 peers = await self._peers.others()
-            except StoreError:  # it is reported elsewhere
+            except StoreError:  # other code reports it
                 peers = []
             self.nodes = {peer.secret: self.nodes.get(peer.secret) or _Node() for peer in peers}
             await asyncio.gather(*map(self._ask, peers))

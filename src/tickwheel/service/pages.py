@@ -72,17 +72,14 @@ class Files(StaticFiles):
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """
-        Return the file with headers that make browsers revalidate it: an unchanged one is answered with 304.
+        Return the file with headers that make browsers revalidate it, so that an unchanged file is a 304.
         """
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # passed on unchanged
         response.headers.update(PAGE_HEADERS)
         return response
 
 
 def compressed(files: ASGIApp) -> ASGIApp:
-    """
-    Return *files*, which are sent as gzip to clients that accept it.
-    """
     return GZipMiddleware(files, minimum_size=500)
 
 

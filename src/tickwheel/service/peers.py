@@ -3,7 +3,7 @@ The other nodes of the store, for requests about leases of pull workers, which a
 
 Each node reports the URL of its service, and a secret, with its heartbeats. A node that gets a request about a lease
 that it does not hold forwards it to the others, with their secret in place of the caller's token. So any load balancer
-will do, without sticky sessions. A node that is gone holds no lease.
+will do, without sticky sessions. A node that has ended holds no lease.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Peer:
 
 class Peers:
     """
-    The other nodes, and requests to them. Everything runs on the service's loop.
+    The other nodes, and requests to them. All methods run on the service's loop.
     """
 
     def __init__(self, scheduler: AsyncScheduler, figures: Figures, options: ServiceOptions) -> None:
@@ -121,7 +121,7 @@ class Peers:
         Raises:
             UnreachablePeerError: If there is no answer, or not one of a node.
         """
-        import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
+        import aiohttp  # noqa: PLC0415  slow to import, and a single node does not need it
 
         timeout = aiohttp.ClientTimeout(total=wait_s + answer_s, sock_connect=_CONNECT_S)
         headers = {_SECRET.decode(): peer.secret, "content-type": "application/json"}
@@ -130,7 +130,7 @@ class Peers:
             async with self._opened().post(
                 url, data=encode(body), headers=headers, timeout=timeout, allow_redirects=False
             ) as answer:
-                if answer.status != 200:  # noqa: PLR2004  its only status
+                if answer.status != 200:  # noqa: PLR2004  its only success status
                     raise UnreachablePeerError(peer, f"status {answer.status}")
                 return msgspec.json.decode(await answer.read(), type=kind)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
@@ -184,7 +184,7 @@ def _address_towards(server: str | None) -> str:
     try:
         family, kind, _, _, place = socket.getaddrinfo(server or "localhost", 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(place)  # of a datagram socket: nothing is sent
+            probe.connect(place)  # a datagram socket: nothing is sent
             address = str(probe.getsockname()[0]).partition("%")[0]
         ipaddress.ip_address(address)
     except (OSError, ValueError):

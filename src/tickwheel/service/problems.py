@@ -53,7 +53,7 @@ _TYPES: Final = (
         "A token is needed",
         "send the header 'Authorization: Bearer TOKEN' with a token of this service",
     ),
-    # The token does not allow it, or does not reach that key, or a page of another site sent the request.
+    # The token does not allow the operation or the key, or a page of another site sent the request.
     ProblemType(
         "forbidden", 403, "This is not allowed", "use a write token, from a client of this service's own origin"
     ),
@@ -77,7 +77,7 @@ _TYPES: Final = (
         "It is too late: the job is running",
         "wait until it has ended, or set the key again for another firing",
     ),
-    # The firing is in nobody's hands, or in another worker's.
+    # No worker, or another worker, holds the firing.
     ProblemType(
         "lease_ended",
         409,
@@ -100,7 +100,7 @@ _TYPES: Final = (
         "The request names a host that this service is not",
         "use the address that the service printed, or start it with --allow-host NAME",
     ),
-    # It is well-formed, and no job can have it.
+    # The value is well-formed, but no job can have it.
     ProblemType("invalid_value", 422, "A value cannot be used", "mend the value that the detail names"),
     ProblemType(
         "unknown_handler",
@@ -138,11 +138,11 @@ def show(value: object) -> str:
     else:
         text = ""
         try:
-            for part in _ENCODER.iterencode(value):  # bit by bit
+            for part in _ENCODER.iterencode(value):  # in small pieces
                 text += part
                 if len(text) > SHOWN_MAX:
                     break
-        except TypeError:  # a name that is not text, which only MessagePack has
+        except TypeError:  # a name that is not text, which is possible in MessagePack only
             text = f"<{type(value).__name__}>"
     text = text[: SHOWN_MAX + 1].encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
@@ -167,7 +167,7 @@ class ProblemError(Exception):
         """
         Take the kind's *name*, a *detail* in one sentence, and the refused *value* and the *job*, if any.
 
-        *is_unknown* if the write may have taken effect nevertheless.
+        *is_unknown* if the write may still have taken effect.
         """
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]

@@ -2,7 +2,7 @@
 Pull workers: lease due firings, in one long poll; acknowledge, refuse, release or extend them.
 
 A lease is in the memory of one node. Any node answers for it, and forwards requests about other nodes' leases: see
-`peers`. A worker that disconnects while it waits takes no firing along: firings are leased when they are answered.
+`peers`. A worker that disconnects while it waits leases nothing: firings are leased when the answer is sent.
 """
 
 from __future__ import annotations
@@ -102,10 +102,7 @@ class _End(Struct, frozen=True):
     became: str | None = None
 
 
-class _Nothing(Struct, frozen=True):
-    """
-    An answer without content.
-    """
+class _Nothing(Struct, frozen=True): ...
 
 
 class Pulls:
@@ -119,7 +116,7 @@ class Pulls:
         self._peers = peers
         self._waiting: set[asyncio.Future[Any]] = set()
         self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
-        """The waits that other nodes have requested, by the names that they gave them."""
+        """The waits that other nodes have requested, by the names that these nodes gave them."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
         """Names of waits that were ended before they arrived: requests of two connections may overtake each other."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,7 +132,7 @@ class Pulls:
 
     async def close(self) -> None:
         """
-        Wait a moment for leases on their way back to other nodes; the rest expire.
+        Wait briefly for leases that are being returned to other nodes; the rest expire.
         """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
@@ -258,7 +255,7 @@ class Pulls:
             if answer is None:
                 continue
             if answer.is_done:
-                for each in asking:  # the others do not hold it; let their answers come
+                for each in asking:  # the others do not hold it; ignore their answers
                     each.add_done_callback(_read)
                 return answer.until
             became = became or answer.became
@@ -292,7 +289,7 @@ class Pulls:
                 try:
                     leases = await answered
                 except UnreachablePeerError:
-                    continue  # it is for the next one to try
+                    continue  # the next one tries
                 if leases:
                     break
             return LeasesDocument(leases)
@@ -308,7 +305,7 @@ class Pulls:
         self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
     ) -> list[LeaseDocument]:
         """
-        Lease at *peer*, a moment after the peers before it, so that two peers with due firings seldom lease both.
+        Lease at *peer*, a moment after earlier peers, so that two peers with due firings seldom both lease some.
         """
         await asyncio.sleep(after_s)
         if is_over.is_set():
@@ -322,7 +319,7 @@ class Pulls:
         """
         End the remaining *waits*, and release their leases, if any; *taken* was answered.
         """
-        waits[0].cancel()  # its scheduler gives back what it brings
+        waits[0].cancel()  # its scheduler releases leases that still arrive
         ending = {"verb": "end_wait", "body": name}
         pending = [peer for peer, wait in zip(peers, waits[1:], strict=True) if not wait.done()]
         await asyncio.gather(*(self._peers.ask(peer, ending, _Nothing) for peer in pending), return_exceptions=True)
@@ -363,7 +360,7 @@ class Pulls:
             await asyncio.wait(both, timeout=remaining_s(call), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 if not gone.done():
-                    raise expired(time.time())  # it is that token which ended the wait
+                    raise expired(time.time())  # the expiry of that token ended the wait
                 raise ClientDisconnect
             return otherwise if waiting.cancelled() else waiting.result()
         finally:
@@ -385,7 +382,7 @@ def _forward(body: LeaseBody, name: str, wait_s: float) -> dict[str, Any]:
 
 def _read(answered: asyncio.Future[Any]) -> None:
     """
-    Retrieve the error of an answer that is not needed any more.
+    Retrieve the error of an unneeded answer, so that asyncio does not log it.
     """
     if not answered.cancelled():
         answered.exception()

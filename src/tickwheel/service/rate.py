@@ -23,10 +23,6 @@ _CLIENTS_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class _Bucket:
-    """
-    The turns that one client has left, and the time of that count.
-    """
-
     turns: float
     since: float
 
@@ -38,7 +34,7 @@ class Rate:
 
     def __init__(self, per_s: float) -> None:
         """
-        Allow each client *per_s* requests a second on average, and a burst of two seconds' worth.
+        Allow each client *per_s* requests per second on average, and a burst of two seconds' worth.
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s)

@@ -21,7 +21,7 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _MARK: Final = "heeds_prefix"
 REACH: Final = "tickwheel.reach"
-"""Key in the scope of a request for the `Reach` of its token, if that has a prefix."""
+"""Key in the scope of a request for the `Reach` of its token, if it has a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,6 @@ def narrowed(call: Request, prefix: str) -> str:
 
 
 def check_all_keys(call: Request) -> None:
-    """
-    Refuse a token with a prefix.
-    """
     reach: Reach | None = call.scope.get(REACH)
     if reach is not None:
         what = "this is about the jobs of all keys"

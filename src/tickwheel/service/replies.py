@@ -28,17 +28,10 @@ _EVERY_S: Final = 10.0
 
 
 class _StoreLines:
-    """
-    The log lines about requests that failed because of the store.
-    """
-
     def __init__(self) -> None:
         self._last = -math.inf
 
     def note(self, call: Request, error: StoreError) -> None:
-        """
-        Log *error*, unless there was a line a moment ago.
-        """
         now = time.monotonic()
         if now - self._last >= _EVERY_S:
             self._last = now
@@ -70,7 +63,7 @@ def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
     outcome = answer.outcome
     if outcome in REFUSALS:
         raise refusal_of(key, answer, wanted)
-    if answer.job is None or outcome is Outcome.CANCELLED:  # what was cancelled has no tag any more
+    if answer.job is None or outcome is Outcome.CANCELLED:  # a cancelled job has no tag any more
         return document_reply(answer_document(answer))
     return document_reply(answer_document(answer), 201 if outcome is Outcome.CREATED else 200, _tag(answer.job))
 
@@ -111,7 +104,7 @@ def _tag(job: Job) -> tuple[bytes, bytes]:
 
 def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row an error
     """
-    Return the problem for *error*, or None if it is a fault of ours.
+    Return the problem for *error*, or None if it is an internal error.
     """
     match error:
         case ProblemError():

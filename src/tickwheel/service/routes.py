@@ -49,7 +49,7 @@ The place that keeps an answer for a repeat: the transaction of the one write; t
 the node, which alone has the leases of pull workers.
 """
 
-# The problems of what needs no token, of reads, of reads that ask the store, of writes, and of those with a body.
+# The problems of operations without a token, of reads, of reads of the store, of writes, and of writes with a body.
 _OPEN: Final = ("malformed_request", "wrong_host")
 _READ: Final = ("malformed_request", "unauthorized", "forbidden", "wrong_host", "invalid_value", "too_many_requests")
 _ASK: Final = (*_READ, "store_unavailable")
@@ -96,9 +96,6 @@ class Operation:
 
     @property
     def has_conditions(self) -> bool:
-        """
-        True if it evaluates `If-Match`, and so may find another generation.
-        """
         return "wrong_generation" in self.problems
 
 

@@ -1,10 +1,10 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. Added here: a request that never comes, or never ends, is cut off; signals are ours; and live
-streams are ended first, so that a stop waits only for requests. Omitted, because each request would pay for it: a timer
-per idle connection, which the same sweep ends; two writes of an answer instead of one; and the collector's walks over
-permanent objects.
+uvicorn does the work. Added here: a request that never begins or never ends is cut off; our own signal handlers; and
+live streams are ended first, so that a stop waits only for requests. Omitted, because each request would pay for it: a
+timer per idle connection, which the same sweep ends; two writes of an answer instead of one; and the collector's walks
+over permanent objects.
 """
 
 from __future__ import annotations
@@ -119,9 +119,6 @@ async def _serve(
 
 @contextlib.contextmanager
 def _collecting_less() -> Iterator[None]:
-    """
-    Exclude existing objects from garbage collection, and collect young ones less often.
-    """
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -153,13 +150,13 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """The context of a request that waited for another one, instead of that one's."""
+        """The context of a request that waited for another one, to be used instead of the other's context."""
         self._has_begun = False
         """True if a request began in the data being parsed."""
 
     def cut_if_late(self, now: float, request_timeout_s: float) -> None:
         """
-        Answer and close if a request is late at *now*; just close a connection that was idle for long.
+        Answer and close if a request is late at *now*; close without an answer if the connection was idle for long.
         """
         if self.transport.is_closing():
             return
@@ -172,7 +169,7 @@ class _Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._has_begun = False
         super().data_received(data)
-        if self._head_bytes is not None and not self._has_begun:  # else most of it may be of requests before
+        if self._head_bytes is not None and not self._has_begun:  # otherwise much of it may belong to earlier requests
             self._head_bytes += len(data)
             if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
                 self.send_400_response("The head of the request is too large.")
@@ -186,12 +183,12 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """
-        Stop the timeout: the body follows, and the connection is not idle, though an answer may have ended since.
+        Stop the timeout: the body follows, and the connection is not idle, even if an answer has just ended.
         """
         self._head_bytes = None
         self._idle_since = None
         super().on_headers_complete()
-        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)  # ASGI leaves room for names of a server
+        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)  # ASGI allows a server's own keys
         scope[SEND_AT_ONCE] = partial(_send_at_once, self.cycle)
 
     def on_message_complete(self) -> None:
@@ -208,10 +205,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 def _send_at_once(cycle: RequestResponseCycle, reply: Reply) -> bool:
-    """
-    Send *reply* with one write; False if uvicorn must handle more than that.
-    """
-    if cycle.transport.is_closing():  # uvicorn notes it of the last request alone, and others may be before that
+    if cycle.transport.is_closing():  # uvicorn detects it for the last request only, and earlier ones may be open
         cycle.disconnected = True
     if not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected or cycle.scope["method"] == "HEAD":
         return False
@@ -255,7 +249,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """
-        Stop on signals without ending the process, because the scheduler must be stopped, too.
+        Stop on signals without ending the process, because the scheduler must also be stopped.
         """
         on_stop_signal(self.handle_exit)
         yield

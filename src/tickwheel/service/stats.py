@@ -14,7 +14,6 @@ from tickwheel.service.documents import LaneDocument, Moment, instant
 __all__ = ["StatsDocument", "stats_document"]
 
 _UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
-"""Counters for Prometheus only."""
 
 
 class TracedDocument(TypedDict):

@@ -40,7 +40,7 @@ _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
 """Maximum size of a body that is handled on the loop: 20 ms of CPU on the worst input, one of subnormal numbers."""
 _LOOKED_AT_MAX: Final = 2 << 20
-"""Maximum size of a malformed body whose fault is looked for again."""
+"""Maximum size of a malformed body in which the fault is located."""
 _DECODED_MAX: Final = 1024
 """Maximum size of a refused value that is decoded to be shown."""
 
@@ -80,7 +80,7 @@ def decode_part(
     check_names: Callable[[bytes, Any], None] | None = None,
 ) -> Part:
     """
-    Decode the value at *place* of a whole body, whose nesting is checked; *check_names* refuses a repeated name.
+    Decode the value at *place* of a whole body, and check the nesting; *check_names* refuses a repeated name.
     """
     try:
         value = decoder.decode(body)
@@ -99,7 +99,7 @@ def decode_part(
 
 async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
-    Return `decode` of *body*; in a thread if it is large, where its payload is encoded for the store, too.
+    Return `decode` of *body*; a large one is decoded in a thread, which also encodes its payload for the store.
     """
     if is_small(body):
         return decode(body, decoder)
@@ -108,7 +108,7 @@ async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 def is_small(body: bytes) -> bool:
     """
-    Return whether *body* is handled on the loop; other requests need not wait for a larger one.
+    Return True if *body* is handled on the loop, where other requests wait for it.
     """
     return len(body) <= _ON_LOOP_BYTES_MAX
 
@@ -116,13 +116,13 @@ def is_small(body: bytes) -> bool:
 def with_encoded_payload(value: Part) -> Part:
     payload = getattr(value, "payload", None)
     if payload is not None and payload is not msgspec.UNSET:
-        force_setattr(value, "payload", EncodedPayload(payload))  # type: ignore[arg-type]  # a struct of our own
+        force_setattr(value, "payload", EncodedPayload(payload))  # our own struct
     return value
 
 
 def _has_half(body: bytes) -> bool:
     """
-    Return whether *body* is valid JSON except for half a surrogate pair, which msgspec reports as truncated.
+    Return True if *body* is valid JSON except for half a surrogate pair, which msgspec reports as truncated.
     """
     if len(body) > _LOOKED_AT_MAX:
         return False
@@ -144,7 +144,7 @@ def _check_names(body: bytes, value: object) -> None:
 
 def _may_repeat_names(body: bytes, value: object) -> bool:
     """
-    Return whether *body*, decoded to *value*, may have a duplicate name; False is certain.
+    Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
     The value is encoded again, without defaults: nothing is added, and one of two equal names is lost. Without escapes
     a string has two quotes in both texts, so their numbers differ.
@@ -166,10 +166,7 @@ def reworded(message: str) -> str:
     return _shortened(text)
 
 
-class _RepeatedNameError(Exception):
-    """
-    Carries the name that appears twice.
-    """
+class _RepeatedNameError(Exception): ...
 
 
 def _unique(pairs: list[tuple[str, object]]) -> None:
@@ -201,10 +198,10 @@ def _invalid(body: bytes, message: str, place: str = "") -> ProblemError:
         for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
             raw = _OBJECT.decode(raw)[name] if name else _ARRAY.decode(raw)[int(index)]
     except (LookupError, msgspec.MsgspecError, UnicodeDecodeError):
-        raw = msgspec.Raw(body)  # what decodes only in part is shown as it came
+        raw = msgspec.Raw(body)  # a part that cannot be decoded is shown as it arrived
     value: object = raw
     if memoryview(raw).nbytes <= _DECODED_MAX:
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a number that nothing holds is shown as written
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a number that no type can hold is shown as written
             value = msgspec.json.decode(raw)
     where = _shortened(f"{place}{path}".lstrip(".")) or "the body"
     reason = reworded(f"{what[:1].lower()}{what[1:]}")

@@ -104,7 +104,7 @@ class Tokens:
 
     def __bool__(self) -> bool:
         """
-        Return whether there is any token: without one, no request needs one.
+        Return True if there are tokens; without any, requests need none.
         """
         return bool(self.known)
 
@@ -155,7 +155,7 @@ class Tokens:
                 raise TokenFileError(path, f"line {number} has the token of a line before it")
             if token is not None:
                 known[token.digest] = token
-        if not known:  # which would let everybody in
+        if not known:  # an empty file would admit every client
             raise TokenFileError(path, "it has no token")
         return cls(tuple(known.values()))
 
