@@ -10,14 +10,13 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Share of a lease that a call may take: its last part, in which a lease is not trusted."""
+"""Maximum share of a lease that a call may take: the last part of the lease, in which it is not trusted."""
 _LEAST_S: Final = 0.5
 """Minimum limit for leases of a second or two, so that a busy machine is not taken for a silent server."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a read of many rows or a prune, in calls: it is within the lease, and nothing that keeps a lease waits
-for it.
+Time limit of a read of many rows or a prune, in calls: it is shorter than the lease, and no renewal waits for it.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""
@@ -29,6 +28,6 @@ def call_s(lease_s: float) -> float:
 
 def calls_of(writes: int) -> int:
     """
-    Return the number of calls whose time limit a batch of *writes* writes gets: one for each page.
+    Return the number of calls whose time limits a batch of *writes* writes gets: one per page.
     """
     return max(1, math.ceil(writes / _PAGE))

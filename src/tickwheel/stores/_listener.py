@@ -33,10 +33,7 @@ class Subscription(Protocol):
         Read the announcements that have come, without waiting; return True if other nodes have written.
         """
 
-    def check(self) -> None:
-        """
-        Raise if the server does not answer; called every second.
-        """
+    def check(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -45,7 +42,7 @@ class Listener:
     """
     Listens for notifications from `listen` to `stop`, and can be woken, unlike the drivers' own waits.
 
-    One thread waits. A connection that it may be using is closed after it has left.
+    One thread waits. Its connection is closed after the thread has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -58,7 +55,7 @@ class Listener:
 
     def listen(self) -> None:
         self._is_listening = True
-        if not is_patched():  # a socket of gevent works in the thread that opens it: the one that waits
+        if not is_patched():  # a gevent socket works only in the thread that opens it: the waiting one
             with suppress(Exception):  # the next wait tries again
                 self._subscribe()
         self._wait.recall()
@@ -91,7 +88,7 @@ class Listener:
         if subscription is None:
             with suppress(Exception):
                 self._subscribe()
-                return True  # what was sent in between was not heard
+                return True  # earlier announcements were missed
             self._wait.wait(min(timeout_s, _RETRY_S))
             return True
         try:
@@ -102,7 +99,7 @@ class Listener:
                     return True
             timeout_s = min(timeout_s, self._check_at - time.monotonic())
             return bool(self._wait.wait(timeout_s, *subscription.filenos())) and subscription.receive()
-        except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
+        except Exception:  # noqa: BLE001  after any error the connection is made again
             self._exchange(None)
             return True
 
@@ -113,7 +110,7 @@ class Listener:
     def _exchange(self, subscription: Subscription | None) -> None:
         with self._lock:
             used = [self._subscription]
-            if not self._is_listening:  # it was stopped meanwhile
+            if not self._is_listening:  # it was stopped in the meantime
                 used.append(subscription)
                 subscription = None
             self._subscription = subscription

@@ -39,7 +39,7 @@ def partitions_of(store: Store) -> list[tuple[Store, str]]:
 
 class Manifests:
     """
-    The manifests of a batch.
+    The manifests that a batch declares.
 
     Attributes:
         changed: The new record of each declared manifest.

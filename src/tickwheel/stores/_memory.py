@@ -119,7 +119,7 @@ class MemoryStore:
     def page(self, query: JobQuery) -> Page:
         with self._lock:
             self._check_open()
-            after = query.cursor or ""  # no key is empty
+            after = query.cursor or ""  # keys are not empty
             found = (job for job in self._jobs.values() if job.key > after and query.matches(job))
             jobs = heapq.nsmallest(query.limit + 1, found, lambda job: job.key)
         is_last = len(jobs) <= query.limit
@@ -373,7 +373,7 @@ class MemoryStore:
             raise StoreError(what, "open it before use, and make a new one after close")
 
     def _check_storable(self, write: Write) -> None:
-        # What no other store takes is not taken here either, or tests with this one would prove less.
+        # Refuse values that no other store takes, or tests with this store would prove less.
         for value in values_of(write):
             try:
                 if isinstance(value, str):

@@ -18,10 +18,6 @@ _EVER: Final = 2**63
 
 
 class MemoryHistory:
-    """
-    History records by number and by key.
-    """
-
     def __init__(self) -> None:
         self._records: dict[int, HistoryRecord] = {}
         self._by_key: dict[str, dict[int, HistoryRecord]] = {}

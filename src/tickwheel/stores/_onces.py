@@ -90,9 +90,6 @@ class Onces:
         return None if kept is None else _answer_of(kept, write)
 
     def note(self, write: Write, answer: Answer) -> None:
-        """
-        Keep the *answer* to *write*, if the write may be repeated and the answer is final.
-        """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):
             self._put(once, *_data_of(write, answer))

@@ -127,7 +127,7 @@ def _memory(url: str, path: str, options: dict[str, str], clock: Clock | None) -
 
 
 def _sqlite(url: str, path: str, options: dict[str, str], clock: Clock | None) -> Store:
-    from tickwheel.stores.sqlite import SqliteStore  # noqa: PLC0415 - a store is loaded when it is asked for
+    from tickwheel.stores.sqlite import SqliteStore  # noqa: PLC0415  a store's package is imported on use
 
     _refuse_unknown(url, options, ("synchronous",))
     synchronous = options.get("synchronous", "full").lower()
@@ -151,7 +151,7 @@ def _refuse_unknown(url: str, options: dict[str, str], known: tuple[str, ...]) -
 
 
 def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None) -> Store:
-    from tickwheel.stores.postgres import PostgresStore  # noqa: PLC0415 - loaded when it is asked for
+    from tickwheel.stores.postgres import PostgresStore  # noqa: PLC0415  imported on use
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
     lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600, least=1)
@@ -179,7 +179,7 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
 
 
 def _number(url: str, text: str, name: str, largest: int, *, least: int = 0) -> int:
-    if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= largest:  # noqa: PLR2004  far more than any
+    if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= largest:  # noqa: PLR2004  far above any use
         what = f"{name} is {text[:20]!r} in {masked(url)!r}"
         raise StoreError(what, f"write a whole number in {least}..{largest}")
     return int(text)
@@ -191,7 +191,7 @@ _SENTINELS: Final = ("master", "sentinel_username", "sentinel_password")
 
 
 def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) -> Store:
-    from tickwheel.stores.redis import (  # noqa: PLC0415 - loaded when it is asked for
+    from tickwheel.stores.redis import (  # noqa: PLC0415  imported on use
         Partition,
         PartitionedRedisStore,
         RedisStore,
@@ -208,7 +208,7 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     scheme, _, rest = url.partition("?")[0].partition("://")
     _check_account(url, rest, options, ends="/#")
     sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
-    # What else the driver understands would change how it answers.
+    # Other options of the driver would change how it answers.
     tls = _REDIS_TLS if scheme.lower().startswith("rediss") else ()
     known = (*_REDIS_OWN, "db", "username", "password", *tls, *sentinels)
     _refuse_unknown(url, options, known)

@@ -104,11 +104,11 @@ class Plan:
         Sort *writes*; refuse writes of a firing whose epoch is not in *epochs*.
 
         Raises:
-            WrongGuessError: If *is_guessing*, and one key has writes of two kinds, whose order may matter.
+            WrongGuessError: If *is_guessing* and a key has writes of two kinds, whose order may matter.
         """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
-        done = Settled.DONE  # an enum is slow to look into
+        done = Settled.DONE  # a local: an enum look-up is slow
         shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
         for index, write in enumerate(writes):
             if isinstance(write, Set):
@@ -152,7 +152,7 @@ class Plan:
     def keys(self) -> list[str]:
         return sorted({key for _, key, _ in self.careful})
 
-    def decide(  # noqa: C901 - one loop, whose steps share what it found
+    def decide(  # noqa: C901  one loop, whose steps share local variables
         self,
         before: Mapping[str, Job],
         now: int,
@@ -178,7 +178,7 @@ class Plan:
         answers, known_before = self.answers, manifests is not None or onces is not None
         for index, key, write in self.careful:
             if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
-                continue  # it is answered already
+                continue  # already answered
             if known_before and (answer := _known(write, after, manifests, onces)) is not None:
                 answers[index] = answer
                 continue
@@ -193,7 +193,7 @@ class Plan:
                 away.pop(key, None)
         for key, shard in found_in.items():
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
-                after[key] = before[key]  # not even written again: that would bring it home
+                after[key] = before[key]  # not written again, which would move it to its key's shard
         return _differences(before, after)
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
@@ -224,7 +224,7 @@ def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
     """
-    Return the answer to *write* if it does not depend on jobs: to a declaration, or a kept one; else None.
+    Return the answer to *write* if it depends on no job (a declaration, or a kept answer), else None.
     """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer

@@ -85,7 +85,7 @@ class Aside:
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """
-    The position up to which the owner of a shard has read it.
+    The position up to which its owner has read a shard.
 
     Attributes:
         shard: Its number.
@@ -106,7 +106,7 @@ class Sight:
     The findings of a look into a shard.
 
     Attributes:
-        changed: Pending jobs up to the cursor that somebody else wrote, in no order; some may be known already.
+        changed: Pending jobs up to the cursor that other processes wrote, in no order; some may be known already.
         mark: Start of the next search for them.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after these, whenever it is due, or None.
@@ -120,7 +120,7 @@ class Sight:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Return it for at most *limit* jobs that are due before *until*, from those *ahead* of the cursor, in order.
+        Return the findings: at most *limit* of the jobs *ahead* of the cursor, in order, that are due before *until*.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)

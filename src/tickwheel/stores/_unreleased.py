@@ -10,9 +10,6 @@ __all__ = ["unreleased"]
 
 
 def unreleased(url: str, found: str) -> StoreFormatError:
-    """
-    Return the error for the store at *url*, whose format *found* is not that of a release.
-    """
     what = f"{url} was made by a tickwheel that was never released ({found})"
     remedy = "run 'tickwheel export' with the tickwheel that made it, and 'tickwheel import jsonl' into a new store"
     return StoreFormatError(what, f"{remedy}; this one was left as it is")

@@ -19,7 +19,7 @@ __all__ = ["WakeableWait"]
 
 _Selector: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _WAIT_MAX_S: Final = 1e6
-"""poll() counts milliseconds in a C int."""
+"""Maximum wait: poll() counts milliseconds in a C int."""
 
 
 class _Closable(Protocol):
@@ -71,12 +71,12 @@ class WakeableWait:
         return ready.intersection(others)
 
     def wake(self) -> None:
-        with suppress(OSError):  # BlockingIOError: the token is there many times over
+        with suppress(OSError):  # BlockingIOError: enough tokens are there
             self._waker.send(b"\0")
 
     def recall(self) -> None:
         """
-        End a wait that is under way, if there is one; a surplus token would end the next wait.
+        End a running wait, if there is one; a surplus token would end the next wait.
         """
         if self._waiting:
             self.wake()
@@ -101,6 +101,6 @@ class WakeableWait:
                 self._tidy()
 
     def _tidy(self) -> None:
-        # A descriptor that somebody polls may not be closed: its number would soon be another file's.
+        # A descriptor that is being polled must not be closed: its number would soon belong to another file.
         while self._retired and not self._waiting:
             self._retired.pop().close()

@@ -130,7 +130,7 @@ class Joins(Protocol):
 @runtime_checkable
 class Partitioned(Protocol):
     """
-    The parts of a store that declares `partitions`: each commits independently of the others.
+    A store that declares `partitions`: parts that commit independently of each other.
 
     No two partitions give the same generation or epoch, and each gives larger ones than before; an epoch modulo their
     number is its partition.

@@ -47,7 +47,7 @@ class Batch:
         self._plan = Plan.of(writes, epochs, shard_of, is_guessing=is_guessing)
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
-                raise WrongGuessError  # the server looks at all of them before it changes any
+                raise WrongGuessError  # the server checks all writes before it changes any
         firings = [write for write in writes if isinstance(write, FIRINGS)]
         spoken_of = {shard_of(write.job.key) for write in firings}
         if self._plan.away or not {write.epoch for write in firings} <= set(epochs.values()):
@@ -76,7 +76,7 @@ class Batch:
         self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes], kept: Sequence[Sequence[bytes]]
     ) -> None:
         """
-        Decide the writes that depend on stored jobs: *rows*, and manifests (*texts*) and kept answers (*kept*).
+        Decide the writes that depend on stored jobs (*rows*), manifests (*texts*) and kept answers (*kept*).
 
         *now* is the store's clock in ms, *generation* the last one given out.
         """
@@ -143,7 +143,7 @@ class Batch:
 
     def answers(self, shift: int) -> list[Answer]:
         """
-        Return the answers, whose new generations are larger by *shift* than those that the batch had assumed.
+        Return the answers; their new generations are larger by *shift* than the batch assumed.
         """
         answers = self._plan.answers
         if shift:

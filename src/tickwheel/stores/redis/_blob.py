@@ -59,7 +59,7 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Kept while the job is pending there or runs; other writes of the job omit it."""
+"""Flag that is kept while the job is pending in that shard or runs; other writes of the job omit it."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
@@ -78,7 +78,7 @@ _KEY, _GENERATION, _DUE_AT, _PAYLOAD, _TARGET, _HANDLER, _ATTEMPT, _STATE, _FIRS
     )
 )
 
-_FLAGS_AT: Final = _PLACE.size + 1  # behind the state
+_FLAGS_AT: Final = _PLACE.size + 1  # after the state
 _SIZES_AT: Final = _FLAGS_AT + _U16.size + _I64.size
 CONSTANTS: Final = "".join(
     f"local {name} = {value}\n"
@@ -191,7 +191,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
 
 def read_rows(frames: bytes) -> list[Row]:
     """
-    Return the jobs in *frames*, each of which is three lengths, the key, the blob, and the running mark.
+    Return the jobs in *frames*, each with three lengths, the key, the blob, and the running mark.
     """
     rows = []
     start = 0

@@ -97,7 +97,7 @@ class Connections:
         """
         Run the script *name*, and return its reply; load the script again if the server has lost it.
 
-        The time limit is that of *calls* calls. After an error of a script that *is_write* its outcome is unknown.
+        The time limit is that of *calls* calls. After an error of a script with *is_write* the outcome is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -165,9 +165,6 @@ class Connections:
         return connection
 
     def notice_server(self) -> None:
-        """
-        Detect a change of server, and let the sequences leap if it has changed.
-        """
         self._redirected(self._notice_server)
 
     def close(self) -> None:
@@ -180,7 +177,7 @@ class Connections:
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
         """
-        Return the result of *ask* on the node that holds the store; a node that redirects has done nothing.
+        Return the result of *ask* on the node that holds the store. A node that redirects has done nothing.
 
         With gevent sockets it runs in one of a few threads, so that a waiting greenlet lets others run.
         """
@@ -204,9 +201,6 @@ class Connections:
             return ask(connection)
 
     def _confirm(self, connection: Connection) -> None:
-        """
-        Wait until enough replicas have the last write.
-        """
         count = self._ask(connection, ("WAIT", self._replicas, self._replicas_ms), is_write=True)
         if count < self._replicas:
             limit_s = self._replicas_ms / 1000
@@ -214,13 +208,13 @@ class Connections:
             raise StoreError(what, "see to the replicas, or lower replicas=", is_transient=True, is_unknown=True)
 
     def _connect(self, connection: Connection) -> None:
-        is_new = connection._sock is None  # noqa: SLF001 - the driver shows it nowhere else
+        is_new = connection._sock is None  # noqa: SLF001  the driver has no public access
         connection.connect()
         try:
             is_stale = connection.can_read()
         except self._redis.RedisError:
             is_stale = True
-        if is_stale:  # the server has gone, or said something that nobody asked for
+        if is_stale:  # the server has gone, or sent something unrequested
             connection.disconnect()
             connection.connect()
         if is_new or is_stale:
@@ -236,7 +230,7 @@ class Connections:
                 lines = text.decode("utf-8", "replace").splitlines()
                 facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
         except self._redis.exceptions.NoPermissionError:
-            return  # the documentation says so to users without the right to ask
+            return  # the documentation warns users without the right to ask
         if facts.get("role") != "master":
             if self._route.is_searched:
                 what = f"{self._url}: a replica answers where the primary was said to be"
@@ -261,7 +255,7 @@ class Connections:
         replies: list[Any] = []
         refused: Exception | None = None
         try:
-            if (end := connection._sock) is not None:  # noqa: SLF001 - the driver shows it nowhere else
+            if (end := connection._sock) is not None:  # noqa: SLF001  the driver has no public access
                 end.settimeout(self._call_s * calls)
             for words in questions:
                 connection.send_command(*words)
@@ -274,7 +268,7 @@ class Connections:
             connection.disconnect()
             raise store_error(error, self._url, is_sent=is_write) from error
         except BaseException:
-            connection.disconnect()  # an answer that nobody read would be taken for that of the next question
+            connection.disconnect()  # an unread answer would be taken for that of the next question
             raise
         if refused is not None:
             raise refused

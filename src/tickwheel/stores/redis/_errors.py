@@ -39,7 +39,7 @@ _CODES: Final = {
     "LOADING": _Words("the server is still loading its data", "try again", is_transient=True),
     "READONLY": _REPLICA,
     "MASTERDOWN": _REPLICA,
-    # Permanent, so that the writer looks for the write that does not fit and lets all others through.
+    # Permanent, so that the writer finds the write that does not fit and lets all others through.
     "OOM": _Words("the server has no memory left", "raise its maxmemory; what was begun can still be settled"),
     "MISCONF": _Words(
         "the server takes no writes because it cannot save", "look into its log; free its disk", is_transient=True

@@ -12,7 +12,7 @@ from tickwheel.stores.contract import Finding
 __all__ = ["findings_of"]
 
 LAG_MAX_S: Final = 10
-"""Seconds since a replica was last heard of."""
+"""Maximum seconds since a replica last answered."""
 FULL: Final = 0.9
 """Share of `maxmemory` from which a server is nearly full."""
 

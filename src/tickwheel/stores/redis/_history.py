@@ -37,7 +37,7 @@ def acts(call: Callable[..., Any], base: str, since: int, until: int, limit: int
 
 def _member_of(record: HistoryRecord) -> bytes:
     values = list(record[3:])
-    while values[-1] is None:  # as the scripts write them
+    while values[-1] is None:  # as the scripts write records
         values.pop()
     return _TEXT.encode((record.at, *values)).encode()
 

@@ -18,14 +18,11 @@ class RedisSubscription:
     """
 
     def __init__(self, connection: Connection) -> None:
-        """
-        Listen on *connection*, which is closed at the end.
-        """
         self._connection = connection
         self._is_asked = False
 
     def filenos(self) -> tuple[int]:
-        return (self._connection._sock.fileno(),)  # noqa: SLF001 - the driver shows it nowhere else
+        return (self._connection._sock.fileno(),)  # noqa: SLF001  the driver has no public access
 
     def receive(self) -> bool:
         has_come = False
@@ -57,7 +54,7 @@ class Subscriptions:
     """
 
     def __init__(self, parts: Sequence[RedisSubscription], heard: set[int]) -> None:
-        heard.clear()  # what was sent before was not heard, from whichever it came
+        heard.clear()  # earlier notifications of any partition were missed
         self._parts, self._heard = parts, heard
 
     def filenos(self) -> list[int]:

@@ -35,7 +35,7 @@ def look(
         first = just_after(cursor.after)
         following = b"" if until > _LAST else max(first, b"[" + instant(in_int64(until)))
         words += cursor.shard, cursor.epoch, b"" if cursor.mark is None else cursor.mark, first, following
-    # One script reads all shards at one moment.
+    # One script reads all shards at the same moment.
     found = connections.run("look", before(until), limit + 1, owner or "", int(with_changes), *words)
     sights = []
     for cursor, changed, mark, ahead in zip(cursors, found[::3], found[1::3], found[2::3], strict=True):

@@ -1,5 +1,5 @@
 """
-The manifests that were declared: a hash of JSON arrays, each version, digest, revision and rules.
+The declared manifests: a hash of JSON arrays of version, digest, revision and rules.
 """
 
 from __future__ import annotations

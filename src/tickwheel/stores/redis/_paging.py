@@ -76,7 +76,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
     """
-    Return the dead jobs with the latest due times, read in parts, between which jobs may come and go.
+    Return the dead jobs with the latest due times. They are read in parts, between which jobs may come and go.
     """
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):

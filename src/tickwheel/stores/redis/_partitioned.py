@@ -61,7 +61,7 @@ class PartitionedRedisStore:
         return f"<PartitionedRedisStore {self.url}>"
 
     def examine(self) -> list[Finding]:
-        # A partition that cannot be reached must not hide the findings about the others.
+        # An unreachable partition must not hide the findings about the others.
         places: dict[Finding, list[int]] = {}
         for number, partition in enumerate(self.partitions):
             try:
@@ -80,7 +80,7 @@ class PartitionedRedisStore:
             self._pool = new_pool(4 * self._count, "tickwheel-partitions")
         self._each(methodcaller("open"), ((partition,) for partition in self.partitions))
         self.abilities = _abilities(self.partitions)
-        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # for as long as it is open: shards grow when it is not
+        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # until the close: shards are added only while closed
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class PartitionedRedisStore:
 
     def page(self, query: JobQuery) -> Page:
         pages = [partition.page(query) for partition in self.partitions]
-        # What comes after the first of their ends may have something before it that is not read yet.
+        # Jobs after the first of the partitions' ends may follow jobs that are not read yet.
         end = min((page.cursor for page in pages if page.cursor is not None), default=None)
         jobs = sorted(chain.from_iterable(page.jobs for page in pages), key=lambda job: job.key)
         shown = [job for job in jobs if end is None or job.key <= end]
@@ -219,7 +219,7 @@ class PartitionedRedisStore:
         self._leases.tell(methodcaller("keep_minutes", minutes))
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
-        # While a partition was silent another one got the rows: of a quarter of an hour both may have one.
+        # While a partition was silent another one got the rows: both may have one of a quarter of an hour.
         found: dict[tuple[int, str], Minute] = {}
         asked = self._each(lambda partition: partition.minutes(since, until, span_ms), zip(self.partitions))
         for minute in chain.from_iterable(asked):
@@ -279,7 +279,7 @@ class PartitionedRedisStore:
         return any(were_paused)
 
     def scopes(self) -> list[Pause]:
-        # Each has all of them, and one that does not answer must not keep the others from knowing what is paused.
+        # Every partition has all scopes, so that a silent one does not keep the others from reading them.
         asked = [each for number, each in enumerate(self.partitions) if number not in self._leases.silent]
         found: dict[str, Pause] = {}
         errors: list[StoreError] = []
@@ -293,7 +293,7 @@ class PartitionedRedisStore:
         return sorted(found.values(), key=lambda pause: pause.scope)
 
     def manifests(self, name: str | None = None) -> list[Manifest]:
-        # Each keeps what it knows of a manifest: a declaration compares its version in each of them.
+        # Each partition has its own record of a manifest: a declaration compares its version in each.
         found: dict[str, Manifest] = {}
         for manifest in chain.from_iterable(partition.manifests(name) for partition in self.partitions):
             known = found.setdefault(manifest.name, manifest)
@@ -387,10 +387,10 @@ class PartitionedRedisStore:
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
         """
-        Return the result of *call* for each of *arguments*, all at once: one round trip for any number of partitions.
+        Return the result of *call* for each of *arguments*, called concurrently, in the time of one round trip.
         """
         several = list(arguments)
-        if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one
+        if len(several) < 2 or self._pool is None:  # noqa: PLR2004  a single one
             return [call(*each) for each in several]
         under_way = [self._pool.submit(call, *each) for each in several]
         for each in under_way:

@@ -32,14 +32,6 @@ _Leased: TypeAlias = tuple[int, list[Lease]]
 
 @dataclass(slots=True)
 class _Held:
-    """
-    The leases of this node in one partition.
-
-    Attributes:
-        since: On the monotonic clock, before the call that granted them.
-        is_lost: True if the node gave them up without an answer; it gets new ones under new epochs.
-    """
-
     leases: list[Lease] = field(default_factory=list)
     since: float = 0.0
     is_lost: bool = False
@@ -86,7 +78,7 @@ class PartitionedLeases:
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
             told = self._pool.submit(call, self._partitions[number])
-        except RuntimeError as error:  # a heartbeat beside the stop
+        except RuntimeError as error:  # a heartbeat during the stop
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use") from error
         try:
@@ -128,7 +120,7 @@ class PartitionedLeases:
     def _lease_in(self, number: int, owner: str, *, may_take: bool) -> _Leased:
         partition, held = self._partitions[number], self._held[number]
         if held.is_lost:
-            partition.release(owner)  # what ran under them is not known any more: it is rescued, under new epochs
+            partition.release(owner)  # their jobs are unknown by now: they are recovered, with new epochs
             held.is_lost = False
         return partition.leased(owner, may_take=may_take)
 

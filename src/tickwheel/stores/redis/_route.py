@@ -15,7 +15,7 @@ from tickwheel.threads import Lock
 __all__ = ["Connection", "Route", "route_of"]
 
 Connection = Any
-"""The driver's; its class depends on the URL."""
+"""A connection of the driver; its class depends on the URL."""
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
@@ -43,10 +43,11 @@ class Route:
         """
         Parse *location* with the driver's module *redis*; do not connect.
 
-        A server that does not answer within *call_s* counts as unreachable: an owner must not wait past its lease.
+        A server that does not answer within *call_s* counts as unreachable, since an owner must not wait past its
+        lease.
         """
         self._redis = redis
-        # The pool only reads the URL: it would count each connection that was ever made against a limit.
+        # The pool only parses the URL: it would count every connection ever made against a limit.
         pool = redis.ConnectionPool.from_url(
             location,
             protocol=2,
@@ -86,9 +87,6 @@ class SearchedRoute(Route):
     is_searched = True
 
     def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: Look) -> None:
-        """
-        Parse *location*, whose host is replaced; *look* is the question to each of *hosts*.
-        """
         super().__init__(redis, location, call_s)
         self._look_s = min(_LOOK_S, call_s)
         self._hosts, self._look = list(hosts), look
@@ -114,7 +112,7 @@ class SearchedRoute(Route):
 
     def _find(self) -> Address:
         """
-        Ask one node after the other, those of the URL last: they may have been replaced since.
+        Ask one node after the other; those of the URL last, as they may have been replaced since.
         """
         errors: list[Exception] = []
         for each in [*self._seen, *(host for host in self._hosts if host not in self._seen)]:
@@ -190,10 +188,6 @@ def _address(text: str, port: int) -> Address:
 
 
 def _by_slot(slot: int) -> Look:
-    """
-    Return the question to a cluster's node for the master of *slot*.
-    """
-
     def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
         ranges = [(first, last, [_node(node, asked) for node in nodes]) for first, last, *nodes in reply]
         holder = next((nodes[0] for first, last, nodes in ranges if first <= slot <= last), None)  # replicas follow it
@@ -209,7 +203,7 @@ def _node(node: Any, asked: Address) -> Address:
 
 def _by_sentinel(options: dict[str, str]) -> Look:
     """
-    Return the question to a sentinel for the master in *options*; options for sentinels are removed from them.
+    Return the question to a sentinel for the master in *options*; the options for sentinels are removed from *options*.
     """
     name = options.pop("master")
     account = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}

@@ -32,9 +32,6 @@ _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
 
 class Script:
     def __init__(self, file: str, flags: str) -> None:
-        """
-        Read *file*, and prepend the *flags*, the blob's offsets and the shared code.
-        """
         folder = files(__package__).joinpath("scripts")
         parts = (folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("_common", file))
         self.text = "\n".join((f"#!lua {flags}".rstrip(), CONSTANTS, *parts)).encode()
@@ -52,7 +49,7 @@ SCRIPTS: Final = {
 
 def packed(items: Iterable[bytes]) -> bytes:
     """
-    Return *items* as one MessagePack array: unpacking it is far cheaper for a script than as many arguments.
+    Return *items* as one MessagePack array: a script unpacks it far faster than it reads as many arguments.
     """
     parts: list[bytes] = []
     for item in items:

@@ -26,7 +26,7 @@ _SHARDS_MIN: Final = 4
 
 _AOF_LOSSES: Final = {
     "always": "",
-    "everysec": (  # while a sync is under way, the server keeps what it answers to itself, for up to two seconds
+    "everysec": (  # during a sync the server holds back its answers, for up to two seconds
         "answered writes of the last two seconds, when the server's machine loses power, "
         "or the server is killed while its disk is slow"
     ),
@@ -105,7 +105,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
 
 def facts_of(connections: Connections) -> dict[str, str]:
     """
-    Return what the server reports about itself; less if the user may not read its settings.
+    Return the server's report about itself, and its settings if the user may read them.
     """
     facts: dict[str, str] = {}
     for words in (

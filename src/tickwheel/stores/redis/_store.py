@@ -44,7 +44,7 @@ _TRIES: Final = 50
 _FIRST_TAIL: Final = 40_000
 """First number of tails, as in scripts/lease.lua."""
 PAUSED_MAX: Final = 10_000
-"""Limit of counting, as in the other stores."""
+"""Maximum number of paused jobs that are counted, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
 """Maximum size of a batch: the server disconnects a client that sends a gibibyte."""
 
@@ -75,7 +75,7 @@ class RedisStore:
             lease_s: Seconds for which a process keeps its shards without a renewal.
             prefix: Prefix of all keys, in braces.
             replicas: Number of replicas that must have a write before it is answered.
-            partition: The partition of this store; if there are several, the store of all of them listens, and warns.
+            partition: The partition of this store; if there are several, `PartitionedRedisStore` listens and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
@@ -369,9 +369,6 @@ class RedisStore:
         return read_rows(frames), int(now), int(generation), texts, kept
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
-        """
-        Return the shards of *jobs* by their keys; a running job's shard may differ from its key's.
-        """
         shards = {job.key: self._shard_of(job.key) for job in jobs}
         rows = self._read(list(shards))[0] if jobs else []
         shards.update((row.job.key, shard_of_row(row, self._first_shard_of)) for row in rows)
@@ -439,9 +436,6 @@ class RedisStore:
 
 
 def begin_to_listen(listener: Listener, abilities: Abilities, url: str) -> None:
-    """
-    Begin to listen for other nodes' writes, and warn of the server's loss window.
-    """
     if abilities.loss_window:
         _LOG.warning("%s may lose %s", url, abilities.loss_window)
     listener.listen()

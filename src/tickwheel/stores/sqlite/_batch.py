@@ -29,7 +29,7 @@ __all__ = ["Batch", "shelf_of"]
 
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
-_DEAD_STATE: Final = State.DEAD  # an enum is slow to look into
+_DEAD_STATE: Final = State.DEAD  # a constant, as an enum look-up is slow
 _DEAD_SHARD: Final = -1
 _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
@@ -39,7 +39,7 @@ _SHORT_MS: Final = 60_000
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-The last page of a slot, its neighbours in the rebalance, and their parents; a write of a near job changes two
+Cost of a slot: its last page, its neighbours in the rebalance, and their parents; a write of a near job changes two
 pages.
 """
 _WEIGHTLESS: Final = 16
@@ -175,7 +175,7 @@ class Batch:
 
     def _raise_floor(self) -> None:
         """
-        Advance the low watermark past running jobs; each commit goes only as far as one statement scans.
+        Advance the low watermark past running jobs; each commit advances only as far as one statement scans.
         """
         (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
         if front is not None:
@@ -247,7 +247,7 @@ class Batch:
             rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
         self._delete_keys(lifted)
-        for name, values in rows.items():  # old rows make room before new ones come
+        for name, values in rows.items():  # delete old rows before new ones are inserted
             self._change(name, values)
         self.weight += bury(self._connection, buried)
         self._insert_jobs(placed)

@@ -1,5 +1,5 @@
 """
-The channel by which processes notify a file's owner that they have written: a FIFO, on Windows a UDP port.
+The channel by which processes notify a file's owner that they have written: a FIFO, or a UDP port on Windows.
 
 Lost notifications are harmless: they are hints.
 """
@@ -31,10 +31,7 @@ class Channel(Protocol):
         Return True if a process that notifies finds the channel by the file's name now.
         """
 
-    def receive(self) -> bool:
-        """
-        Read the notifications that have come, without waiting; return True if there was one.
-        """
+    def receive(self) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -47,12 +44,12 @@ class FifoChannel:
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
         with suppress(FileNotFoundError):
-            if path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
+            if path.is_fifo():  # of an owner that died or lost the lock, and may still remove it
                 path.unlink()
         with suppress(FileExistsError):
             os.mkfifo(path)
             path.chmod(mode)
-        # Opened for writing too: a reader alone would see an end of file whenever the last writer leaves.
+        # Also opened for writing: a mere reader would see an end of file whenever the last writer leaves.
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
             return cls(path, fd)
@@ -61,9 +58,6 @@ class FifoChannel:
 
     @staticmethod
     def notify(path: Path) -> None:
-        """
-        Write a byte, if *path* is a FIFO with a reader.
-        """
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         try:
             if stat.S_ISFIFO(os.fstat(fd).st_mode):
@@ -132,7 +126,7 @@ class PortChannel:
 
     def receive(self) -> bool:
         has_come = False
-        with suppress(OSError):  # BlockingIOError: that was all
+        with suppress(OSError):  # BlockingIOError: no more messages
             while True:
                 has_come |= self._socket.recv(self._LINE_MAX) == self._word.encode()
         return has_come
@@ -161,5 +155,5 @@ def open_channel(path: Path, mode: int) -> Channel | None:
 
 
 def notify_at(path: Path) -> None:
-    with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it was notified already; a half-written file
+    with suppress(OSError, ValueError):  # ENXIO: no reader; EAGAIN: it was notified already; a half-written file
         _Channel.notify(path)

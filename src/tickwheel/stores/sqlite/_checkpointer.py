@@ -25,10 +25,6 @@ _WRITES: Final = 2_000
 
 
 class Checkpointer:
-    """
-    A thread that runs a checkpoint after enough writes.
-    """
-
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._written = 0
@@ -55,7 +51,7 @@ class Checkpointer:
         connection: sqlite3.Connection | None = None
         while self._wanted.wait() and not self._is_closing:
             self._wanted.clear()
-            # What goes wrong here goes wrong in the next commit too, which reports it. The next turn tries again.
+            # An error here will also occur in the next commit, which reports it. The next turn tries again.
             with suppress(Exception):
                 connection = connection or self._connect()
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -53,7 +53,7 @@ class Connections:
                 return
             self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
             self.writer.execute(f"PRAGMA synchronous = {synchronous}")
-            # Some builds overwrite what is deleted by default, at the cost of writing pages for that alone.
+            # Some builds overwrite deleted data by default, and write pages just for that.
             self.writer.execute("PRAGMA secure_delete = FAST")
             self.limit_log(_CHECKPOINT_PAGES)
             self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
@@ -110,8 +110,8 @@ class Connections:
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
-        # Only the first connection makes a file: a later one would put an empty file in the place of one that was moved
-        # away a moment ago, and SQLite then deletes the log that belongs to the other.
+        # Only the first connection makes a file. A later one would put an empty file in the place of one that was moved
+        # away a moment ago, and SQLite would then delete the log of the moved file.
         mode = self._reading_only or ("mode=rw" if self._is_made else "mode=rwc")
         connection = sqlite3.connect(
             f"{self._path.as_uri()}?{mode}",
@@ -135,7 +135,7 @@ class Connections:
             raise StoreError(what, "give this user the right to write; until then it can be read")
 
     def joinable(self) -> tuple[int, int] | None:
-        self.lifetime.check()  # which raises in the child of a fork, since that cannot announce writes
+        self.lifetime.check()  # raises in the child of a fork, which cannot announce writes
         self.file.check()
         return self.file.inode
 
@@ -162,24 +162,21 @@ class Connections:
 
 
 def _reading_only(path: Path, url: str) -> str:
-    """
-    Return the URI options for *path*: read-only if it is write-protected, else "".
-    """
     if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return ""
     if not (hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY):
-        return "mode=ro"  # others may write it
+        return "mode=ro"  # other processes may write it
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:
         what = f"{url} is on a disk that is mounted read-only, and {log.name} holds what is not in it yet"
         raise StoreError(what, "copy both to a folder that can be written")
-    return "mode=ro&immutable=1"  # nobody writes it, so it has no log
+    return "mode=ro&immutable=1"  # no process writes it, so it has no log
 
 
 def real_path(path: str | os.PathLike[str], url: str) -> Path:
     try:
         found = Path(path).resolve()
-        with suppress(FileNotFoundError, NotADirectoryError):  # the file need not exist yet
+        with suppress(FileNotFoundError, NotADirectoryError):  # the file may not exist yet
             found.stat()
     except (OSError, RuntimeError) as error:
         what = f"{url} cannot be reached ({getattr(error, 'strerror', None) or error})"

@@ -77,10 +77,10 @@ def store_error(error: Exception, url: str, *, is_committing: bool = False) -> S
     Return the `StoreError` for *error*; after a disk error during a commit the outcome is unknown.
     """
     code = getattr(error, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the log's index, when a file is opened
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the log's index, while a file is opened
         code = sqlite3.SQLITE_FULL
     family = None if code is None else code & _PRIMARY
-    if code is None and isinstance(error, sqlite3.OperationalError | UnicodeDecodeError):  # a text that is not UTF-8
+    if code is None and isinstance(error, sqlite3.OperationalError | UnicodeDecodeError):  # text that is not UTF-8
         family = sqlite3.SQLITE_CORRUPT
     if family in _FORMAT:
         damage = _FORMAT[family]

@@ -31,7 +31,8 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""Length of a slot, as in the table of levels: a month has 60 slots, whose last pages a commit of far jobs writes."""
+"""Length of a slot, as in the table of levels: a month has 60 slots, and a commit of far jobs writes their last
+pages."""
 
 NEAR_MS: Final = 3_600_000
 """Distance at which a slot is sorted: with the longest horizon, before any of its jobs is staged."""
@@ -82,7 +83,7 @@ def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limi
     values = (0, until, after[0], *after, limit)
     if _first_slot(connection, after[0], until) is None:
         return list(map(job_of, connection.execute(SQL["jobs_due"], values)))
-    connection.execute("BEGIN")  # a cascade between two statements would hide what it moves
+    connection.execute("BEGIN")  # a cascade between two statements would hide the jobs that it moves
     try:
         jobs = list(map(job_of, connection.execute(SQL["jobs_due"], values)))
         if len(jobs) == limit:
@@ -141,7 +142,7 @@ class Sorter:
 
     def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Move far jobs that are near into level 0, in one commit unless they are late: other writers wait for it.
+        Move far jobs that are near into level 0: in one commit, for which other writers wait; in more if they are late.
         """
         for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
             with connections.reading() as connection:
@@ -168,7 +169,7 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
     Compact a slice of rows from *place* on, if at least half of it is deleted, and return the next place.
 
-    A pass therefore makes progress if most rows are deleted, and does not rewrite pages for a few rows.
+    So a pass makes progress if most rows are deleted, and does not rewrite pages for a few rows.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:

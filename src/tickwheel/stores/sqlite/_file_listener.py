@@ -16,10 +16,6 @@ __all__ = ["FileListener", "notify"]
 
 
 class FileListener:
-    """
-    Receives the notifications at `FILE-wake`, from `listen` to `stop`.
-    """
-
     def __init__(self, database: Path) -> None:
         self._path = _path_of(database)
         self._database = database
@@ -36,7 +32,7 @@ class FileListener:
 
     def listen_again(self) -> bool:
         """
-        Make the channel again if it can no longer be reached by its name; return True if it was made.
+        Make the channel again if its name no longer leads to it; return True if it was made.
         """
         if self._channel is None or self._channel.is_named():
             return False
@@ -61,7 +57,7 @@ class FileListener:
             if channel is None:
                 return
             with suppress(OSError):
-                if channel.is_named():  # not the file of the next owner, which stays
+                if channel.is_named():  # not the file of the next owner, which must stay
                     self._path.unlink()
         self._wait.retire(channel)
 

@@ -37,7 +37,7 @@ if _CAN_SHARE:
 else:
     import msvcrt
 
-    # What is locked cannot be read by others either, so it is a byte far past the text.
+    # Locked bytes cannot be read by other processes, so the lock is far past the text.
     _PLACE: Final = 1 << 30
 
     def _at_place(fd: int, mode: int) -> None:
@@ -47,7 +47,7 @@ else:
     def _lock(fd: int) -> None:
         try:
             _at_place(fd, msvcrt.LK_NBLCK)  # type: ignore[attr-defined]
-        except PermissionError as error:  # its name for a lock that another one holds
+        except PermissionError as error:  # the error for a lock that another descriptor holds
             raise BlockingIOError(error.errno, error.strerror) from None
 
     def is_locked(fd: int) -> bool:

@@ -29,10 +29,6 @@ _MASK: Final = (1 << 64) - 1
 
 @dataclass(slots=True)
 class _Run:
-    """
-    The Bloom filters of one run, in order.
-    """
-
     size: int = 0
     lasts: list[str] = field(default_factory=list)
     bits: list[bytes] = field(default_factory=list)

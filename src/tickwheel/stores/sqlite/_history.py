@@ -65,9 +65,6 @@ def prune(connections: Connections, since: int, per_key: int, total: int, limit:
 def _surplus(
     connection: sqlite3.Connection, since: int, per_key: int, total: int, limit: int
 ) -> tuple[str, list[tuple[Any, ...]]]:
-    """
-    Return the statement that deletes the next records, and the values of each execution.
-    """
     old: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]
     if old:
         return "delete_history", connection.execute(SQL["front_of_history"], (old,)).fetchall()

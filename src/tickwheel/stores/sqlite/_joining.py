@@ -68,7 +68,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
             yield joined
     except BaseException:
         if begins and connection.in_transaction:
-            with suppress(sqlite3.Error):  # such as an authorizer's refusal: what failed first is raised
+            with suppress(sqlite3.Error):  # such as an authorizer's refusal: the first error is raised
                 joined.execute("ROLLBACK")
         raise
     finally:
@@ -80,7 +80,7 @@ def _undone_on_error(joined: Joined) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(sqlite3.Error):  # such as a full disk, on which SQLite itself has rolled everything back
+        with suppress(sqlite3.Error):  # such as a full disk, after which SQLite itself has rolled back
             joined.execute("ROLLBACK TO SAVEPOINT tickwheel")
             joined.execute("RELEASE SAVEPOINT tickwheel")
         raise
@@ -96,7 +96,7 @@ def _enter(connection: sqlite3.Connection, joined: Joined) -> None:
         joined.execute("BEGIN IMMEDIATE")
     joined.execute("SAVEPOINT tickwheel")
     try:
-        joined.execute(SQL["lock_ledger"])  # a transaction that only read until now becomes the writer, or cannot
+        joined.execute(SQL["lock_ledger"])  # a transaction that has only read becomes the writer, or cannot
     except sqlite3.OperationalError as error:
         joined.execute("RELEASE SAVEPOINT tickwheel")
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
@@ -145,7 +145,7 @@ class Follower:
         while not self._is_closing:
             self._wanted.wait()
             self._wanted.clear()
-            with suppress(Exception):  # a hint that is lost is allowed; the owner looks from time to time
+            with suppress(Exception):  # a hint may be lost; the owner polls from time to time
                 connection = connection or self._connect()
                 self._watch(connection)
         if connection is not None:

@@ -30,9 +30,6 @@ class OpenFile:
     """
 
     def __init__(self, path: Path, url: str) -> None:
-        """
-        Record the identity of the files; SQLite must already have them open.
-        """
         self._url = url
         self._parts = {part: f"{path}{part}" for part in _PARTS}
         self._inodes = {part: inode_of(name) for part, name in self._parts.items()}
@@ -43,14 +40,14 @@ class OpenFile:
         """
         Raise a `StoreError` unless all files still have their names; costs three calls of stat().
         """
-        self._checked = -math.inf  # a read after a failure looks again
+        self._checked = -math.inf  # a read after a failure checks again
         for part, name in self._parts.items():
             if inode_of(name) != self._inodes[part]:
                 raise self._gone(part)
         self._checked = time.monotonic()
 
     def look(self) -> None:
-        if time.monotonic() - self._checked >= _LOOK_S:  # reads are short and many
+        if time.monotonic() - self._checked >= _LOOK_S:  # reads are short and frequent
             self.check()
 
     def _gone(self, part: str) -> StoreError:
@@ -63,7 +60,7 @@ class OpenFile:
 
 def inode_of(name: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(name)  # noqa: PTH116 - an empty name is no folder here, and a Path costs more than the call
+        found = os.stat(name)  # noqa: PTH116  an empty name is not a folder here, and a Path costs more than the call
     except OSError:
         return None
     return found.st_dev, found.st_ino

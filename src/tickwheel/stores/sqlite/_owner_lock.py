@@ -40,9 +40,6 @@ class OwnerLock:
         return self._fd is not None and is_same(self._fd, self._path)
 
     def is_taken(self) -> bool:
-        """
-        Return True if any process owns the file, or if that cannot be determined.
-        """
         if self._fd is not None:
             return True
         try:
@@ -81,7 +78,7 @@ class OwnerLock:
         except BaseException:
             os.close(fd)
             raise
-        with suppress(OSError):  # only people read it, and a full disk has no room for it
+        with suppress(OSError):  # it is only for people, and a full disk has no room for it
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
@@ -112,7 +109,7 @@ _LOCKS: Final[weakref.WeakSet[OwnerLock]] = weakref.WeakSet()
 def _forget_locks() -> None:
     # A forked child shares the lock with its parent and would keep it when the parent dies.
     for each in _LOCKS:
-        if each._fd is not None:  # noqa: SLF001 - the child closes its copy, which does not unlock the parent's
+        if each._fd is not None:  # noqa: SLF001  the child closes its copy, which does not unlock the parent's
             os.close(each._fd)  # noqa: SLF001 of its own class
             each._fd = None  # noqa: SLF001 of its own class
 

@@ -22,7 +22,7 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
-        # They are at the front, so that the search ends at the last one and not at the last job.
+        # Running jobs are at the front, so the search ends at the last of them and not at the last job.
         found = connection.execute(SQL["running_jobs"], (running,)).fetchall()
         connection.executemany(SQL["cut_off"], [(now, *place) for *place, _, _ in found])
         connection.executemany(SQL["rescue_job"], [place for *place, _, is_paused in found if not is_paused])

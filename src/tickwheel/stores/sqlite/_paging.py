@@ -36,7 +36,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     It reads as many keys as fill a page. If a filter leaves some of them out, two more statements find the end of a
     larger range and read it.
     """
-    connection.execute("BEGIN")  # a merge between two statements would hide what it moves
+    connection.execute("BEGIN")  # a merge between two statements would hide the keys that it moves
     try:
         return _page(connection, query, _keys(connection, query))
     finally:
@@ -75,11 +75,11 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         "limit": query.limit + 1,
     }
     jobs = _read(connection, keys, values)
-    if len(jobs) > query.limit:  # most filters let most jobs through
+    if len(jobs) > query.limit:  # most filters match most jobs
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     values["reach"] = reach = max(_REACH if query.payload is None else _PAYLOADS, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
-    if in_reach == reach:  # then all keys up to the last one: it may have others, of which one leads to its job
+    if in_reach == reach:  # the range had more keys, of which one leads to its job
         values["end"], values["reach"] = behind(last), -1
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:

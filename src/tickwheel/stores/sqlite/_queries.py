@@ -36,8 +36,8 @@ ROWS_AT_ONCE: Final = (125, 25, 1)
 Numbers of rows that one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds
 bind.
 
-The module releases the GIL around each statement, and waits to take it again. Beside busy threads that takes longer
-than the row itself, so a commit of a thousand rows is eight statements.
+The module releases the GIL around each statement and then waits for it. With busy threads that takes longer than the
+row itself, so a commit of a thousand rows is eight statements.
 """
 
 
@@ -73,9 +73,6 @@ def for_keys(name: str, size: int) -> str:
 
 @cache
 def insert_rows(name: str, size: int) -> str:
-    """
-    Return the insert *name* for *size* rows.
-    """
     head, _, row = SQL[name].rpartition("VALUES")
     return f"{head}VALUES{','.join([row] * size)}"
 

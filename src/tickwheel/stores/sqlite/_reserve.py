@@ -73,7 +73,7 @@ class Reserve:
         """
         with self._lock:
             self._room -= more
-            if not more or self._room >= 0:  # what takes away is never refused
+            if not more or self._room >= 0:  # removals are never refused
                 return
             added = self._added(moved())
             wanted = _rounded(added)
@@ -103,7 +103,7 @@ class Reserve:
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
         """
-        Return *writes*; while the reserve is spent, without their history records and kept answers.
+        Return *writes*, while the reserve is spent without their history records and kept answers.
         """
         if not self.is_spent:
             return writes
@@ -115,7 +115,7 @@ class Reserve:
     def _open(self) -> int:
         try:
             return make_side_file(self._path, self._database)
-        except (PermissionError, StoreError):  # of an owner that was killed, or somebody's link: it holds nothing
+        except (PermissionError, StoreError):  # of an owner that was killed, or a link: it reserves nothing
             self._path.unlink()
             return make_side_file(self._path, self._database)
 
@@ -134,7 +134,7 @@ class Reserve:
             _fill(fd, size)
             self._bytes = size
         except OSError:
-            os.ftruncate(fd, self._bytes)  # what was kept before stays
+            os.ftruncate(fd, self._bytes)  # earlier contents stay
             raise
         finally:
             os.close(fd)
@@ -173,5 +173,5 @@ def _rounded(size: int) -> int:
 def _fill(fd: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, size)
-    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: what is written is there
+    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: written blocks are allocated
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

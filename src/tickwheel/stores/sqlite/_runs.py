@@ -27,14 +27,14 @@ from tickwheel.stores.sqlite._reserve import Reserve, moved_size
 __all__ = ["KEY_BYTES", "Merger"]
 
 _SHELF_MAX: Final = 4_096
-"""Some 50 pages, all of which a commit of a thousand keys writes."""
+"""Maximum number of keys on shelf 1: some 50 pages, all of which a commit of a thousand keys writes."""
 
 _SLICE: Final = 4_096
 """Number of keys moved at a time: some 10 ms."""
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""Number of keys moved for each new one: to the first run and up through each size, to 30 million keys."""
+"""Number of keys moved for each new one: to the first run, and through each size up to 30 million keys."""
 
 _LATE_SLICES: Final = 4
 """Number of commits per renewal, for keys set by other processes: they move 40,000 keys a second."""
@@ -82,7 +82,7 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
     """
     shelves = _shelves(connection)
     while sources := _full(connection, shelves):
-        goal = secrets.randbits(62) | 1 << 61  # no run ever has the number of another, not even in a restored backup
+        goal = secrets.randbits(62) | 1 << 61  # run numbers are never reused, not even in a restored backup
         connection.execute(SQL["insert_run"], (goal,))
         connection.executemany(SQL["set_goal"], [(goal, number) for number in sources])
         shelves = _shelves(connection)
@@ -112,7 +112,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
         keys = [key for key in keys if key <= last]
     if keys:
         doubles = {key for key, other in pairwise(keys) if key == other}
-        for number, part in zip(sources, parts, strict=True):  # so of two keys one is left, or both say the same
+        for number, part in zip(sources, parts, strict=True):  # so that one of two equal keys is left, or both agree
             stale = [key for key in part if key in doubles]
             for statement, values, _ in by_keys("delete_stale_keys", number, stale):
                 connection.execute(statement, values)

@@ -40,7 +40,7 @@ def migrate(
         raise StoreInUseError(what, "stop that one first; the file was left as it is", is_transient=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have migrated it while we waited for the lock.
+        # Another process may have migrated it during the wait for the lock.
         for script in migrations[_version(connection, url, migrations) :]:
             for statement in _statements(script):
                 connection.execute(statement)
@@ -51,7 +51,7 @@ def migrate(
         connection.execute("INSERT INTO tickwheel_schema VALUES (?, ?)", (len(migrations), checksum_of(migrations)))
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk has ended it
+        if connection.in_transaction:  # unless a full disk has ended it
             connection.execute("ROLLBACK")
         raise
 

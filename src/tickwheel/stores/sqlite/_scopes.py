@@ -36,7 +36,7 @@ def aside(connection: sqlite3.Connection) -> list[Aside]:
     found: list[Aside] = []
     target = ""
     while len(found) < _NAMES_MAX:
-        # The index leads from one name to the next, so that a name with many jobs hides no other.
+        # The index leads from one name to the next, so a name with many jobs hides no other.
         target = connection.execute(SQL["target_aside"], (target,)).fetchone()[0]
         if target is None:
             break

@@ -18,7 +18,7 @@ from tickwheel.jobs.errors import StoreError
 __all__ = ["make_side_file", "open_side_file"]
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Without blocking, if it is a FIFO."""
+"""O_NONBLOCK: opening a FIFO must not block."""
 
 
 def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
@@ -42,8 +42,8 @@ def make_side_file(path: Path, database: Path) -> int:
     whose = database.stat()
     mode = stat.S_IMODE(whose.st_mode)
     fd = open_side_file(path, os.O_CREAT, mode)
-    with suppress(OSError):  # it is another user's, who gave it its rights
-        if hasattr(os, "fchmod") and stat.S_IMODE(os.fstat(fd).st_mode) != mode:  # the umask has taken some away
+    with suppress(OSError):  # it belongs to another user, who chose its permissions
+        if hasattr(os, "fchmod") and stat.S_IMODE(os.fstat(fd).st_mode) != mode:  # the umask has removed some
             os.fchmod(fd, mode)
         if hasattr(os, "fchown") and os.geteuid() == 0:
             os.fchown(fd, whose.st_uid, whose.st_gid)

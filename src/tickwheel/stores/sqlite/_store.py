@@ -74,7 +74,7 @@ class SqliteStore:
         if synchronous not in ("full", "normal"):
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
             raise ValueError(message)
-        # SQLite names the log by the real path; so must the lock be, or two names of one file would have two owners.
+        # SQLite names the log by the real path. So must the lock, or two names of one file would have two owners.
         self.url = f"sqlite:///{os.fspath(path)}"
         self.path = real_path(path, self.url)
         self._synchronous, self._busy_s = synchronous, busy_s
@@ -119,7 +119,7 @@ class SqliteStore:
             return
         with suppress(StoreError):
             self.release(self._owner)
-            self._step_down()  # what Ctrl-C has left of it
+            self._step_down()  # the rest of an interrupted stop
         if self._follower is not None:
             self._follower.close()
         connections.close()
@@ -144,7 +144,7 @@ class SqliteStore:
         try:
             return self._apply_all(self._reserve.fitting(writes))
         finally:
-            if self._lease is None:  # the room is the owner's, which keeps it again when it can: ask the disk next time
+            if self._lease is None:  # the reserve belongs to the owner; ask the disk next time
                 self._reserve.is_spent = False
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
@@ -273,7 +273,7 @@ class SqliteStore:
             self._keep_reserve()
             self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         except BaseException:
-            if self._lease is None:  # otherwise another owner has it here
+            if self._lease is None:  # otherwise another owner has it
                 self._step_down()
             raise
         return [self._lease]
@@ -292,7 +292,7 @@ class SqliteStore:
             self._step_down()
             return []
         self._keep_reserve()
-        with suppress(StoreError), translated(self.url):  # the next commit reports it, too; the next turn tries again
+        with suppress(StoreError), translated(self.url):  # the next commit reports the error; the next turn tries again
             self._sorter.catch_up(self._open_connections(), self.now_ms(), self._reserve)
             self._merger.catch_up(self._open_connections(), self.now_ms(), self._reserve)
             self._filters.catch_up(self._open_connections())
@@ -355,7 +355,7 @@ class SqliteStore:
         return [Shard(0, owner, epoch)]
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
-        pass  # the one owner, whose figures need not go through the disk
+        pass  # the only owner knows its own figures
 
     def nodes(self) -> list[Node]:
         return owners_of(self.shards()) if self._lock.is_taken() else []
