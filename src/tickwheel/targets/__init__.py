@@ -8,10 +8,10 @@ Targets, to which fired jobs go.
 
 and, made by their users and passed as `targets=`, each from its own module, or by `make_target` of a URL:
 
-    redis_stream, amqp, nats, kafka        a message to a broker
-    celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
+    redis_stream, amqp, nats, kafka        a message to a broker celery, rq, dramatiq, taskiq           a task in its
+    queue, see `apply_at`
 
-The protocol of a target, and what one may answer, are in `contract`.
+`contract` has the protocol of a target, and the results of its calls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tickwheel.targets.contract import (
 
 if TYPE_CHECKING:
     from tickwheel.targets._task import apply_at
-else:  # it imports asyncio, which programs of threads need not pay for
+else:  # it imports asyncio, which programs with threads need not pay for
     __getattr__, __dir__ = later(__name__, {"tickwheel.targets._task": ("apply_at",)})
 
 __all__ = [

@@ -22,7 +22,7 @@ _ISATAP = 0x5EFE
 """Prefix of the IPv4 address in an interface identifier of RFC 5214, without its universal bit."""
 _SPECIAL: tuple[Network, ...] = (
     ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments
-    ipaddress.IPv4Network("192.88.99.0/24"),  # once the relays of 6to4
+    ipaddress.IPv4Network("192.88.99.0/24"),  # formerly the relays of 6to4
     ipaddress.IPv6Network("3fff::/20"),  # documentation
 )
 """Networks that some of the supported Pythons consider public."""
@@ -31,7 +31,7 @@ _SPECIAL: tuple[Network, ...] = (
 class AddressRefusedError(OSError):
     def __init__(self, address: str) -> None:
         """
-        Store the *address*, but not in the text: errors of one host must have equal texts to be grouped.
+        Store the *address*, but not in the text, as errors of one host must have equal texts to be grouped.
         """
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")
@@ -42,7 +42,7 @@ class Guard:
     Distinguishes public addresses from others.
 
     Args:
-        allow: Networks that may be reached nevertheless, such as "10.1.0.0/16" or "127.0.0.1".
+        allow: Networks that may still be reached, such as "10.1.0.0/16" or "127.0.0.1".
 
     Raises:
         ValueError: If one of them is not a network.

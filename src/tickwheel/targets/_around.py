@@ -35,7 +35,7 @@ def within(call: Call, middleware: Sequence[Middleware]) -> Call:
         async def awaited(payload: object, firing: Firing) -> object:
             with ExitStack() as stack:
                 return await function(*entered(stack, payload, firing))
-            return None  # a middleware has kept its error in
+            return None  # a middleware has suppressed its error
 
         return replace(call, function=awaited, wants_firing=True)
 

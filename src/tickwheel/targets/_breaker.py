@@ -46,12 +46,12 @@ def jitter() -> float:
     """
     Return a random factor that spreads waiting jobs, so that they do not return together.
     """
-    return 1 + _SPREAD * random.random()  # noqa: S311  it is not a secret
+    return 1 + _SPREAD * random.random()  # noqa: S311  not a secret
 
 
 class Wait(NamedTuple):
     """
-    The answer to a call that may not begin: *seconds* until the next try, and the reason.
+    The answer to a call that must not begin: *seconds* until the next try, and the reason.
     """
 
     seconds: float
@@ -60,10 +60,6 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class _Breaker:
-    """
-    The breaker of a destination that has failed since its last success.
-    """
-
     failures: int = 0
     reason: str = ""
     down_at: float = 0.0

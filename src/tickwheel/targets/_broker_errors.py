@@ -1,5 +1,5 @@
 """
-The verdict on what the library of a queue raises, by the names of its classes: no library has to be there for it.
+The verdict on an exception of a queue's library, by the names of its classes: no library needs to be installed.
 
     names                                                   verdict
     out of memory, rejected                                 full: the job waits
@@ -81,7 +81,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
     for each in _chain(error):
         names |= {kind.__name__ for kind in type(each).__mro__}
         is_wrapper = type(each).__name__ == _WRAPPER
-        text = str(each) or text  # the innermost says most
+        text = str(each) or text  # the innermost is the most precise
     reason = destination.masked(text or type(error).__name__)
     is_cut = is_wrapper or not names.isdisjoint(_UNREACHABLE)
     verdict: DeadLetter | Exception = destination.failed(reason)
@@ -98,7 +98,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """
-    Yield *error* and its causes: libraries wrap the errors of their drivers.
+    Yield *error* and its causes, since libraries wrap the errors of their drivers.
     """
     seen: set[int] = set()
     current: BaseException | None = error

@@ -51,7 +51,7 @@ def _of_celery(task: Any, options: dict[str, Any]) -> dict[str, Any]:
     elif app.conf.task_default_queue != _CELERY_QUEUE:
         found["queue"] = app.conf.task_default_queue
     if found.get("queue") == _CELERY_QUEUE:
-        del found["queue"]  # the target's own comes first
+        del found["queue"]  # the target's own queue takes precedence
     return found
 
 

@@ -35,7 +35,7 @@ class Destination:
     def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Destination:
         try:
             parts: SplitResult | None = urlsplit(url)
-        except ValueError:  # such as a bracket that is never closed
+        except ValueError:  # such as an unclosed bracket
             parts = None
         if parts is None or parts.scheme not in schemes:
             shown = _MASK if parts is None or "@" in url else url
@@ -60,7 +60,7 @@ class Destination:
 
     def failed(self, error: object) -> DeliveryError:
         """
-        Return the error to raise for *error*, without secrets in its text.
+        Return the error to raise for *error*, without secrets in the text.
         """
         return DeliveryError(self.shown, self.masked(error))
 

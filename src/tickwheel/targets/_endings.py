@@ -27,7 +27,7 @@ class Endings:
 
     def settle(self, fire_id: str, what: str) -> Future[None]:
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
+        done.set_running_or_notify_cancel()  # it cannot be cancelled
         self._settling[fire_id] = what, done
         return done
 
@@ -49,7 +49,7 @@ class Endings:
             return settling[1]
         done: Future[None] = Future()
         became = self.became(fire_id)
-        if became == what:  # the first answer was lost on its way
+        if became == what:  # the first answer was lost
             done.set_result(None)
         else:
             done.set_exception(LeaseEndedError(fire_id, became))

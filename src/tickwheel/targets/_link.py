@@ -94,7 +94,7 @@ class Link(Generic[_T]):
         Args:
             firing: The attempt.
             publish: Sends the message on the given connection, and returns once the receiver has it. It raises
-                NotTakenError if the message is not the cause, and DeliveryError if the receiver refuses the message.
+                DeliveryError if the receiver refuses the message, and NotTakenError for another cause.
 
         Raises:
             DeliveryError: If the receiver refused the message, or did not take it for a day.
@@ -112,7 +112,7 @@ class Link(Generic[_T]):
             try:
                 await asyncio.wait((sending.task,), timeout=self._timeout_s)
             except asyncio.CancelledError:
-                self._sending.pop(name, None)  # it goes on, and its end is of no interest
+                self._sending.pop(name, None)  # it continues, and its end does not matter
                 raise
             if not sending.task.done():
                 self._note_silence(firing, sending)
@@ -129,7 +129,7 @@ class Link(Generic[_T]):
     async def close(self) -> None:
         held, tasks = self._held, [each.task for each in self._sending.values()]
         if self._connecting is not None:
-            tasks.append(self._connecting)  # type: ignore[arg-type]  # it only is waited for
+            tasks.append(self._connecting)  # it is only awaited
         self._forget()
         for task in tasks:
             task.cancel()
@@ -172,7 +172,7 @@ class Link(Generic[_T]):
 
     def _is_gone(self, sending: _Sending) -> bool:
         """
-        Return True if no answer to *sending* can come any more because its connection is gone.
+        Return True if *sending* can get no answer any more because its connection is gone.
         """
         if sending.task.done():
             return isinstance(_error_of(sending.task), NotTakenError | asyncio.CancelledError)
@@ -209,9 +209,6 @@ class Link(Generic[_T]):
         return f"nothing came within {self._timeout_s:g} s, and the answer is still waited for"
 
     async def _connected(self) -> _T:
-        """
-        Return an open connection; concurrent callers share one attempt to open it, and its failure.
-        """
         held = self._held
         if held is not None and self._is_open(held):
             return held
@@ -224,7 +221,7 @@ class Link(Generic[_T]):
         try:
             return await asyncio.shield(self._connecting)
         except (NotTakenError, DeliveryError) as error:
-            raise copy(error) from None  # each that waits gets its own
+            raise copy(error) from None  # a copy for each waiter
 
     def _refused(self) -> Exception:
         if isinstance(self._refusal, DeliveryError):
@@ -261,7 +258,7 @@ class Link(Generic[_T]):
             self._connecting = None
 
     async def _end(self, held: _T) -> None:
-        with suppress(Exception):  # it is broken, which is why it goes
+        with suppress(Exception):  # it is closed because it is broken
             async with asyncio.timeout(_CLOSE_S):
                 await self._disconnect(held)
 
@@ -284,15 +281,9 @@ class Linked:
         await self._link.close()
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
-        """
-        Report when the breaker of the receiver opens, and when it closes.
-        """
         self._link.breakers.emit = emit
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return the state of the receiver and of its handlers, if they have failed since they last succeeded.
-        """
         return self._link.breakers.figures()
 
     def _call(self, send: Callable[[Firing], Awaitable[object]]) -> Call:

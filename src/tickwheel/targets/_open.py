@@ -67,7 +67,7 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
         made = form.make(parts)
     except InvalidJobError:
         raise
-    except ValueError:  # of a library, whose text may show anything
+    except ValueError:  # of a library, whose text may contain secrets
         raise InvalidJobError("url", parts.shown, f"it cannot be read: write as in {form.example!r}") from None
     if has_to_run:
         made.resolve(form.handler)

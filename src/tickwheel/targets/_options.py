@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 Kind = tuple[Callable[[Any], bool], str]
-"""True if a value is of a kind, and what to pass instead of another."""
+"""A check of a value, and the remedy if it fails."""
 
 SECONDS_MAX: Final = 3_155_760_000
-"""A century: libraries add seconds to a date, which has an end."""
+"""A century: libraries add the seconds to a date, whose range ends."""
 _OURS: Final = ("tickwheel-", "traceparent", "message-id")
 
 
@@ -55,10 +55,6 @@ scalar: Final[Kind] = (
 
 
 def whole_to(most: int, least: int = 0) -> Kind:
-    """
-    Return the kind of whole numbers from *least* to *most*.
-    """
-
     def is_one(value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -66,9 +62,6 @@ def whole_to(most: int, least: int = 0) -> Kind:
 
 
 def matching(pattern: str, remedy: str) -> Kind:
-    """
-    Return the kind of texts that match all of *pattern*.
-    """
     compiled = re.compile(pattern)
     return lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None, remedy
 
@@ -103,7 +96,7 @@ def check_headers(
     name: str, headers: Mapping[str, Any] | None, library: str = "", theirs: Collection[str] = ()
 ) -> None:
     """
-    Refuse *headers* that would replace those that identify a firing, and *theirs*, which the *library* sets.
+    Refuse *headers* that would replace those that identify a firing, or *theirs*, which the *library* sets.
 
     Raises:
         InvalidJobError: Naming the header.

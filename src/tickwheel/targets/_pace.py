@@ -73,7 +73,7 @@ class Pace:
 
     def enter(self, name: str, now: float) -> float | None:
         """
-        Return None if the message *name* may be sent now, else the seconds until its turn.
+        Return the seconds until the turn of the message *name*, None if it may be sent now.
         """
         if self._limit is None:
             return None
@@ -89,7 +89,7 @@ class Pace:
             self._earliest = max(self._earliest, now - _BURST_S) + gap
             return None
         turn = max(self._last_turn + gap, self._open_at, self._earliest, now + _WAIT_MIN_S)
-        if not self._is_known:  # it grows: ask again soon
+        if not self._is_known:  # the pace grows: ask again soon
             turn = min(turn, max(self._open_at, now + _GROWING_WAIT_S))
         self._last_turn = turn
         self._turns[name] = turn
@@ -114,7 +114,7 @@ class Pace:
         Record a refusal that asks for a wait of *after_s*; return the seconds for which all messages wait.
         """
         self._is_probed = False
-        if now >= self._open_at:  # the first of those that were under way
+        if now >= self._open_at:  # the first refusal of the messages under way
             taken = sum(each > now - 1 for each in self._taken)
             before = self.rate(now) * _CUT if self._limit is not None and self._is_known else 0.0
             self._is_known = self._is_known or (self._limit is not None and not self._refusals)

@@ -96,7 +96,7 @@ class ProcessPool:
                 is_whole = error.is_whole
                 if self._is_closed and not is_whole:
                     raise Abandoned from None
-                if process.was_idle and not (is_whole or firing.cancelled):  # nothing was begun
+                if process.was_idle and not (is_whole or firing.cancelled):  # the call has not started
                     continue
                 raise
             finally:
@@ -149,7 +149,7 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        import multiprocessing  # noqa: PLC0415  on use: most schedulers need none
+        import multiprocessing  # noqa: PLC0415  imported on use: most schedulers need no processes
 
         context = multiprocessing.get_context("spawn")
         self._pipe, far = context.Pipe()
@@ -161,7 +161,7 @@ class _Process:
 
     def ask(self, request: bytes) -> None:
         while self._hear(_UP_S, _not_begun())[0] != _READY:
-            pass  # a thread that the call before has left behind
+            pass  # a thread that an earlier call left behind
         try:
             with nullcontext() if len(request) <= _PIPE_BYTES else self._killed_after(_UP_S):
                 self._pipe.send_bytes(request)
@@ -171,7 +171,9 @@ class _Process:
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
         """
-        Kill it unless the block ends within *seconds*; on a thread, which takes longer to start than most calls run.
+        Kill the process unless the block ends within *seconds*.
+
+        The limit costs a thread, whose start takes longer than most calls.
         """
         limit = Timer(seconds, self.kill)
         limit.start()
@@ -194,7 +196,7 @@ class _Process:
                 if is_final:
                     raise FinalError from error
                 raise error
-            elif isinstance(last, Firing):  # a beat
+            elif isinstance(last, Firing):  # a heartbeat
                 last.progress(*what) if what else last.heartbeat()
             kind, what = self._hear(timeout_s, too_long)
 
@@ -207,12 +209,12 @@ class _Process:
             kind, what = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise self._ended() from None
-        self._leads_group = True  # before it says anything
+        self._leads_group = True  # before its first message
         return kind, what
 
     def leave(self) -> None:
         """
-        Let it end, which it does once the pipe is closed; processes started by its calls may continue.
+        End the process by closing its pipe; processes that its calls have started may continue.
         """
         self._pipe.close()
         self._process.join(_LEAVE_S)
@@ -221,12 +223,12 @@ class _Process:
 
     def kill(self) -> None:
         """
-        Kill it and the processes that it has started, except those with a session of their own.
+        Kill the process and the processes that it has started, except those in sessions of their own.
 
-        Windows has no such sessions: there, only this process is killed.
+        Windows has no sessions: there, only this process is killed.
         """
-        leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
-        with suppress(ValueError):  # it is closed already, by another thread
+        leads, self._leads_group = self._leads_group, False  # only once: another process may get its number later
+        with suppress(ValueError):  # another thread has closed it
             if leads and hasattr(os, "killpg"):
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.ident or 0, signal.SIGKILL)
@@ -234,7 +236,7 @@ class _Process:
             self._process.join()
 
     def _ended(self) -> HandlerFailedError:
-        self.kill()  # what is left of it; how it ended is fixed before its end of the pipe closes
+        self.kill()  # kill the rest of its session; its exit code is fixed before its end of the pipe closes
         code = self._process.exitcode
         how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"
         return HandlerFailedError(f"its process {how}", is_whole=False)
@@ -268,9 +270,6 @@ def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
 
 
 def check_importable(name: str, function: Callable[..., Any]) -> None:
-    """
-    Refuse a handler that another process cannot find.
-    """
     if inspect.iscoroutinefunction(function):
         raise InvalidJobError("handler", name, f"it is async: {_REMEDY}")
     if not inspect.isfunction(function):
@@ -288,7 +287,7 @@ def check_sendable(name: str, function: Callable[..., Any]) -> None:
     """
     try:
         pickle.dumps(function)
-    except Exception as error:  # noqa: BLE001  pickling raises anything
+    except Exception as error:  # noqa: BLE001  pickling may raise anything
         raise InvalidJobError("handler", name, f"it cannot be sent to a process ({error}): {_REMEDY}") from None
 
 
@@ -304,7 +303,7 @@ def _not_begun() -> HandlerFailedError:
 def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # those for real time have no names
+    except ValueError:  # real-time signals have no names
         return f"signal {number}"
 
 
@@ -318,9 +317,9 @@ def _serve(pipe: Connection) -> None:
     """
     if hasattr(os, "setsid"):
         os.setsid()
-        # Held by what a handler forks, the pipe would hide the end of this process.
+        # If a process that a handler forks held the pipe, the end of this process would not be noticed.
         os.register_at_fork(after_in_child=pipe.close)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the scheduler, which then stops this process
     while True:
         try:
             pipe.send((_READY, None))
@@ -333,7 +332,7 @@ def _serve(pipe: Connection) -> None:
         pipe.send((_BEGUN, None))
         try:
             result = function(*(_unpack(each, pipe) for each in packed))
-        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+        except BaseException as error:  # noqa: BLE001  even SystemExit ends only this attempt
             is_final = isinstance(error, FinalError)
             cause = (error.__cause__ if is_final else None) or error
             pipe.send((_FAILED, (error_text(cause), traceback_text(cause), place_of(cause), is_final)))
@@ -348,7 +347,7 @@ def _unpack(each: Any, pipe: Connection) -> Any:
 
     def beat(progress: Progress | None) -> bool:
         pipe.send((_BEAT, progress))
-        return True  # once it does not count any more, this process is gone
+        return True  # when the attempt no longer counts, this process is killed
 
     return Firing(job, attempt, fired_at, beat, trace)
 
@@ -358,6 +357,6 @@ def _packed(result: object) -> tuple[str, object]:
         return _DONE, None
     try:
         pickle.dumps(result)
-    except Exception as error:  # noqa: BLE001  its reason may be anything
+    except Exception as error:  # noqa: BLE001  the reason may be anything
         return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None, None, False)
     return _DONE, result

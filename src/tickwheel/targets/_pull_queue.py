@@ -20,7 +20,7 @@ __all__ = ["CallLater", "Held", "JobLease", "Queue", "Served", "Worker"]
 @dataclass(frozen=True, slots=True)
 class JobLease:
     """
-    One firing in a worker's hands.
+    One firing that a worker has leased.
 
     Attributes:
         job: The job; its `payload` is the encoded one.
@@ -55,10 +55,6 @@ class JobLease:
 
 
 class Timer(Protocol):
-    """
-    A timer, as `call_later` returns it.
-    """
-
     def cancel(self) -> bool: ...
 
 
@@ -87,14 +83,10 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""The pulls that get a lease, with the functions that report it to observers."""
+"""Workers, each with its leases and the functions that report them to observers."""
 
 
 class Queue:
-    """
-    One queue: its ready attempts, its waiting workers, and the number of its leases.
-    """
-
     __slots__ = ("leased", "ready", "workers")
 
     def __init__(self) -> None:

@@ -43,10 +43,6 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Task(NamedTuple):
-    """
-    A call, and its options.
-    """
-
     args: list[Any]
     kwargs: dict[str, Any]
     options: dict[str, Any]
@@ -93,9 +89,6 @@ class TaskTarget(Linked, Target, Generic[_T]):
         library(self._library, self._library)
 
     def check_payload(self, payload: bytes) -> None:
-        """
-        Refuse a payload that is not a call, and options that the library does not have.
-        """
         self._check_options(task_of(payload).options)
 
     @abstractmethod
@@ -109,15 +102,9 @@ class TaskTarget(Linked, Target, Generic[_T]):
         return await self._link.deliver(firing, partial(self._publish, firing, task))
 
     @abstractmethod
-    async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None:
-        """
-        Put the *task* of a *firing* into its queue; check the link again after a wait.
-        """
+    async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None: ...
 
     def _check_link(self, begun: float) -> None:
-        """
-        Raise NotTakenError if the broker was found unreachable since *begun*.
-        """
         if self._failed_at > begun:
             reason = "others that were sent before could not reach it"
             raise NotTakenError(reason)
@@ -150,9 +137,6 @@ class BlockingTaskTarget(TaskTarget[Threads]):
         super().__init__(shown, timeout_s, rate, self._connect, Threads.close)
 
     async def close(self) -> None:
-        """
-        End the threads, and close the connection if the target opened it.
-        """
         await super().close()
         if self._close is not None:
             self._close()
@@ -164,7 +148,7 @@ class BlockingTaskTarget(TaskTarget[Threads]):
             try:
                 self._check_link(begun)
                 self._enqueue(firing, task)
-            except Exception as error:  # noqa: BLE001  every broker has errors of its own
+            except Exception as error:  # noqa: BLE001  every broker has its own errors
                 return self._judge(error)
             return None
 
@@ -177,15 +161,11 @@ class BlockingTaskTarget(TaskTarget[Threads]):
     @abstractmethod
     def _enqueue(self, firing: Firing, task: Task) -> None:
         """
-        Put the *task* of a *firing* into its queue; runs on a thread that may block.
+        Enqueue the *task* of a *firing*; runs on a thread that may block.
         """
 
 
 class _Sets(Protocol[_T_co]):
-    """
-    A `Scheduler` or an `AsyncScheduler`.
-    """
-
     def set(
         self,
         key: str,
@@ -236,7 +216,7 @@ def apply_at(
     Raises:
         InvalidJobError: As `set` does, or if a name does not determine the target.
     """
-    from uuid import uuid4  # noqa: PLC0415  it loads much
+    from uuid import uuid4  # noqa: PLC0415  slow to import
 
     kind, name = _known(task)
     target = target or kind

@@ -32,7 +32,7 @@ class Threads:
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """
-        Return what *function* returns on one of the threads; it runs on if the caller is cancelled.
+        Run *function* on one of the threads and return its result; it continues if the caller is cancelled.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
@@ -49,9 +49,9 @@ class Threads:
             result, error = None, None
             try:
                 result = function()
-            except BaseException as raised:  # noqa: BLE001  the caller gets it, whatever it is
+            except BaseException as raised:  # noqa: BLE001  any error belongs to the caller
                 error = raised
-            with suppress(RuntimeError):  # the loop was closed meanwhile
+            with suppress(RuntimeError):  # the loop was closed in the meantime
                 loop.call_soon_threadsafe(settle, result, error)
 
         self._calls.put(call)
@@ -82,4 +82,4 @@ class Threads:
             if call is None:
                 return
             call()
-            del call  # it holds its job
+            del call  # the waiting thread must not keep its job

@@ -47,12 +47,12 @@ class TargetUrl:
         self.options = [(name, value) for name, _, value in (pair.partition("=") for pair in query.split("&")) if name]
         user, at, host = place.rpartition("@")
         self.shown = f"{scheme}:{'//' if user.startswith('//') else ''}{_MASK}@{host}" if at else self.base
-        if "@" in query or ":" not in self.base:  # a password's unescaped question mark, or no URL at all
+        if "@" in query or ":" not in self.base:  # an unescaped question mark in a password, or no URL
             self.shown = f"{scheme}:{_MASK}" if "@" in query else _MASK
 
     def check_port(self, example: str) -> None:
         """
-        Refuse a host or port that cannot be read; show no part of the URL, as a password may be anywhere in it.
+        Refuse an invalid host or port; show no part of the URL, as a password may be anywhere in it.
         """
         try:
             _ = urlsplit(self.base).port

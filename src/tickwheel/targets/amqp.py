@@ -73,9 +73,6 @@ class _Open:
         return not (self.connection.is_closed or transport is None or transport.connection.is_closed)
 
     async def shared(self) -> Any:
-        """
-        Return the shared channel; it is opened again if a refused message has closed it.
-        """
         async with self._opening:
             if self._channel.is_closed:
                 self._channel = await _channel(self.connection)
@@ -94,7 +91,7 @@ class _Open:
 
     def has_taken(self, exchange: str, size: int) -> bool:
         """
-        Return True if a similar message was accepted before, so that this one closes no channel.
+        Return True if a similar message was accepted before, so that this one should not close the channel.
         """
         return exchange in self._exchanges and size <= self._size
 
@@ -205,7 +202,7 @@ class AmqpTarget(Linked):
         size = len(firing.job.payload)
         if not held.has_taken(exchange, size):
             async with held.lone:
-                if not held.has_taken(exchange, size):  # still
+                if not held.has_taken(exchange, size):  # a message has closed the channel in the meantime
                     async with _channel(held.connection) as channel:
                         await _put(pika, channel, firing)
                     held.note_taken(exchange, size)
@@ -241,7 +238,7 @@ class AmqpTarget(Linked):
             raise NotTakenError(self._destination.masked(error), is_up=False) from None
         finally:
             for each in made:
-                if each.transport is None:  # it failed, and would close itself when no loop runs any more
+                if each.transport is None:  # it failed, and would close itself after its loop has ended
                     await each.close()
         try:
             return _Open(connection, await _channel(connection))

@@ -67,7 +67,7 @@ _OPTIONS: Final[dict[str, Kind]] = {
     "expires": _EXPIRES,
     "chord": _SIGNATURE,
 }
-"""Those of `apply_async` that have an effect without the task's code."""
+"""Options of `apply_async` that have an effect without the task's code."""
 _HEADERS: Final = frozenset(
     {
         *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
@@ -75,14 +75,14 @@ _HEADERS: Final = frozenset(
         *("stamped_headers", "stamps"),
     }
 )
-"""The headers by which a worker of Celery knows the task; one that a job gives would replace them."""
+"""The headers that identify the task for Celery's workers; a job must not replace them."""
 _LIBRARIES: Final = frozenset(
     {
         *("bzip2", "bzip", "brotli", "lzma", "xz", "zstd", "zstandard"),
         *("application/x-bz2", "application/x-brotli", "application/x-lzma", "application/zstd"),
     }
 )
-"""The compressions that kombu has if their libraries are there."""
+"""The compressions that kombu supports if their libraries are installed."""
 
 
 class CeleryTarget(BlockingTaskTarget):
@@ -111,7 +111,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     def require(self) -> None:
         """
-        Import Celery, and what the scheme of its broker needs, which is imported otherwise when a task is sent.
+        Import Celery, and the library for its broker's scheme, which Celery itself imports at the first task.
         """
         super().require()
         if self._url().startswith("redis"):
@@ -149,7 +149,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     async def close(self) -> None:
         """
-        Close the connections that were made here; those of the application stay open.
+        Close the target's own connections; those of the application stay open.
         """
         await super().close()
         producers, self._producers = self._producers, None
@@ -159,7 +159,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     async def _connect(self) -> Threads:
         connection = self._app.connection_for_write(transport_options={"confirm_publish": True})
-        # Each broker is tried once. By default kombu sleeps between its tries, for seconds after the broker is back.
+        # Try each broker once. By default kombu sleeps between its tries, and so for seconds after the broker is back.
         connection.transport_options["max_retries"] = max(0, len(connection.alt) - 1)
         connections = connection.Pool(self._app.conf.broker_pool_limit)
         self._producers = library("kombu.pools", "celery").ProducerPool(connections, connections.limit)

@@ -54,13 +54,13 @@ class Usual(Enum):
 
 
 USUAL: Final = Usual.USUAL
-"""In place of a limit: the scheduler's default; None means no limit."""
+"""As a limit, the scheduler's default; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """
-    Return it to end the job here: no retry, no next run. It is parked as a dead letter with *reason*.
+    Return it to end the job: no retry, no next run. The job is parked as a dead letter with *reason*.
     """
 
     reason: str = "cancelled by its handler"
@@ -210,7 +210,7 @@ class Firing:
     @property
     def cancelled(self) -> bool:
         """
-        True if the job was cancelled while it runs, or its next run is due and `overlap="cancel"`.
+        True if the job was cancelled while it runs, or its next run is due and it has `overlap="cancel"`.
 
         A handler on a thread checks it, and returns early.
         """
@@ -224,9 +224,9 @@ class Firing:
         return self.attempt >= self.job.retry.attempts
 
 
-class Abandoned(Exception):  # noqa: N818  it is not an error
+class Abandoned(Exception):  # noqa: N818  not an error
     """
-    Raised by a call that a stop has cut off: its outcome is unknown, and the next owner takes the job up.
+    Raised by a call that a stop has cut off: its outcome is unknown, and the next owner recovers the job.
     """
 
 
@@ -293,7 +293,7 @@ class End(Protocol):
         on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        End it with the result or the error of a call; *on_answer* gets the store's answer once that is written.
+        End it with the result or the error of a call; *on_answer* gets the store's answer after the commit.
 
         Returns:
             False if it had ended before; then nothing is reported.

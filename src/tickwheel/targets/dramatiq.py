@@ -35,7 +35,7 @@ _MESSAGE: Final[Kind] = (
 _QUEUE: Final = matching(
     r"[a-zA-Z_][a-zA-Z0-9._-]*", "begin with a letter or _, and go on with letters, digits, points, dashes and _"
 )
-"""The names that Dramatiq lets actors declare; no worker takes messages from another queue."""
+"""The queue names that actors of Dramatiq may declare; workers serve no other queues."""
 _OPTIONS: Final[dict[str, Kind]] = {
     "queue_name": _QUEUE,
     **dict.fromkeys(("max_retries", "min_backoff", "max_backoff", "max_age", "time_limit"), count),
@@ -94,7 +94,7 @@ class DramatiqTarget(BlockingTaskTarget):
         return made
 
     def _check_options(self, options: dict[str, Any]) -> None:
-        known = getattr(self._broker, "actor_options", ())  # those of middleware of its own
+        known = getattr(self._broker, "actor_options", ())  # options of the broker's middleware
         check_options("Dramatiq", options, dict.fromkeys(known, _ANY) | _OPTIONS, _REFUSED)
 
     def _enqueue(self, firing: Firing, task: Task) -> None:
@@ -113,7 +113,7 @@ class DramatiqTarget(BlockingTaskTarget):
         found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(self._broker, "parameters", [])]
         return Destination.masking(
             "the broker of Dramatiq", *(each for each in found if isinstance(each, str))
-        )  # wherever it keeps them
+        )  # wherever they are stored
 
 
 def _of_url(url: TargetUrl) -> DramatiqTarget:

@@ -101,7 +101,7 @@ class HandlerTarget:
         limits = limits or Limits()
         _check_limits(timeout_s, limits)
         seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
-        width = USUAL if limits.concurrency is USUAL else None  # what has a number is bounded by it before it is here
+        width = USUAL if limits.concurrency is USUAL else None  # a handler with a number is bounded by it earlier
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -113,8 +113,8 @@ class HandlerTarget:
                 lambda *arguments: self._processes.run(
                     function, seconds, arguments if wants_firing else arguments[:-1], arguments[-1]
                 ),
-                wants_firing=True,  # its process is killed by it
-                timeout_s=None,  # the process is killed at its timeout, and answers for itself
+                wants_firing=True,  # a cancelled firing kills its process
+                timeout_s=None,  # the process is killed at its timeout, and reports it
                 width=width,
                 in_process=True,
             )
@@ -150,7 +150,7 @@ class HandlerTarget:
 
     def add_middleware(self, middleware: Middleware) -> None:
         """
-        Run all attempts from now on within what *middleware* returns for them.
+        Run all future attempts inside the context manager that *middleware* returns for each.
         """
         self._middleware = [*self._middleware, middleware]
         if self._on_registered is not None:
@@ -171,14 +171,14 @@ class HandlerTarget:
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return why *payload* does not fit the task *handler*; None if it does, or if that is not a task.
+        Return why *payload* does not fit the task *handler*; None if it fits, or *handler* is not a task.
         """
         task = self._tasks.get(handler)
         if task is None:
             return None
         try:
             return task.misfit(decode_payload(payload))
-        except Exception as error:  # noqa: BLE001  whatever a type's own code raises: another node may know better
+        except Exception as error:  # noqa: BLE001  a type may raise anything; another node may succeed
             return error_text(error)
 
     def check(self, handler: str) -> None:
@@ -194,18 +194,18 @@ class HandlerTarget:
         if call is None:
             raise HandlerNotFoundError(handler)
         unsent = self._unsent.get(handler)
-        if unsent is not None:  # once, and not when it was registered: its module did not have the function yet
+        if unsent is not None:  # once, but later than the registration, when its module lacked the function
             check_sendable(handler, unsent)
             self._unsent.pop(handler, None)
         call = within(call, self._middleware)
         task = self._tasks.get(handler)
-        if task is None or call.in_process:  # over there it is judged where its error is known
+        if task is None or call.in_process:  # the other process judges it, where it knows its error
             return call
         return replace(call, function=judging(call.function, task.is_final, is_async=call.is_async))
 
     def end_processes(self) -> None:
         """
-        Kill busy processes, and let the idle ones end; for a stop.
+        Kill busy processes, and let idle ones end; called by a stop.
         """
         self._processes.close()
 
@@ -253,7 +253,7 @@ def _arguments(name: str, function: Callable[..., Any]) -> int:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some builtins show none, such as `set.add`
+    except ValueError:  # some builtins have no signature, such as `set.add`
         return 1
     plain = [parameter for parameter in parameters if parameter.kind in positional]
     required = [parameter for parameter in plain if parameter.default is parameter.empty]

@@ -35,7 +35,7 @@ _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
 _MARGIN_S: Final = 1.0
-"""Extra wait of an attempt beyond librdkafka's, whose answer then has the reason."""
+"""Extra wait of an attempt beyond librdkafka's timeout, so that its answer gives the reason."""
 _UNREACHABLE: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",
@@ -119,7 +119,7 @@ class KafkaTarget(Linked):
         if not self._is_checked:
             try:
                 kafka.Producer(dict(self._config)).close()
-            except kafka.KafkaException as error:  # such as a setting that there is none of
+            except kafka.KafkaException as error:  # such as an unknown setting
                 raise InvalidJobError("config", "...", f"{self._destination.failed(error.args[0].str())}") from None
             self._is_checked = True
         return self._call(self._send)

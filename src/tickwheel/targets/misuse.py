@@ -17,12 +17,12 @@ def misuse_of(result: object) -> str | None:
     """
     Return the error message for a *result* that a handler should have made or raised; None for others.
     """
-    kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    kind = type(result)  # isinstance() also reads `__class__`, which an object may define, and which may raise
     if issubclass(kind, BaseException):
         return f"the handler returned a {kind.__name__}: raise it"
     if not issubclass(kind, type):
         return None
-    named: type = result  # type: ignore[assignment]  # a class
+    named: type = result  # a class
     for sentinel, example in _SENTINELS:
         if named is sentinel:
             return f"the handler returned the class {sentinel.__name__}: return one made of it, as in {example}"

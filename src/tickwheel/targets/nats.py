@@ -132,11 +132,11 @@ class NatsTarget(Linked):
             await client.jetstream().publish(subject, payload, timeout=_ANSWER_S, headers=fields)
         else:
             await client.publish(subject, payload, headers=fields)
-            await asyncio.shield(client.flush(timeout=_ANSWER_S))  # a cancelled one ends the client's reader
+            await asyncio.shield(client.flush(timeout=_ANSWER_S))  # cancelling it would end the client's reader
 
     async def _connect(self) -> _Connection:
         parts = urlsplit(self._destination.url)
-        login: dict[str, str] = {}  # given apart, because the client takes parts of a URL as they are, encoded
+        login: dict[str, str] = {}  # passed separately, because the client does not decode the parts of a URL
         if parts.password is not None:
             login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
         elif parts.username is not None:
@@ -152,14 +152,14 @@ class NatsTarget(Linked):
                 connect_timeout=self._timeout_s,
                 pending_size=1,  # `publish` writes then: the ping of `flush` would go before what is held back
                 allow_reconnect=False,
-                max_reconnect_attempts=1,  # of connecting at first
+                max_reconnect_attempts=1,  # of the first connection
                 reconnect_time_wait=0,
                 ping_interval=_PING_S,
                 error_cb=held.note,
                 closed_cb=held.lose,
             )
         except BaseException as error:
-            await held.client.close()  # which was refused may still be open
+            await held.client.close()  # after a refusal it may still be open
             if isinstance(error, TimeoutError) or not isinstance(error, Exception):
                 raise
             if any(word in str(error).lower() for word in ("authorization", "authentication")):
@@ -182,7 +182,7 @@ class _Connection:
         """
         Await *sending*, which sends a message on *subject*, and raise a refusal by the server.
         """
-        name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client hands it on
+        name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client passes it on
         refusal = self._refusals.get(name)
         if refusal is None or refusal.done():
             refusal = self._refusals[name] = asyncio.get_running_loop().create_future()
@@ -191,7 +191,7 @@ class _Connection:
             await asyncio.wait((refusal, self._lost, task), return_when=asyncio.FIRST_COMPLETED)
             if refusal.done():
                 raise refusal.result()
-            if not task.done():  # the client forgets what waits for an answer
+            if not task.done():  # the client forgets messages that wait for an answer
                 raise NotTakenError(_BROKEN)
             await task
         finally:
@@ -219,7 +219,7 @@ def _require_tls(client: Any) -> None:
 
     The client obeys the server's announcement only: otherwise password and payloads would be sent in the clear.
     """
-    process = client._process_info  # noqa: SLF001  it is what sees the announcement before the answer to it
+    process = client._process_info  # noqa: SLF001  it processes the announcement before the client answers
 
     async def checked(info: dict[str, Any], *args: Any, **named: Any) -> Any:
         if info.get("tls_available"):
@@ -234,7 +234,7 @@ def _require_tls(client: Any) -> None:
 
 def _size(fields: dict[str, str]) -> int:
     """
-    Return the size of the headers on the wire in bytes, which count as payload there.
+    Return the size in bytes of the headers on the wire, which count as payload there.
     """
     return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
 

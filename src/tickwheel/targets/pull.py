@@ -35,7 +35,7 @@ __all__ = ["JobLease", "PullTarget"]
 _GRACE_S: Final = 1.0
 """Time that a counted firing stays ready without a worker: a polling worker has returned by then."""
 _LEASED_MAX: Final = 5_000
-"""Maximum number of leases: half of the running jobs allowed, so that other targets go on."""
+"""Maximum number of leases: half of the running jobs allowed, so that other targets continue."""
 _WAITING_MAX: Final = 1_000
 """Maximum number of waiting workers."""
 
@@ -69,7 +69,7 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Begin, on the scheduler's clock for leases and the real one for waits.
+        Start: leases are timed by the scheduler's clock, waits by the real one.
 
         Args:
             lease_timer: Times leases.
@@ -81,7 +81,7 @@ class PullTarget:
 
     def shut(self) -> None:
         """
-        End every wait, and forget all leases: their jobs run in the store, and the next owner takes them up.
+        End every wait, and forget all leases: their jobs are running in the store, and the next owner recovers them.
         """
         with self._lock:
             self._open = None
@@ -105,7 +105,7 @@ class PullTarget:
 
     def limits(self, handler: str) -> Limits:
         """
-        Return a limit: the leases, and as many firings as the waiting workers ask for, within the maximum of leases.
+        Return a limit: the leases, and the firings that waiting workers ask for, up to the maximum of leases.
         """
         return Limits(None, places=partial(self._places, handler))
 
@@ -142,13 +142,13 @@ class PullTarget:
 
     def _stop(self, held: Held) -> None:
         """
-        Release a firing whose job was cancelled, whose next run is due, or whose shard was lost.
+        Release a firing: its job was cancelled, its next run is due, or its shard was lost.
         """
         with self._lock:
             if self._leases.get(held.firing.fire_id) is held:
                 self._drop(held)
                 self._endings.end(held.firing.fire_id, _stopped(held) or _TAKEN_OVER)
-            else:  # it was started for a worker that had gone
+            else:  # it was started for a worker that has left
                 self._take_out(held)
 
     # ---- the workers' side -----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class PullTarget:
 
     def _stop_waiting(self, name: str, worker: Worker) -> None:
         """
-        Answer a waiting worker with an empty list; forget a worker that has gone.
+        Answer a waiting worker with an empty list; forget a worker that has left.
         """
         with self._lock:
             queue = self._queues.get(name)
@@ -261,9 +261,6 @@ class PullTarget:
         _announce(served)
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """
-        Return the numbers of ready firings, leased firings and waiting workers of each non-empty queue.
-        """
         with self._lock:
             return {
                 name: {"ready": len(queue.ready), "leased": queue.leased, "workers": len(queue.workers)}

@@ -8,7 +8,7 @@ The Redis target: an entry in the stream that the job names as its handler.
 
 A message that was added and not confirmed is sent again and not added twice, as long as its mark is kept.
 
-Messages go over one connection, one after the other, and none waits for the answer to another.
+Messages are sent over one connection, without waiting for the answers to earlier ones.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Pipe:
             return await answer
         finally:
             silence.cancel()
-            answer.cancel()  # a write that failed leaves it
+            answer.cancel()  # a failed write leaves it pending
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -208,7 +208,7 @@ class _Pipe:
                     answer.set_exception(found)
                 else:
                     answer.set_result(found)
-        except (errors.RedisError, OSError, IndexError):  # the last for an answer that was not asked for
+        except (errors.RedisError, OSError, IndexError):  # IndexError: an unrequested answer
             pass
         finally:
             self.is_open = False
@@ -221,7 +221,7 @@ class _Pipe:
 
 def _mark(stream: str, message_id: str) -> str:
     """
-    Return the key that marks a message as being in *stream*; a cluster keeps it on the stream's node.
+    Return the key that marks a message as added to *stream*; a cluster keeps it on the stream's node.
     """
     _, has_begin, rest = stream.partition("{")
     tag = rest.partition("}")

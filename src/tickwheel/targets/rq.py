@@ -52,7 +52,7 @@ def _is_retry(value: Any) -> bool:
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
     """
-    Return the kind of durations of RQ that are *least* seconds or more, or -1 where that means *forever*.
+    Return the kind of durations of RQ that are *least* seconds or more, or, if *forever*, -1 for no end.
     """
 
     def is_one(value: Any) -> bool:
@@ -128,9 +128,6 @@ class RqTarget(BlockingTaskTarget):
         return made
 
     def check(self, handler: str) -> None:
-        """
-        Refuse anything but the dotted name of a function.
-        """
         super().check(handler)
         if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):
             raise InvalidJobError("handler", handler, "name the function with its module, such as 'tasks.send_mail'")
@@ -157,7 +154,7 @@ class RqTarget(BlockingTaskTarget):
         queue = rq.Queue(options.pop("queue", self._queue), connection=self._connection)
         name = options.pop("job_id", firing.message_id)
         is_ours = name == firing.message_id
-        is_alone = is_ours and not options.get("depends_on")  # RQ refuses a dependent job that has to be unique
+        is_alone = is_ours and not options.get("depends_on")  # RQ refuses a unique job with dependencies
         if not is_alone and self._has(queue, name, firing.message_id):
             return
         unique = options.pop("unique", None)
@@ -167,7 +164,7 @@ class RqTarget(BlockingTaskTarget):
         except library("rq.exceptions", "rq").DuplicateJobError:
             if not is_ours:
                 raise
-            # an attempt before this one was not confirmed
+            # an earlier attempt was not confirmed
 
     def _has(self, queue: Any, name: str, message_id: str) -> bool:
         found = queue.fetch_job(name)

@@ -64,7 +64,7 @@ class TaskiqTarget(TaskTarget["_Started"]):
             async with held.places:
                 self._check_link(begun)
                 await kicker.kiq(*task.args, **task.kwargs)
-        except Exception as error:  # noqa: BLE001  every broker has errors of its own
+        except Exception as error:  # noqa: BLE001  every broker has its own errors
             return self._judge(error)
         return None
 
@@ -81,10 +81,6 @@ class TaskiqTarget(TaskTarget["_Started"]):
 
 
 class _Started(NamedTuple):
-    """
-    A started broker, and the maximum number of messages on their way to it at once.
-    """
-
     broker: Any
     places: asyncio.Semaphore
 

@@ -66,14 +66,14 @@ _FULL_ADDRESSES = 3
 _RETRY_AFTER_MAX_S = 86_400.0
 """Maximum wait that a receiver may ask for; a longer one is cut to a day."""
 _BROKEN = 500
-"""From this status on the receiver has failed, not the request."""
+"""Lowest status by which the receiver has failed, not the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
-"""The query of an address, which may hold a secret, and must not be shown by other jobs for its receiver."""
+"""The query of an address, which may contain a secret, and must not appear in the errors of other jobs."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
 _SHOWN_BYTES = 200
-"""Length of a refusal's body that is kept with the error."""
+"""Maximum length of a refusal's body that is stored with the error."""
 _BODY_S = 1.0
 """Time limit for reading that body: the status counts without it."""
 
@@ -84,9 +84,6 @@ class WebhookError(Exception):
     """
 
     def __init__(self, message: str, *, is_up: bool | None = False) -> None:
-        """
-        Keep the *message*, and whether the receiver still works; None if unknown.
-        """
         super().__init__(message)
         self.is_up = is_up
 
@@ -157,9 +154,6 @@ class WebhookTarget:
         return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
 
     def limits(self, _handler: str) -> Limits | None:
-        """
-        Return the rate of each receiver, if there is one.
-        """
         return None if self._rate is None else Limits(rate=self._rate)
 
     async def close(self) -> None:
@@ -171,9 +165,6 @@ class WebhookTarget:
         self._breakers.emit = emit
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return the state of each receiver that has failed since it last succeeded, or is full.
-        """
         now = self._breakers.clock()
         full = {name: pace.figures(now) for name, pace in self._paces.copy().items()}
         return {name: each for name, each in full.items() if each} | self._breakers.figures()
@@ -182,7 +173,7 @@ class WebhookTarget:
         receiver = _receiver(firing.job.handler)
         places = self._places.get(receiver)
         if places is None:
-            import asyncio  # noqa: PLC0415  it runs on a loop by now, and most schedulers have none
+            import asyncio  # noqa: PLC0415  the loop has loaded it by now, and most schedulers have no loop
 
             self._places[receiver] = places = asyncio.Semaphore(_AT_ONCE)
         async with places:
@@ -220,9 +211,6 @@ class WebhookTarget:
             return verdict
 
     def _turn(self, firing: Firing, receiver: str) -> float | None:
-        """
-        Return the seconds until the turn of *firing*; None if it may be sent now.
-        """
         now, message = self._breakers.clock(), firing.message_id
         whole = self._pace(receiver)
         wait = whole.enter(message, now)
@@ -239,9 +227,6 @@ class WebhookTarget:
                 pace.note_nothing()
 
     def _refused(self, firing: Firing, receiver: str, after_s: float | None) -> float:
-        """
-        Record that an address is full, and return the seconds until the message's turn.
-        """
         now, address, whole = self._breakers.clock(), _address(firing.job.handler), self._pace(receiver)
         full = self._full.setdefault(whole, set())
         full.intersection_update(each for each in full.copy() if each in self._paces and self._paces[each].is_set)
@@ -289,7 +274,7 @@ class WebhookTarget:
             raise NotTakenError(message, is_up=None if is_ours else False) from None
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
-        except client.ClientResponseError as error:  # whose repr has the headers of the request, signature and all
+        except client.ClientResponseError as error:  # its repr has the headers of the request with the signature
             message = f"{url} sent an answer that cannot be read: {error.message}"
             raise WebhookError(message) from None
         except client.ClientError as error:
@@ -343,9 +328,9 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
 
 async def _body(answer: aiohttp.ClientResponse) -> str:
     """
-    Return the beginning of the body of *answer*; "" if it does not come, or breaks off.
+    Return the beginning of the body of *answer*; "" if it does not arrive, or breaks off.
     """
-    import asyncio  # noqa: PLC0415  it runs on a loop by now
+    import asyncio  # noqa: PLC0415  the loop has loaded it by now
 
     client = library("aiohttp", "webhook")
     try:
