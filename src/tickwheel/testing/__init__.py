@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tickwheel.testing.inline import AsyncInlineScheduler, InlineScheduler
     from tickwheel.testing.manual_clock import ManualClock
     from tickwheel.testing.promise import Event, PromiseBrokenError, PromiseLog, check_promise
-else:  # pytest imports this package for its plugin, in every run of every project where tickwheel is installed
+else:  # pytest imports this package for its plugin, in every run of every project with tickwheel
     __getattr__, __dir__ = later(
         __name__,
         {

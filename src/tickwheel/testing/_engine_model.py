@@ -57,10 +57,6 @@ class ModelTimer:
 
 
 class EngineModel:
-    """
-    A model of an engine, written from its contract; the caller sets the time.
-    """
-
     def __init__(self, now: int, max_pending: int | None) -> None:
         self.now = now
         self.max_pending = max_pending
@@ -114,7 +110,7 @@ class EngineModel:
         failure = None
         try:
             timer.callback(*timer.args)
-        except Exception as error:  # noqa: BLE001 - that is the contract
+        except Exception as error:  # noqa: BLE001  as the contract says
             failure = error
         finally:
             if timer.state == "firing":

@@ -1,5 +1,5 @@
 """
-A model of a store, as a dictionary and a list of cases, which real stores are compared with.
+A model of a store, a dictionary and a list of cases, with which real stores are compared.
 
 It is written from the protocol, not from the stores' rules, with simple loops and without a clock.
 """
@@ -39,7 +39,7 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""Separates the length of a run that was retried, at the end of its recurrence."""
+"""The field of a retried run's time to live, at the end of its recurrence."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
@@ -51,10 +51,6 @@ NEW: Final = -1
 
 
 class StoreModel:
-    """
-    The expected jobs of a store after the writes so far.
-    """
-
     def __init__(self, shard_of: Callable[[str], int]) -> None:
         self.jobs: dict[str, Job] = {}
         self.epochs: dict[int, int] = {}
@@ -62,15 +58,9 @@ class StoreModel:
         self._shard_of = shard_of
 
     def shard_of(self, key: str) -> int:
-        """
-        Return the shard of *key*, or the shard that claimed or kept its job.
-        """
         return self.away.get(key, self._shard_of(key))
 
     def grow(self, shard_of: Callable[[str], int]) -> None:
-        """
-        From now on find the shard of a key with *shard_of*; existing jobs stay where they are.
-        """
         live = [job.key for job in self.jobs.values() if job.state == "running" or _is_due(job)]
         places = {key: self.shard_of(key) for key in live}
         self._shard_of = shard_of
@@ -99,7 +89,7 @@ class StoreModel:
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:
             self.jobs[job.key] = rescued = replace(job, state=State.PENDING)
-            if not _is_due(rescued):  # it was paused while it ran, so it waits in no owner's shard
+            if not _is_due(rescued):  # it was paused while it ran, so it is in no owner's shard
                 self.away.pop(job.key, None)
         return len(running)
 
@@ -249,7 +239,7 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job*, which will have another generation or age, with its message id, if an attempt of it was counted.
+    Return *job* with its message id, before its generation or age changes, if an attempt of it was counted.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 
@@ -277,9 +267,6 @@ def _as_known(write: Contested, job: Job) -> Job:
 
 
 def is_same_series(write: Set, before: Job | None) -> bool:
-    """
-    Return True if *write* has the rule and the payload of the live job *before*.
-    """
     if before is None or before.state == "dead":
         return False
     rules = [_rule_of(job) for job in (before, write.job)]

@@ -37,7 +37,7 @@ def draw_start(rng: random.Random) -> int:
 
 class Operations:
     """
-    An endless choice of operations that keeps some hundred entries pending.
+    An endless iterator of operations that keeps some hundred entries pending.
 
     It depends only on the random source and the model's contents, so a seed repeats it.
     """
@@ -51,7 +51,7 @@ class Operations:
         self._inserted = 0
         tick_ns = model.abilities.tick_ns or 1
         self._unit = rng.choice((tick_ns, tick_ns, tick_ns, 1_000, 2**20))
-        # How often a source is drawn from is how often it is listed here.
+        # A source is drawn in proportion to the number of times that it is listed here.
         self._deadlines = (
             *[self._present, self._past, self._anything, self._instant, self._end_of_time],
             *[self._within_a_tick, self._within_a_level, self._equal_to_another] * 2,
@@ -90,7 +90,7 @@ class Operations:
         return next(iter(self._model.pending.values())).payload
 
     def _label(self) -> int:
-        # Mostly of the last hundreds, a third of which are stale; now and then one that never was.
+        # Mostly of the last hundreds, a third of which are stale; sometimes an id that never existed.
         if not self._labels or self._rng.random() < 0.01:
             return -1 - self._rng.getrandbits(65)
         if len(self._labels) > 2 * POPULATION_MAX:
@@ -101,7 +101,7 @@ class Operations:
         deadline = min(max(self._rng.choice(self._deadlines)(), 0), NEVER)
         span_ns = self._model.abilities.span_ns
         if span_ns is not None and deadline - self._model.latest > span_ns and self._rng.random() < 0.95:
-            # Past the span, which is refused: once in a while is enough.
+            # Past the span, which is refused, so seldom.
             deadline = min(self._model.latest + self._rng.randrange(span_ns + 1), NEVER)
         self._recent[int(self._rng.random() * len(self._recent))] = deadline
         return deadline
@@ -131,7 +131,7 @@ class Operations:
         return self._now
 
     def _edge(self) -> int:
-        # The end of a slot or of a level after now, or a nanosecond beside it.
+        # The end of a slot or level after now, or a nanosecond beside it.
         rng = self._rng
         size = self._unit << (6 * rng.randrange(5) if rng.random() < 0.5 else 8 * rng.randrange(4))
         return (self._now // size + rng.randrange(1, 5)) * size + rng.randrange(-1, 2)
@@ -144,7 +144,7 @@ class Operations:
         return "advance", self._now, int(chance * 100) % 5
 
     def _due(self) -> int:
-        # When the next entry is due, or a nanosecond before it; far ahead only now and then, as time does not return.
+        # The next expiry, or a nanosecond before it; rarely far ahead, as time does not return.
         rng, now = self._rng, self._now
         due_at = self._model.next_expiration()
         if due_at is None or (due_at - now > 2**50 and rng.random() < 0.98):

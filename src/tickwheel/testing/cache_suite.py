@@ -195,9 +195,6 @@ class CacheSuite:
             _tenant.reset(token)
 
     def test_a_failing_refresh_rests(self) -> None:
-        """
-        After a failed load, the current value is returned without another load, until `retry_after` has passed.
-        """
         clock, calls = ManualClock(), []
         rules = Refresh(stale_if_error=600.0, retry_after=5.0)
         cache = self.make(clock, refresh=rules)
@@ -253,7 +250,7 @@ class CacheSuite:
         assert outcomes[-1] == "own"
         assert asyncio.run(cache.take_async("key", load)) == "own"
         go_on.set()
-        assert first.outcome() == "own"  # what was loaded since is newer
+        assert first.outcome() == "own"  # the value that was loaded since is newer
 
     def test_a_late_load_of_a_task_is_cancelled(self) -> None:
         cache, ended = self.make(ManualClock(), load_timeout=0.1), []  # long enough for all of them to wait
@@ -278,9 +275,6 @@ class CacheSuite:
         asyncio.run(main())
 
     def test_what_has_expired_leaves_as_expired(self) -> None:
-        """
-        An expired entry is reported and counted as expired, whatever removes it, before its key gets another value.
-        """
         acts: dict[str, Callable[[Any], object]] = {
             "set": lambda cache: cache.set("key", "new"),
             "item": lambda cache: cache.__setitem__("key", "new"),
@@ -330,9 +324,6 @@ class CacheSuite:
             assert sorted(gone) == list(range(500))
 
     def test_an_interrupted_load_leaves_no_key_behind(self) -> None:
-        """
-        After an exception at any line of a load, threads and tasks can load its keys.
-        """
         calls: list[Callable[[Any], object]] = [
             lambda cache: cache.take("key", str.upper),
             lambda cache: cache.take_many(["key", "other"], lambda keys: dict.fromkeys(keys, 1)),
@@ -378,7 +369,7 @@ class _Call:
     def _run(self, function: Callable[..., Any], *args: Any) -> None:
         try:
             self._outcomes.append(function(*args))
-        except Exception as error:  # noqa: BLE001 - that is the outcome
+        except Exception as error:  # noqa: BLE001  the error is the outcome
             self._outcomes.append(error)
 
     def outcome(self) -> Any:

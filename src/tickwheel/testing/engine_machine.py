@@ -64,10 +64,7 @@ class EngineDivergenceError(AssertionError):
         )
 
 
-class _ExitError(BaseException):
-    """
-    An exception of a callback that is not an Exception.
-    """
+class _ExitError(BaseException): ...
 
 
 class _Player:
@@ -102,9 +99,6 @@ class _Player:
         return timer and timer.reschedule(seconds(max(self.now() + delay_ns, 0)))
 
     def look(self, back: int) -> object:
-        """
-        Call all accessors of one of the last timers.
-        """
         timer = self._timer(back)
         return timer and (timer.pending(), timer.cancelled(), timer.when(), len(self.engine))
 
@@ -191,7 +185,7 @@ class _Run:
         assert limit is None or fired <= limit, f"{fired} of {limit}"
 
     def _follow(self, limit: int | None) -> None:
-        # With a limit an engine may stop sooner, so the model fires as many as the engine did; without one, all.
+        # With a limit an engine may stop sooner, so the model fires as many timers as the engine; without one, all.
         due = len(self._model.due())
         turn = min(due, self._fires)
         self._model.fire_due(turn)

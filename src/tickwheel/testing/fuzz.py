@@ -40,7 +40,7 @@ def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> Ma
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
-"""The designs by name, in the geometries that are worth a run; they share its operations."""
+"""Geometries of each design, by name; they share its operations."""
 
 ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),

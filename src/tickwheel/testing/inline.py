@@ -118,9 +118,6 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
         self._fire_by(clock)
 
     def __enter__(self) -> Self:
-        """
-        Start to fire as the clock moves, in a test without an event loop.
-        """
         self._core.handlers.prepare()
         self._core.start(None, "owner")
         return self

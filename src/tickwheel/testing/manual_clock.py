@@ -67,7 +67,7 @@ class ManualClock(Unique):
         self._wall_offset = _wall_ns(wall) - self._start_ns
         self._attached: list[Attached] = []
         self._moving = RLock()
-        self._noting = RLock()  # held for a moment, as a move may wait for a thread that attaches or detaches
+        self._noting = RLock()  # held briefly, since a move may wait for a thread that attaches or detaches
         self._is_firing = False
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class ManualClock(Unique):
         if not self._is_firing:
             turns, latest = 0, -1
             while (deadline := self._next()) is not None and deadline <= max(target, self._now):
-                # Past the target, deadlines are reached only because callbacks move the time.
+                # Deadlines after the target are reached only if callbacks move the time.
                 turns = turns + 1 if deadline <= latest or deadline > target else 0
                 latest = max(latest, deadline)
                 self._check_turns(turns)

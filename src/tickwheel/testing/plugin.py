@@ -24,7 +24,7 @@ def manual_clock() -> ManualClock:
     """
     Return a `ManualClock`, which moves only by `advance`, `jump` or `jump_to_next`.
     """
-    from tickwheel.testing import ManualClock  # noqa: PLC0415  so that a run without it does not pay for it
+    from tickwheel.testing import ManualClock  # noqa: PLC0415  other runs do not pay for the import
 
     return ManualClock()
 
@@ -36,7 +36,7 @@ def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
 
     An AssertionError of a callback propagates from the call that moves the time; other errors are logged.
     """
-    from tickwheel import TimerWheel  # noqa: PLC0415  so that a run without it does not pay for it
+    from tickwheel import TimerWheel  # noqa: PLC0415  other runs do not pay for the import
 
     made = TimerWheel(clock=manual_clock, on_error=_report)
     yield made
@@ -48,7 +48,7 @@ def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
     """
     Return an `InlineScheduler` in memory, which fires as `manual_clock` moves; it is stopped when the test ends.
     """
-    from tickwheel.testing import InlineScheduler  # noqa: PLC0415  so that a run without it does not pay for it
+    from tickwheel.testing import InlineScheduler  # noqa: PLC0415  other runs do not pay for the import
 
     with InlineScheduler(manual_clock) as made:
         yield made
@@ -61,14 +61,14 @@ def async_scheduler(manual_clock: ManualClock) -> Iterator[AsyncInlineScheduler]
 
     It needs no event loop of the test's: `async` tests await its verbs, and others pass it to an application.
     """
-    from tickwheel.testing import AsyncInlineScheduler  # noqa: PLC0415  so that a run without it does not pay for it
+    from tickwheel.testing import AsyncInlineScheduler  # noqa: PLC0415  other runs do not pay for the import
 
     with AsyncInlineScheduler(manual_clock) as made:
         yield made
 
 
 def _report(error: BaseException, timer: object) -> None:
-    from tickwheel.timers.log import log_error  # noqa: PLC0415  so that a run without it does not pay for it
+    from tickwheel.timers.log import log_error  # noqa: PLC0415  other runs do not pay for the import
 
     if isinstance(error, AssertionError):
         raise error

@@ -173,7 +173,7 @@ class PromiseLog:
 @dataclass(slots=True)
 class _Life:
     """
-    A pending timer, as the reader of a log sees it.
+    A pending timer, as far as the log shows.
 
     Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. Then
     it is unknown whether this deadline has fired.
@@ -189,10 +189,6 @@ class _Life:
 
 @dataclass(slots=True)
 class _Reader:
-    """
-    Reads a log and records breaches.
-    """
-
     lateness_max_s: float
     is_ordered: bool
     breaches: list[str] = field(default_factory=list)
@@ -210,7 +206,7 @@ class _Reader:
         self._begin(event)
 
     def _move(self, event: Event) -> None:
-        # One that is not pending is firing: a new life.
+        # A timer that is not pending is firing: a new life.
         if event.timer in self.cancelled:
             self._say(event, "was moved after a cancel that said True")
         self._begin(event)
@@ -220,7 +216,7 @@ class _Reader:
         settled = event.begun if math.isnan(event.ended) else event.ended
         before = self.pending.get(event.timer)
         if before is not None:
-            before.before = None  # of a timer that is moved over and over, one is kept
+            before.before = None  # keep one of a timer that is moved repeatedly
         self.pending[event.timer] = _Life(event.deadline, self.arrivals, event.begun, settled, before)
         self.cancelled.discard(event.timer)
 
@@ -248,7 +244,8 @@ class _Reader:
             self._check_order(event, life)
 
     def _check_order(self, event: Event, life: _Life) -> None:
-        # Who was set before this one was due was there when its turn began, and is to fire first if it is due first.
+        # A timer that was set before this one was due was pending when its turn began, and must fire first if it is due
+        # first.
         for name, other in self.pending.items():
             is_earlier = (other.deadline, other.arrival) < (life.deadline, life.arrival)
             is_sure = other.is_sure and (other.deadline < life.deadline or other.settled <= life.begun)

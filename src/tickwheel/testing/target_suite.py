@@ -129,10 +129,6 @@ class Receiver(Protocol):
 
 
 class Rig:
-    """
-    A scheduler with the target, and a record of its events.
-    """
-
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
         self.events: list[Event] = []
@@ -188,7 +184,7 @@ class Rig:
 
 class TargetSuite:
     """
-    The promises of every such target, as tests; a subclass provides `make_receiver`, and these attributes.
+    The promises of a target with a receiver, as tests; a subclass provides `make_receiver`, and these attributes.
 
     Attributes:
         library: The third-party module that it imports on use, as tickwheel's own targets do; "" if there is none.
@@ -214,7 +210,7 @@ class TargetSuite:
         """
         Return a receiver without messages.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     @contextmanager
     def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
@@ -280,7 +276,7 @@ class TargetSuite:
             scheduler = rig.scheduler
             rig.set("before", -1)
             rig.wait(JobSucceeded, key="before")
-            rig.receiver.go_away()  # first: a message that it breaks off may arrive twice
+            rig.receiver.go_away()  # first: a message that it interrupts may arrive twice
             for number in range(count):
                 delay = length_s * number / count
                 rig.set(str(number), number, RetryPolicy(), delay=delay)
@@ -406,7 +402,7 @@ class TargetSuite:
 
     def test_bad_handlers(self) -> None:
         """
-        An invalid handler is refused when the job is set, with the remedy, and nothing is stored.
+        An invalid handler is refused when the job is set, with the remedy, and no job is stored.
         """
         with self.rig() as rig:
             for handler in self.bad_handlers:
@@ -439,7 +435,7 @@ class TargetSuite:
             rig.wait(JobSucceeded)
         left = set(threading.enumerate()) - before
         assert not [each for each in left if each.name.startswith("tickwheel")], left
-        receiver.go_away()  # with its connections end the threads that serve them
+        receiver.go_away()  # its connections end the threads that serve them
         give_up = time.monotonic() + PATIENCE_S
         for each in left:
             each.join(max(0.0, give_up - time.monotonic()))

@@ -136,7 +136,7 @@ class _Run:
         return (admitted, True), (True, is_new)
 
     def _id(self, label: int) -> int:
-        # What was left out when a case was shrunk, or refused, is not another entry's id.
+        # An id that was left out by shrinking, or refused, must not be another entry's.
         return self._ids.get(label, min(label, -1))
 
     def _cancel(self, label: int, _: int) -> tuple[Any, Any]:
@@ -237,7 +237,7 @@ class _Episode:
 
     def failing_case(self) -> Case:
         """
-        Run it again, checked after each step, and return it up to the failure.
+        Run the case again, checked after each step, and return it up to the failure.
         """
         with suppress(BaseException):
             self.play(check_every=1)

@@ -41,19 +41,19 @@ class DriverTests:
         """
         Return a new wheel with the driver; called inside a scenario.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def play(self, scenario: Coroutine[Any, Any, None]) -> None:
         """
         Run a scenario to its end.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     async def until(self, signal: threading.Event) -> None:
         """
         Let time pass until the signal is set; fail after `PATIENCE_S`.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """

@@ -20,7 +20,7 @@ class EndTests(DriverTests):
 
     def test_close(self) -> None:
         """
-        A close returns pending timers; then nothing fires, set raises, and cancel and close are harmless.
+        A close returns pending timers; then no timer fires, set raises, and cancel and close are harmless.
         """
 
         async def scenario() -> None:

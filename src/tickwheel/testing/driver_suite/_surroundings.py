@@ -133,7 +133,7 @@ class SurroundingsTests(DriverTests):
 
     def test_an_error_is_let_go(self) -> None:
         """
-        The error's traceback ends in the callback; nothing holds the error after the report.
+        The error's traceback ends in the callback; no reference to the error is left after the report.
         """
 
         async def scenario() -> None:

@@ -10,9 +10,6 @@ __all__ = ["ArmTests"]
 
 
 def no_driver() -> None:
-    """
-    An `on_earlier` that raises.
-    """
     message = "no driver"
     raise OSError(message)
 
@@ -49,9 +46,6 @@ class ArmTests(EngineTests):
         assert rig.engine.arm() is None
 
     def test_an_early_look_changes_nothing(self) -> None:
-        """
-        A turn that comes too early fires nothing, and the next arm returns the same time.
-        """
         rig = self.rig()
         rig.set("a", 1_000_000)
         for at in (0, 1, 64, 500_000, 999_999):
@@ -78,9 +72,6 @@ class ArmTests(EngineTests):
         assert calls == ["calls"] * 2
 
     def test_disarmed(self) -> None:
-        """
-        After `disarm` the next set calls `on_earlier`, whatever its deadline; the one after it does not.
-        """
         rig = self.rig()
         calls: list[str] = []
         rig.engine.on_earlier = lambda: calls.append("calls")
@@ -131,7 +122,7 @@ class ArmTests(EngineTests):
 
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
-        `on_earlier` is called without a lock: it may read, set, and arm again.
+        `on_earlier` is called without a lock: it may read the engine, set timers, and arm again.
         """
         rig = self.rig()
 

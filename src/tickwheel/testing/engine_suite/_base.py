@@ -68,7 +68,7 @@ class EngineTests:
         """
         Return a new engine on *clock*.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
         """

@@ -48,9 +48,6 @@ class BulkTests(EngineTests):
         assert len(rig.engine) == 0
 
     def test_any_iterable(self) -> None:
-        """
-        Delays may be a list, a generator, or an array of doubles or integers, also an empty one.
-        """
         for delays in ([1.0, 2.0], (delay for delay in (1, 2)), array("d", [1, 2]), array("q", [1, 2]), range(1, 3)):
             rig, ids, expired = self.bulk(delays)
             rig.clock.jump(5)
@@ -214,7 +211,7 @@ class BulkTests(EngineTests):
 
     def test_drained_and_errors(self) -> None:
         """
-        A drain returns the id as argument; an error of a callback is reported, and the next ones expire.
+        A drain returns the id as argument; an error of a callback is reported, and later timers expire.
         """
         rig = self.rig()
         (name,) = rig.engine.call_later_many([5], print)

@@ -115,9 +115,6 @@ class CloseTests(EngineTests):
         assert rig.turn(20) == ["b"]
 
     def test_a_new_start_in_a_fork(self) -> None:
-        """
-        After a fork the engine is empty, its timers cancelled, and it works.
-        """
         rig = self.rig()
         timer = rig.set("a", 10)
         rig.engine.after_fork()

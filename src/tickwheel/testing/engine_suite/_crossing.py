@@ -17,7 +17,7 @@ __all__ = ["CrossingTests"]
 FIRST: Final = 10e-9
 """Initial delay of the tested timer."""
 LATER: Final = 40e-9
-"""The delay that a method moves it to."""
+"""The delay to which a method moves it."""
 
 
 class CrossingRig:
@@ -33,10 +33,6 @@ class CrossingRig:
 
 @dataclass
 class Subject:
-    """
-    One timer, by its handle or its id, and its number of firings.
-    """
-
     rig: CrossingRig
     handle: Any = None
     id: int = 0
@@ -146,7 +142,7 @@ OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing, the others drained": (drain, False, True),
     "firing, closed": (close, False, False),
 }
-"""The same for a timer in its own callback."""
+"""The states of a timer in its own callback, as above."""
 
 
 class CrossingTests(EngineTests):
@@ -161,20 +157,12 @@ class CrossingTests(EngineTests):
         self._cross(STATES, place)
 
     def test_from_a_sibling(self) -> None:
-        """
-        From the callback of a timer that is due at the same time and was set earlier.
-        """
-
         def place(subject: Subject, _ask: Callable[[], None]) -> None:
             subject.rig.turn_to(10)
 
         self._cross(STATES, place, before=True)
 
     def test_from_a_batch(self) -> None:
-        """
-        From the callback of a batch that is due earlier.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             subject.rig.engine.call_later_many([1e-9], lambda _: ask())
             subject.rig.turn_to(5)
@@ -189,10 +177,6 @@ class CrossingTests(EngineTests):
         self._cross(OWN_STATES, place, is_own=True)
 
     def test_in_a_worker(self) -> None:
-        """
-        From its own callback, if a runner calls it after the turn.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             taken: list[Any] = []
             subject.rig.engine.runner = taken.append
@@ -206,10 +190,6 @@ class CrossingTests(EngineTests):
         self._cross(OWN_STATES, place, is_own=True)
 
     def test_while_it_waits_for_a_worker(self) -> None:
-        """
-        A timer that waits in a runner can be moved, which voids that call, but not ended.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             taken: list[Any] = []
             subject.rig.engine.runner = taken.append

@@ -100,9 +100,6 @@ class DueTests(EngineTests):
             assert len(rig.log) == turns
 
     def test_at_every_age(self) -> None:
-        """
-        From a start just before the edge of any level, each timer fires at its nanosecond.
-        """
         for instant in INSTANTS:
             if not 100 <= instant < 2**63 - 10_000:
                 continue
@@ -135,9 +132,6 @@ class DueTests(EngineTests):
             assert exact.when() <= rig.engine.call_at(rig.when(33), print, slack=long).when() < float("inf")
 
     def test_a_context_is_run_in(self) -> None:
-        """
-        A callback runs in its context, or by default in that of the firing thread.
-        """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()
         theirs = copy_context()

@@ -22,10 +22,6 @@ NO_NUMBERS: tuple[Any, ...] = (None, "1", b"1", [], {}, 1j, object)
 
 
 class Length:
-    """
-    A number whose `__float__` has side effects.
-    """
-
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
 
@@ -38,7 +34,7 @@ class Length:
 class InputTests(EngineTests):
     def test_numbers(self) -> None:
         """
-        Tiny, huge, infinite and integer delays and times fire when they say, or never.
+        Timers with tiny, huge, infinite and integer delays and times fire then, or never.
         """
         rig = self.rig()
         delays: dict[Any, float] = {

@@ -12,7 +12,7 @@ __all__ = ["LimitTests"]
 class LimitTests(EngineTests):
     def test_stops_and_goes_on(self) -> None:
         """
-        No turn fires more than its limit; turn by turn everything fires, in order, also within one instant.
+        No turn fires more than its limit; successive turns fire all timers in order, also within one instant.
         """
         for limit in (1, 2, 3, 7, 10, 11):
             rig = self.rig()
@@ -89,7 +89,7 @@ class LimitTests(EngineTests):
 
     @staticmethod
     def _fire_one(rig: Rig) -> None:
-        # With a limit the search is bounded too: a turn may find nothing yet.
+        # With a limit the search is bounded too, so a turn may find no due timer yet.
         while not rig.turn(limit=1):
             pass
 

@@ -41,9 +41,6 @@ class ListingTests(EngineTests):
         assert [each.timer for each in rig.engine.pending()] == [second, never]
 
     def test_a_limit_is_a_count(self) -> None:
-        """
-        A limit below 0, or one that is not an integer, is refused.
-        """
         rig = self.rig()
         with refused(ValueError, "-1"):
             rig.engine.pending(-1)

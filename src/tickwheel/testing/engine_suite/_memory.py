@@ -19,19 +19,11 @@ __all__ = ["MemoryTests"]
 
 
 class Thing:
-    """
-    A callback or an argument with a weak reference to it.
-    """
-
     def __call__(self, *args: object) -> None:
         pass
 
 
 class LastWord(Thing):
-    """
-    Calls a function when it is finalized.
-    """
-
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
 
@@ -50,7 +42,7 @@ class MemoryTests(EngineTests):
 
     def test_firing_gives_back(self) -> None:
         """
-        After the call they are released, though the handle is kept; with a reschedule, after the last call.
+        Callback and arguments are released after the last call, even if the handle is kept.
         """
         rig = self.rig()
         timer, watched = self._watched(rig.engine)

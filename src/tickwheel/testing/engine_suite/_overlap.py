@@ -54,9 +54,6 @@ class OverlapTests(EngineTests):
         rig.engine.check()
 
     def test_run_from_inside(self) -> None:
-        """
-        `run` does nothing while the timer's callback runs, with and without a runner.
-        """
         rig, handed, _ = self.calling(lambda timer: rig.note(timer.run()))
         handed.pop().run()
         rig.engine.runner = None
@@ -136,8 +133,8 @@ class OverlapTests(EngineTests):
                 return
             assert timer.restart(0)
             assert rig.engine.fire_due() == 1
-            handed.pop().run()  # the new life
-            handed.pop().run()  # another timer
+            handed.pop().run()  # the rescheduled call
+            handed.pop().run()  # another timer's call
             rig.note(variable.get())
 
         theirs = copy_context()

@@ -11,10 +11,7 @@ from tickwheel.testing.engine_suite._base import EngineTests, refused
 __all__ = ["RaiseTests"]
 
 
-class CustomExit(BaseException):
-    """
-    A BaseException that Python does not define.
-    """
+class CustomExit(BaseException): ...
 
 
 EXCEPTIONS = (
@@ -91,7 +88,7 @@ class RaiseTests(EngineTests):
 
     def test_the_rest_waits_for_what_is_earlier(self) -> None:
         """
-        They fire after all that is due earlier, also if a turn with a limit cancels some of those.
+        The other timers fire after all earlier ones, also if a turn with a limit cancels some of those.
         """
         rig = self.rig()
 

@@ -165,10 +165,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(1_000) == ["far"]
 
     def test_look_around(self) -> None:
-        """
-        Inside a callback the counts are exact, and the engine can be read and checked.
-        """
-
         def act(rig: Rig) -> None:
             rig.engine.check()
             gc.collect()

@@ -75,7 +75,7 @@ class ThreadTests(EngineTests):
 
     def test_hammered(self) -> None:
         """
-        With four threads that set, move and cancel while a fifth fires, each timer has exactly one outcome.
+        With four threads that set, move and cancel while a fifth one fires, each timer has exactly one outcome.
 
         A timer that is moved while it fires fires once more, so it may have two.
         """

@@ -103,7 +103,7 @@ class ActTests(StoreTests):
 
     def test_log(self) -> None:
         """
-        The log has the acts and events of all keys, the newest first, within its bounds, and no attempt.
+        The log has the acts and events of all keys, the newest first, within its bounds, but no attempts.
         """
         with self.rig() as rig:
             rig.do(Set(Job("a", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM))
@@ -145,7 +145,7 @@ class ActTests(StoreTests):
 
     def test_the_log_has_a_limit_of_its_own(self) -> None:
         """
-        No number of attempts pushes an act out of the log, and of more acts than its limit the newest stay.
+        Attempts never push an act out of the log; of more acts than its limit the newest stay.
         """
         with self.rig() as rig:
             for start in range(0, ACTS_MAX + 6, 1_000):

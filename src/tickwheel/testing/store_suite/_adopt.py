@@ -41,9 +41,6 @@ class AdoptTests(StoreTests):
             assert [job.key for job in rig.due()] == ["pending"]
 
     def test_generations_go_on_above(self) -> None:
-        """
-        The generation of an adopted job, and every later one, is larger than any that was adopted.
-        """
         with self.rig() as rig:
             rig.pending("before")
             answers = rig.store.apply([Adopt(Job(f"{i}", 1_000_000 + i, rig.now)) for i in range(3)])

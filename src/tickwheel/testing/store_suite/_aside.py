@@ -113,9 +113,6 @@ class AsideTests(StoreTests):
             assert len(rig.store.take_up(shard, epoch, [MAIL], 100, unfit=[unfit[0], 2**40])) == 9
 
     def test_aside_error(self) -> None:
-        """
-        The reason is stored with the job; without a reason its last error stays.
-        """
         with self.rig() as rig:
             for key, reason, kept in (("k", None, "the last one"), ("l", "it does not fit", "it does not fit")):
                 job = rig.pending(key, handler="mail", error="the last one")
@@ -124,9 +121,6 @@ class AsideTests(StoreTests):
                 assert (aside.error, aside.lacks_handler, aside.attempt) == (kept, True, 0)
 
     def test_aside_take_up(self) -> None:
-        """
-        A claimed job is due in the named shard, and runs under that shard's lease.
-        """
         with self.rig() as rig:
             jobs = [rig.pending(f"k{number}", 60_000 + number, handler="mail") for number in range(8)]
             for job in jobs:
@@ -210,7 +204,7 @@ class AsideTests(StoreTests):
                 for key in ("{k} again", "{k} next", "{k} dead"):
                     set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "{k} next" else None))
                 jobs = {job.key: job for job in taken(rig, lease, MAIL)}
-                # Together with one that is refused, so that nothing of it can be guessed.
+                # Together with a refused write, so that no answer can be guessed.
                 old = Begin(replace(jobs["{k} again"], due_at=5), lease.epoch)
                 answers = rig.store.apply([*(Begin(job, lease.epoch) for job in jobs.values()), old])
                 assert [answer.outcome for answer in answers] == [*[Outcome.BEGUN] * 3, Outcome.WRONG_GENERATION]
@@ -277,7 +271,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases under which jobs with keys "{k}..." can be claimed: those of their partition.
+    Return the leases under which jobs with keys "{k}..." can be claimed: the leases of their partition.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

@@ -138,7 +138,7 @@ class StoreTests:
         """
         Return an empty store that is not open.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     @contextmanager
     def rig(self) -> Iterator[Rig]:
@@ -153,7 +153,7 @@ class StoreTests:
                 yield rig
                 check_counts(rig)
             finally:
-                rig.store.close()  # a test may have put another one there
+                rig.store.close()  # a test may have replaced the store
         finally:
             store.close()
 

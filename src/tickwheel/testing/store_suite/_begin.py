@@ -24,9 +24,6 @@ class BeginTests(StoreTests):
             assert rig.counts() == (0, 1, 0)
 
     def test_begin_twice(self) -> None:
-        """
-        A second begin of the same attempt is answered RUNNING, and counts nothing.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             assert rig.begin(job) is Outcome.TOO_LATE
@@ -51,9 +48,6 @@ class BeginTests(StoreTests):
             assert rig.get("key") == again
 
     def test_begin_not_owner(self) -> None:
-        """
-        An epoch that is not the shard's is refused, older or newer.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             for epoch in (rig.lease("key").epoch - 1, rig.lease("key").epoch + 1):

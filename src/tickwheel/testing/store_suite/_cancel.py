@@ -33,9 +33,6 @@ class CancelTests(StoreTests):
             assert rig.store.get("key") is None
 
     def test_cancel_too_late(self) -> None:
-        """
-        A running job is not cancelled, and its firing settles.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             assert rig.cancel("key").outcome is Outcome.TOO_LATE

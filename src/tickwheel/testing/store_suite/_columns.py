@@ -63,15 +63,9 @@ class ColumnTests(StoreTests):
     """
 
     def test_each_column_of_a_near_job(self) -> None:
-        """
-        A near job is read as it was set: by its key, in a list, and when it is due.
-        """
         self._check_read(NEAR_MS)
 
     def test_each_column_of_a_far_job(self) -> None:
-        """
-        So is a job that is due in a month, also after later commits, which may move it within the store.
-        """
         self._check_read(FAR_MS)
 
     def test_each_column_of_jobs_that_are_set_together(self) -> None:

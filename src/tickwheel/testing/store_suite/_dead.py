@@ -64,9 +64,6 @@ class DeadTests(StoreTests):
                 assert rig.get(key) == again
 
     def test_dead_many(self) -> None:
-        """
-        More than two thousand come in order, each once.
-        """
         with self.rig() as rig:
             sets = [Set(Job(f"job {number}", 0, rig.now - number)) for number in range(2_100)]
             jobs = [job for answer in rig.store.apply(sets) if (job := answer.job) is not None]

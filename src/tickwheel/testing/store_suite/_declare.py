@@ -30,7 +30,7 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 HOUR: Final = 3_600_000
 _NAME: Final = "billing"
 _TAG: Final = "{billing}"
-"""Keys with one tag are in one partition, if there are several."""
+"""A tag for keys, which puts all of them into one partition."""
 A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 
 
@@ -116,7 +116,7 @@ class DeclareTests(StoreTests):
 
     def test_what_runs(self) -> None:
         """
-        A running attempt completes even if its job is changed or cancelled; without its status nothing happens to it.
+        A running attempt completes even if its job is changed or cancelled; without its status the job stays unchanged.
         """
         with self.rig() as rig:
             rule = _rule(rig)

@@ -42,7 +42,7 @@ class DueTests(StoreTests):
 
     def test_cursor_is_exact(self) -> None:
         """
-        The page after (instant, generation) begins just behind it, whether or not that job still exists.
+        The page after (instant, generation) begins directly after it, whether or not that job still exists.
         """
         with self.rig() as rig:
             first, second, third = (rig.pending(key, 1_000) for key in same_shard(rig, 3))

@@ -34,9 +34,6 @@ write_until_killed(make(*arguments), owns=sys.argv[2] == "owner")
 
 
 def write_until_killed(store: Store, *, owns: bool) -> None:
-    """
-    Set one job after the other, and print the key and the generation of each once it is acknowledged.
-    """
     store.open()
     if owns:
         _acknowledge("begun", Rig(store).running("begun").generation)
@@ -63,7 +60,7 @@ class DurabilityTests:
         module on `sys.path`, and the arguments can be pickled. The objects are never open at the same time, so a
         store that only one process may open can pass, too.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def test_what_was_acknowledged_is_there_after_a_close(self) -> None:
         make, arguments = self.recipe()
@@ -124,7 +121,7 @@ class DurabilityTests:
 
     def test_an_owner_that_was_killed_is_succeeded(self) -> None:
         """
-        After an owner was killed, another one takes up its jobs under another epoch, also running ones.
+        After an owner was killed, the next one recovers its jobs, including running ones, under another epoch.
         """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "owner")
@@ -150,7 +147,7 @@ def _owning(store: Store) -> Rig:
     rig = Rig(store)
     while len(rig.leases) < len(store.shards()):
         assert time.monotonic() < deadline, f"{len(rig.leases)} of {len(store.shards())} shards have no other owner"
-        time.sleep(0.05)  # a lease that ends gives no signal
+        time.sleep(0.05)  # the end of a lease gives no signal
         rig.leases |= {lease.shard: lease for lease in store.acquire("the second owner")}
     return rig
 
@@ -171,7 +168,7 @@ def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str
         lines += child.stdout.read().splitlines(keepends=True)
     acknowledged = {}
     for line in lines:
-        if line.endswith("\n"):  # the last may be cut
+        if line.endswith("\n"):  # the last line may be incomplete
             key, generation = line.split()
             acknowledged[key] = int(generation)
     assert len(acknowledged) >= _ACKNOWLEDGED, "the process ended before it was killed"

@@ -31,7 +31,7 @@ class HandoverTests(SharedTests):
             assert [lease.shard for lease in own if not is_tail(lease.shard)] == sorted(set(rig.leases) - gone)
             assert not any(is_tail(shard) for shard in rig.leases)
             assert rig.counts() == (40, 60, 0)
-            for job in staged:  # what had not begun is the new owner's
+            for job in staged:  # jobs that have not begun belong to the new owner
                 is_gone = rig.store.shard_of(job.key) in gone
                 outcome = Outcome.NOT_OWNER if is_gone else Outcome.BEGUN
                 assert rig.do(Begin(job, epochs[job.key])).outcome is outcome

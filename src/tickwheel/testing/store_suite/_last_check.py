@@ -101,7 +101,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner reads requests; a caller reads which of its attempts have started, and nothing else.
+        The owner reads requests; a caller reads only which of its attempts have started.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]

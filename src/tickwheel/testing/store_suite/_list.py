@@ -30,7 +30,7 @@ ODD_KEYS = (
     f"a{chr(sys.maxunicode)}z",
     "b",
 )
-"""In order of code points; UTF-16 orders them differently, LIKE matches too many, a collation loses some."""
+"""Keys in order of code points: UTF-16 orders them differently, LIKE matches too many, a collation loses some."""
 
 
 class ListTests(StoreTests):
@@ -44,9 +44,6 @@ class ListTests(StoreTests):
                 assert [job.key for job in everything(rig.store, limit=limit)] == list(ODD_KEYS)
 
     def test_page_is_full(self) -> None:
-        """
-        A page without a filter is full, and the last one has no cursor.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in "abcd"])
             page = rig.store.page(JobQuery(limit=2))

@@ -26,14 +26,14 @@ class MessageTests(StoreTests):
 
     def test_wanted_now(self) -> None:
         """
-        A retried or snoozed run keeps its message id when it is to run now.
+        A retried or snoozed run keeps its message id if it is moved to now.
         """
         for how in (_run_now, _moved_to_now, _moved_back, _twice, _together):
             self._check_kept(how)
 
     def test_put_off(self) -> None:
         """
-        It keeps it when it is moved to later, near or far, but not to the instant of another run.
+        The run keeps its message id when it is moved to later, near or far, but not to the instant of another run.
         """
         self._check_kept(lambda rig, job: _move(rig, job, _NEAR + 17))
         self._check_kept(lambda rig, job: _move(rig, job, _FAR + 17))
@@ -46,14 +46,14 @@ class MessageTests(StoreTests):
 
     def test_by_a_clock_that_was_set(self) -> None:
         """
-        It keeps it when a clock step rewrites its due time and that of its first set.
+        The run keeps its message id when a clock step rewrites its due time and the time of its first set.
         """
         for step in (-HOUR, HOUR):
             self._check_kept(partial(_redated, step=step))
 
     def test_from_another_store(self) -> None:
         """
-        It keeps it in another store; a job that was not tried has none to keep.
+        A run that was tried keeps its message id in another store.
         """
         self._check_kept(_adopted)
         with self.rig() as rig:
@@ -63,7 +63,7 @@ class MessageTests(StoreTests):
 
     def test_another_policy(self) -> None:
         """
-        It keeps it when its series is set again with the same body; another body is another message.
+        The run keeps its message id when its series is set again with the same body, but not with another body.
         """
         with self.rig() as rig:
             for rule in _RULES[1:]:
@@ -85,9 +85,6 @@ class MessageTests(StoreTests):
                 assert after.attempt == 1
 
     def test_what_comes_after(self) -> None:
-        """
-        The next run, a replay and a replacing job have new message ids.
-        """
         with self.rig() as rig:
             seen: set[str] = set()
             for name in ("next run", "replayed", "set again"):

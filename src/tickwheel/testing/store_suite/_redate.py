@@ -35,9 +35,6 @@ class RedateTests(StoreTests):
                 assert rig.begin(answer.job) is Outcome.BEGUN
 
     def test_a_retry_keeps_its_attempt(self) -> None:
-        """
-        A job that waits for its next attempt keeps its attempts, its error and its message id.
-        """
         with self.rig() as rig:
             job = rig.settle(rig.running("key"), Settled.AGAIN, attempt=2, error="no answer").job
             assert job is not None

@@ -62,7 +62,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        Of equal writes in one batch only the first is done; other parts of the request are done as well.
+        Of equal writes in one batch only the first is done; other parts of the request are also done.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -33,7 +33,7 @@ class SeriesTests(StoreTests):
                     answer = _set(rig, before.key, every=HOUR, anchor=after)
                     assert (answer.outcome, answer.job) == (Outcome.UNCHANGED, before), situation.__name__
                 assert rig.get(before.key) == before
-                if rig.store.abilities.is_private:  # a sequence may be drawn from in vain
+                if rig.store.abilities.is_private:  # a shared sequence may skip numbers
                     assert rig.store.last_generation() == last
             assert all(record.outcome != "changed" for record in rig.store.history(_KEY, None, 9))
 

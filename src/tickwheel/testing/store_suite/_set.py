@@ -129,7 +129,7 @@ class SetTests(StoreTests):
 
     def test_change_of_what_is_another(self) -> None:
         """
-        A change of a job that has another due time, is running, dead or gone, is refused with the reason.
+        The change of a job that has another due time, or is running, dead or gone, is refused with the reason.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1")

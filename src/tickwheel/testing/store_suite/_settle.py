@@ -13,7 +13,7 @@ from tickwheel.testing.store_suite._base import StoreTests
 class SettleTests(StoreTests):
     def test_done(self) -> None:
         """
-        A finished job has no row, and the answer no job.
+        A finished job has no row, and the answer has no job.
         """
         with self.rig() as rig:
             answer = rig.settle(rig.running("key"))
@@ -77,7 +77,7 @@ class SettleTests(StoreTests):
 
     def test_settle_again(self) -> None:
         """
-        A retried job is pending in the same generation with the given attempt and error; its expiry stays.
+        A retried job is pending in the same generation with the given attempt and error; its expiry does not change.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, expires_at=rig.now + 1_400)
@@ -98,7 +98,7 @@ class SettleTests(StoreTests):
 
     def test_settle_dead(self) -> None:
         """
-        A job that failed for good keeps its error and attempts, is not due, and does not run.
+        A dead job keeps its error and attempts, is not due, and does not run.
         """
         with self.rig() as rig:
             job = rig.running("key")

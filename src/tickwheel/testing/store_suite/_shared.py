@@ -36,7 +36,7 @@ class SharedTests(StoreTests):
         """
         Return another object on the data of *store*, which may be open, closed or lost; not open.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     @contextmanager
     def peer(self, rig: Rig) -> Iterator[Store]:
@@ -87,7 +87,7 @@ class SharedTests(StoreTests):
 
                 def ask(store: Store, write: Set = write, start: threading.Barrier = start) -> None:
                     start.wait(PATIENCE_S)
-                    answers.extend(store.apply([write]))  # noqa: B023  the threads end within the turn
+                    answers.extend(store.apply([write]))  # noqa: B023  the threads end within the iteration
 
                 threads = [threading.Thread(target=ask, args=(store,)) for store in (rig.store, peer)]
                 for thread in threads:
@@ -124,7 +124,7 @@ class SharedTests(StoreTests):
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
                 return
             peer.acquire("a second")
-            rig.store.renew(OWNER)  # gives up what is more than its share
+            rig.store.renew(OWNER)  # releases what exceeds its share
             taken = {lease.shard: lease.epoch for lease in peer.acquire("a second")}
             assert 0 < len(taken) < len(rig.leases)
             for store in (rig.store, peer):
@@ -180,7 +180,7 @@ class SharedTests(StoreTests):
                 found |= {job.key: job for job in changes.changed}
                 later[shard] = changes.mark
             assert found == {"near": answers[0].job, "to move": answers[2].job}
-            rig.pending("own")  # the owner's own write may forget what it has seen
+            rig.pending("own")  # the owner's own write may be included
             for shard, mark in later.items():
                 assert all(job.key == "own" for job in rig.changes(shard, near, mark).changed)
             (answer,) = peer.apply([Set(Job("another", 0, rig.now + 4))])
@@ -239,7 +239,7 @@ class SharedTests(StoreTests):
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """
-        A store without leases gets no changes, and removes none from the owner.
+        A store without leases gets no changes, and does not take any from the owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")

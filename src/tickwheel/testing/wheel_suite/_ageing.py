@@ -15,9 +15,6 @@ YEAR_NS = 365 * 24 * 3_600 * 10**9
 
 class AgeingTests(WheelTests):
     def test_across_every_level_edge(self) -> None:
-        """
-        From a start just before the edge of a level, entries before, on and after it expire exactly when due.
-        """
         tick_ns = self.checked()[0].abilities.tick_ns or 1
         for edge in sorted({*level_edges(), *level_edges(tick_ns)}):
             for before in (1, tick_ns, 3 * tick_ns):
@@ -26,9 +23,6 @@ class AgeingTests(WheelTests):
                 self._cross(wheel, ruler, around([start, edge], 1, ruler.unit, 4 * ruler.unit))
 
     def test_every_level_edge_from_zero(self) -> None:
-        """
-        In a new wheel, deadlines at the edge of each level and its neighbours expire exactly when due.
-        """
         wheel, ruler = self.checked(0)
         span_ns = wheel.abilities.span_ns
         self._cross(wheel, ruler, [edge for edge in around(level_edges(), 1) if span_ns is None or edge <= span_ns])
@@ -72,7 +66,7 @@ class AgeingTests(WheelTests):
         for name, deadline in due.items():
             wheel.insert(deadline, name)
         end = ruler.origin + min(10 * YEAR_NS, 5_000 * min(beats.values()))
-        aged = wheel.wheel  # checked at the end: ten years are long
+        aged = wheel.wheel  # checked once at the end, as ten years are many steps
         while (now := aged.next_expiration()) is not None and now <= end:
             assert now == ruler.due_at(min(due.values()))
             for name in payloads(aged.advance(now)):
@@ -85,7 +79,7 @@ class AgeingTests(WheelTests):
 
     @staticmethod
     def _cross(wheel: CheckedWheel, ruler: Ruler, deadlines: list[int]) -> None:
-        # Insert in an order that is not that of time, then follow next_expiration to the end.
+        # Insert out of order, then follow next_expiration to the end.
         for deadline in deadlines[::2] + deadlines[1::2]:
             wheel.insert(deadline, deadline)
         finite = [deadline for deadline in deadlines if deadline != NEVER]

@@ -19,10 +19,6 @@ START = 1_000_000_123_456_789
 
 
 class CheckedWheel:
-    """
-    A wheel whose invariants are verified after each call.
-    """
-
     def __init__(self, wheel: Wheel) -> None:
         self.wheel = wheel
         self.abilities = wheel.abilities
@@ -58,7 +54,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Call it twice, with a check between: a call changes nothing.
+        Return the next expiration. Call it twice, with a check between, as a call must change nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()
@@ -110,7 +106,7 @@ class WheelTests:
         """
         Return a new wheel whose time is *start*, in nanoseconds.
         """
-        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
         """

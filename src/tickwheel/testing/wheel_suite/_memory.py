@@ -20,20 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["MemoryTests"]
 
 ROUNDS = 2_000
-"""Enough rounds that one word of memory per round exceeds other allocations."""
+"""Number of rounds, so that one leaked word per round exceeds other allocations."""
 
 
-class Payload:
-    """
-    An object with weak references.
-    """
+class Payload: ...
 
 
 class LastWord:
-    """
-    A payload that calls a function when it is finalized.
-    """
-
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
 
@@ -42,10 +35,6 @@ class LastWord:
 
 
 class Opaque:
-    """
-    A payload that must not be compared, hashed or tested.
-    """
-
     def refuse(self, *_: object) -> Any:
         message = "a wheel looked at a payload"
         raise AssertionError(message)
@@ -142,7 +131,7 @@ class MemoryTests(WheelTests):
         """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(7))
-        self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # what is made once is made here
+        self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # a first run, for allocations that are made once
         traces = not tracemalloc.is_tracing()
         if traces:
             tracemalloc.start()

@@ -25,7 +25,7 @@ class NextTests(WheelTests):
 
     def test_earliest(self) -> None:
         """
-        It is the due time of the earliest entry, whatever was set later.
+        The result is the due time of the earliest entry, in whatever order entries were set.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick, offset_ns in [(7, 0), (5, 1), (6, 0), (5, -1), (2, 1), (8, 0)]]
@@ -40,7 +40,7 @@ class NextTests(WheelTests):
 
     def test_next_due_already(self) -> None:
         """
-        For an overdue entry it is in the past, and the next advance delivers it.
+        For an overdue entry the result is in the past, and the next advance delivers the entry.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
@@ -58,7 +58,7 @@ class NextTests(WheelTests):
 
     def test_after_a_move_of_the_earliest(self) -> None:
         """
-        A move of the earliest entry changes it, later or earlier, even in a design that moves lazily.
+        A move of the earliest entry, later or earlier, changes the result even in a design that moves lazily.
         """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(2))
