@@ -43,14 +43,11 @@ class BulkVerbs(ABC, Unique):
 
     def __init__(self, wheel: Wheel) -> None:
         self.span_ns = wheel.abilities.span_ns
-        self._ids = count(2**32)  # as the native ones: not a number that a key is likely to be
+        self._ids = count(2**32)  # like the native ids: unlikely to be equal to a key
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
     @abstractmethod
-    def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]:
-        """
-        Return a deadline for each delay; the clock is read once.
-        """
+    def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]: ...
 
     @abstractmethod
     def loosened(self, deadline: int, slack_ns: int) -> int: ...

@@ -70,7 +70,7 @@ def handed_on(
     result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 ) -> Any:
     """
-    Return the *result* of a *callback*, or None if it was a coroutine, which is passed to *on_coroutine*.
+    Return the *result* of a *callback*; pass a coroutine to *on_coroutine*, and return None.
     """
     if not is_coroutine(result):
         return result

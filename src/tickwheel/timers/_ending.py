@@ -19,7 +19,7 @@ from tickwheel.typing import Callback, Seconds
 __all__ = ["BoundCallback", "DeadlineCallback", "Ending"]
 
 Reason: TypeAlias = tuple[type[TickwheelError], Any]
-"""The class of the error and its argument. A new error is made for each caller, because a raised one keeps frames."""
+"""An error class and its argument. Each caller gets a new error, because a raised error keeps frames alive."""
 
 
 class Ending:
@@ -34,13 +34,13 @@ class Ending:
         self._above: Ending | None = None
         self._calls: dict[object, ref[Ending] | Callable[[Reason], object]] = {}
         self._kept: dict[object, Ending] = {}
-        self._ways: list[Ending] | None = None  # on which the end came, and what is left to call
+        self._ways: list[Ending] | None = None  # the stack of contexts that are still to be ended; set at the end
         self._left: deque[tuple[object, ref[Ending] | Callable[[Reason], object]]] = deque()
         self._lock = new_lock(OUTER)
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason at the end, or now if it has ended; return a function that unregisters it.
+        Register *call*, which gets the reason at the end, or now after the end; return a function that unregisters it.
         """
         name = object()
         with self._lock:
@@ -53,9 +53,9 @@ class Ending:
 
     def follow(self, above: Ending) -> None:
         """
-        End together with *above*; immediately if that has ended.
+        End when *above* ends; immediately if it has ended.
         """
-        below = ref(self, above._forget)  # called wherever memory is freed, so it takes no lock
+        below = ref(self, above._forget)  # called whenever memory is freed, so it takes no lock
         with above._lock:
             if above.reason is None:
                 above._calls[below] = below
@@ -73,12 +73,12 @@ class Ending:
         """
         if self.reason is not None:
             return False
-        kept = self._kept  # what waits below is held until it was called
+        kept = self._kept  # keeps descendants alive until their callbacks were called
         ways = [self]
         failures: list[BaseException] = []
         try:
             _go(ways, reason, kept, failures)
-        except BaseException:  # a signal's handler has raised between two lines
+        except BaseException:  # a signal handler has raised between two lines
             _go(ways, reason, kept, failures)
             raise
         if failures:
@@ -87,16 +87,16 @@ class Ending:
 
     def _end(self, reason: Reason, ways: list[Ending]) -> bool:
         """
-        End through one of *ways*, unless it has ended; return True if this call ended it.
+        Mark this context as ended, with the stack *ways*; return False if it had ended before.
         """
         with self._lock:
             if self.reason is None:
-                # As one line, so that an exception from a signal finds all of it or nothing.
+                # One line, so that an exception from a signal handler comes before or after all of it.
                 self.reason, self._ways, self._left, self._calls = reason, ways, deque(self._calls.items()), {}
                 self._kept = {}
         above = self._above
         if above is not None:
-            above._forget(ref(self))  # noqa: SLF001 the two ends of one tie
+            above._forget(ref(self))  # noqa: SLF001  the other end of `follow`
             self._above = None
         return self._ways is ways
 
@@ -111,10 +111,10 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
     """
     while ways:
         ending = ways[-1]
-        if not (ending._end(reason, ways) and ending._left):  # noqa: SLF001 one machine in two parts
+        if not (ending._end(reason, ways) and ending._left):  # noqa: SLF001  same class
             ways.pop()
             continue
-        left = ending._left  # noqa: SLF001 likewise
+        left = ending._left  # noqa: SLF001  same class
         name, call = left[0]
         if isinstance(call, ref):
             below = call()
@@ -126,9 +126,9 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
         kept.pop(name, None)
         try:
             call(reason)
-        except Exception:  # noqa: BLE001 - the others are to be called as well
+        except Exception:  # noqa: BLE001  the other callbacks must also be called
             logger().exception("what a context was to call at its end raised: %r", call)
-        except BaseException as failure:  # noqa: BLE001 - likewise
+        except BaseException as failure:  # noqa: BLE001  as above
             failures.append(failure)
 
 
@@ -136,8 +136,8 @@ class BoundCallback(StandIn):
     """
     The callback of a timer that a context cancels.
 
-    It leaves the context when the engine drops it, at the end of the timer, however that came about. Only the engine
-    holds it, so it needs no code for an ended or refused timer.
+    It is unregistered when the engine drops it, at any end of the timer. Only the engine holds it, so it needs no code
+    for an ended or refused timer.
     """
 
     _forget: Callable[[], object] = bool
@@ -148,7 +148,7 @@ class BoundCallback(StandIn):
         self._args = args
 
     def __del__(self) -> None:
-        self._forget()  # which takes no lock: this is called wherever memory is freed
+        self._forget()  # it takes no lock: this is called whenever memory is freed
 
     def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
         timer = verb(time, self)
@@ -177,7 +177,7 @@ class DeadlineCallback(StandIn):
 
     def ended(self) -> None:
         """
-        Cancel the context: without its wheel the deadline would never come.
+        Cancel the context: without its wheel the deadline would never pass.
         """
         self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
 

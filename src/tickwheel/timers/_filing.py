@@ -40,13 +40,10 @@ class Filing:
         self.wheel = wheel
         self.is_in_step = False
         self._batch: deque[Expired] = deque()
-        self._reach = NEVER  # of what is due until then, nothing is left in the wheel
+        self._reach = NEVER  # the wheel has no entry that is due by then
         self._late: deque[WheelTimer] = deque()
 
     def remove(self, timer: WheelTimer) -> bool:
-        """
-        Make *timer* no longer pending; return False if it was not.
-        """
         try:
             del self.live[timer]  # not a call, before and after which a profiler or a signal could drain the wheel
         except KeyError:
@@ -92,15 +89,12 @@ class Filing:
         return min((deadline for deadline in (in_batch, in_wheel) if deadline is not None), default=None)
 
     def stand_at(self, now: int) -> None:
-        """
-        Advance the wheel to *now*, without delivering entries.
-        """
         if not self.is_in_step:
             self._step(self.wheel.advance, now, 0)
 
     def collect(self, now: int, limit: int | None) -> None:
         """
-        Move due entries from the wheel to the batch, behind those of an earlier turn.
+        Move due entries from the wheel to the batch, after those of earlier turns.
         """
         due = self._step(self.wheel.advance, now, limit)
         self._reach = due[-1].deadline if due and len(due) == limit else NEVER
@@ -116,7 +110,7 @@ class Filing:
         while batch and batch[0].deadline <= self._reach:
             try:
                 entry = batch.popleft()
-            except IndexError:  # who came in before this line has drained all
+            except IndexError:  # a re-entrant call before this line has drained all
                 break
             timer: WheelTimer = entry.payload
             if timer.entry == entry.id and self.remove(timer):
@@ -126,7 +120,7 @@ class Filing:
 
     def take_all(self) -> tuple[list[WheelTimer], object]:
         """
-        Remove and return all timers, in order; the caller drops the second result outside of the lock.
+        Remove all timers and return them in order; the caller drops the second result outside of the lock.
         """
         live, self.live = self.live, {}
         timers = sorted(live, key=lambda timer: timer.deadline)
@@ -146,7 +140,7 @@ class Filing:
         self._step(self._check)
 
     def _check(self) -> None:
-        # A step, so that the wheel stays as it is: who comes in meanwhile changes what is live, and is late.
+        # As a step, so that the wheel stays unchanged: re-entrant calls change only the live timers, and are late.
         self.wheel.check()
         live, late, in_wheel = list(self.live), list(self._late), len(self.wheel)
         batch = {entry.payload for entry in list(self._batch) if self._is_current(entry)}
@@ -182,7 +176,7 @@ class Filing:
         while self._late and not self.is_in_step:
             self.is_in_step = True
             try:
-                if self._late:  # else a call that came before the line above has filed it
+                if self._late:  # otherwise a re-entrant call before this line has filed them
                     self._follow(self._late.popleft())
             finally:
                 self.is_in_step = False

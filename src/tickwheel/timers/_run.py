@@ -26,7 +26,7 @@ class Run(Coroutine[Any, Any, Any]):
         self._coroutine = coroutine
 
     def __del__(self) -> None:
-        self._end()  # it was never awaited: an exception came before
+        self._end()  # it was never awaited, because of an exception
 
     def __repr__(self) -> str:
         return f"<Run of {self._coroutine!r}>"
@@ -60,7 +60,7 @@ class Run(Coroutine[Any, Any, Any]):
     def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
             return step(*args)
-        except BaseException:  # it has returned, or raised
+        except BaseException:  # it has returned or raised
             self._end()
             raise
 

@@ -29,6 +29,6 @@ def roundest(first: int, last: int) -> int:
     """
     if first == 0:
         return 0
-    # Below the highest bit in which first - 1 and last differ, last's bits can all be cleared, and no higher one.
+    # Below the highest bit in which first - 1 and last differ, all bits of last can be cleared; that bit cannot.
     shift = ((first - 1) ^ last).bit_length() - 1
     return last >> shift << shift

@@ -73,9 +73,6 @@ class WheelTimer(Unique):
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """
-        Return the callback's arguments; empty after the timer's end.
-        """
         return given(self.call, self.words)[1]
 
     def cancel(self) -> bool:

@@ -35,7 +35,7 @@ Ts = TypeVarTuple("Ts")
 
 
 Values: TypeAlias = "tuple[object, Any, Values | None]"
-"""A linked list of keys and values, from the nearest context up; contexts share its tail."""
+"""A linked list of keys and values, from the nearest context up; contexts share tails."""
 
 
 class Timers(Protocol):
@@ -95,7 +95,7 @@ class Context(Unique):
 
     def deadline(self) -> float | None:
         """
-        Return the time at which it ends at the latest, in seconds of its wheel's clock, or None without a deadline.
+        Return the latest time of its end, in seconds of its wheel's clock, or None without a deadline.
 
         Its wheel is `timers()`, which may differ from its parent's.
         """
@@ -209,7 +209,7 @@ class Context(Unique):
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends before. Raises the errors of the wheel's verb.
+        Call *callback* with *args* at *when*, unless the context ends before. Errors are those of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 
@@ -296,7 +296,7 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
     wheel = _parent(parent).timers() if timers is None else timers
     deadline = to_seconds(when, "when")
     above = parent.deadline()
-    if above is not None and wheel is not parent.timers():  # another clock, which need not agree with the parent's
+    if above is not None and wheel is not parent.timers():  # another clock, which may differ from the parent's
         deadline = min(deadline, above - parent.timers().time() + wheel.time())
         above = None
     if deadline == math.inf or (above is not None and above <= deadline):

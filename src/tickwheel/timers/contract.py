@@ -173,8 +173,8 @@ class Engine(Protocol):
             when: Seconds of the clock, or a timedelta, as every delay and instant below.
             callback: The function to call; its result is ignored.
             args: Arguments of the callback.
-            slack: Maximum delay in seconds for the sake of shared wake-ups: the deadline becomes the instant in
-                [when, when + slack] with the most trailing zero bits, in nanoseconds.
+            slack: Maximum delay in seconds for shared wake-ups: the deadline becomes the instant in [when, when +
+                slack] with the most trailing zero bits, in nanoseconds.
             context: The `contextvars.Context` of the callback; for None see `captures_context`.
 
         Raises:

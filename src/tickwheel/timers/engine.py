@@ -33,7 +33,7 @@ __all__ = ["WheelEngine", "log_error"]
 Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
-"""Earlier than any deadline: no set wakes the driver until `arm` is called."""
+"""Less than any deadline: no set wakes the driver until `arm` is called."""
 
 
 class WheelEngine(BulkVerbs):
@@ -107,9 +107,6 @@ class WheelEngine(BulkVerbs):
         return [min(now + delay, NEVER) for delay in delays_ns]
 
     def loosened(self, deadline: int, slack_ns: int) -> int:
-        """
-        Return the deadline to file instead of *deadline*: at most *slack_ns* later, and within the wheel's span.
-        """
         if not slack_ns or self.span_ns is None:
             return loosened(deadline, slack_ns)
         return loosened(deadline, slack_ns, min(self.clock.monotonic_ns() + self.span_ns, NEVER - 1))
@@ -222,7 +219,7 @@ class WheelEngine(BulkVerbs):
 
     def _let_go(self, timer: WheelTimer) -> object:
         """
-        Remove and return the references of an ended timer, which the caller drops outside of the lock.
+        Remove and return the references of an ended timer, so that the caller drops them outside of the lock.
         """
         if timer in self._filing.live or timer.is_due or timer.running:
             return None
@@ -242,13 +239,13 @@ class WheelEngine(BulkVerbs):
 
     def _is_earlier(self, deadline: int) -> bool:
         """
-        Return True if the driver must be woken; then it also becomes unarmed.
+        Return True if the driver must be woken; then also become unarmed.
         """
         if deadline >= self._armed:
             return False
         due = self._filing.next_expiration()
         if due is None or due >= self._armed:
-            return False  # a wheel with ticks: due at the end of the tick that the driver waits for
+            return False  # a wheel with ticks: due at the end of the tick for which the driver waits
         self._armed = UNARMED
         return True
 
@@ -314,7 +311,7 @@ class WheelEngine(BulkVerbs):
                 except BaseException:
                     callback.failed()
                     raise
-        except Exception as error:  # noqa: BLE001 - as what a callback raises
+        except Exception as error:  # noqa: BLE001  as errors of callbacks
             self._report(error, timer)
         finally:
             with self._lock:
@@ -333,12 +330,12 @@ class WheelEngine(BulkVerbs):
         result = failure = None
         try:
             result = call_in(context, self._call, timer, callback, args)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
+        except Exception as error:  # noqa: BLE001  after any error the other timers must still fire
             failure = error
         finally:
             with self._lock:
                 timer.running -= 1
-                self._let_go(timer)  # the locals above hold it until the lock is free
+                self._let_go(timer)  # the locals above hold its references until the lock is free
         if failure is not None:
             self._report(failure, timer)
         return result
@@ -357,7 +354,7 @@ class WheelEngine(BulkVerbs):
     def pending(self, limit: int | None = None) -> list[Pending]:
         limit, now = checked_limit(limit), self.clock.monotonic_ns()
         with self._lock:
-            live = list(self._filing.live)  # what looks at them may come back in
+            live = list(self._filing.live)  # callbacks that look at them may re-enter
             first = heapq.nsmallest(len(live) if limit is None else limit, live, key=lambda timer: timer.deadline)
             return [timer.described(now, None if isinstance(timer, BulkTimer) else timer) for timer in first]
 
@@ -365,7 +362,7 @@ class WheelEngine(BulkVerbs):
         now = self.clock.monotonic_ns()
         with self._lock:
             timers, held = self._filing.take_all()
-            self._counts["cancels"] = len(timers) + self._counts["cancels"]  # the call first: it may come back in
+            self._counts["cancels"] = len(timers) + self._counts["cancels"]  # the call first, as it may re-enter
             drained = [timer.described(now) for timer in timers]
             for timer in timers:
                 self._let_go(timer)

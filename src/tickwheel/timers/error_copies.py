@@ -51,7 +51,7 @@ def _twin(error: _E) -> _E | None:
     base: Any = kind
     while base.__flags__ & _HEAP_TYPE:
         base = base.__base__
-    if base.__module__ != "builtins":  # of an extension, which may keep more than it shows
+    if base.__module__ != "builtins":  # of an extension type, which may have hidden state
         return None
     try:
         twin: _E = base.__new__(kind, *error.args)
@@ -65,7 +65,7 @@ def _twin(error: _E) -> _E | None:
             if _trace(value) != _trace(_value(descriptor, twin)) and value is not _ABSENT:
                 descriptor.__set__(twin, value)
         is_equal = _state(twin) == _state(error)
-    except Exception:  # noqa: BLE001 - a type that refuses any of this is not copied
+    except Exception:  # noqa: BLE001  a type that refuses any of this is not copied
         return None
     return twin if type(twin) is kind and is_equal else None
 
@@ -95,7 +95,7 @@ def _state(error: BaseException) -> list[Any]:
 
 def _trace(value: Any) -> Any:
     """
-    Return a key that is equal for the same object, and for equal numbers, texts and tuples of the same objects.
+    Return a key that is equal for the same object, for equal numbers and texts, and for tuples of the same objects.
     """
     if type(value) in {int, str}:
         return value

@@ -76,7 +76,7 @@ class Keyed(Keys, Unique):
     def _is_id(self, key: object) -> bool:
         try:
             return hasattr(key, "__index__") and self._engine.has_id(operator.index(key))
-        except TypeError:  # such as an array's scalar that is not an integer
+        except TypeError:  # such as a non-integer scalar of an array
             return False
 
     def _set(self, key: Hashable, value: Any, delay: Seconds, *, context: Context | None = None) -> None:
@@ -84,17 +84,17 @@ class Keyed(Keys, Unique):
         if self._on_expire is None:
             message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
             raise TypeError(message)
-        former: tuple[Any] | None = None  # a value goes when the lock is free
+        former: tuple[Any] | None = None  # values are dropped outside of the lock
         with self._lock:
             is_set = False
-            while not is_set:  # once, unless a signal handler comes in between and sets the key, too
+            while not is_set:  # once, unless a signal handler also sets the key in between
                 entry = self._find(key)
                 if entry is not None:
                     if context is not None or isinstance(entry.timer, _TimerInContext):
-                        if not entry.timer.restart(delay):  # which also refuses a delay that is none
+                        if not entry.timer.restart(delay):  # it also refuses an invalid delay
                             self._forget(entry)
                             continue
-                        entry.timer.cancel()  # first: the native part moves what is pending, and asks no more
+                        entry.timer.cancel()  # first: the native part moves pending timers without further checks
                         entry.is_live = False
                     else:
                         former = self._renew(entry, value, delay)
@@ -116,7 +116,7 @@ class Keyed(Keys, Unique):
             entry.is_live = True
             other = self._entries.setdefault(entry.key, entry)
         finally:
-            if other is not entry and timer is not None:  # there is another one, or a key or a signal handler raised
+            if other is not entry and timer is not None:  # another entry exists, or a key or a signal handler raised
                 timer.cancel()
                 entry.is_live = False
         if other is entry:
@@ -130,7 +130,7 @@ class Keyed(Keys, Unique):
             entry = self._find(key)
             if entry is not None:
                 return entry.timer.restart(delay)
-        to_delay(delay)  # refuses what is none, as where the key is pending
+        to_delay(delay)  # refuses an invalid delay, as for a pending key
         self._check_absent(key)
         return False
 
@@ -168,11 +168,11 @@ class Keyed(Keys, Unique):
             keyed = [shown(each) for each in pending if isinstance(each.callback, _Entry)]
             if limit is None or count is None or len(keyed) >= limit or len(pending) < count:
                 return keyed[:limit]
-            count = max(2 * count, 64)  # timers without a key came before them
+            count = max(2 * count, 64)  # timers without a key preceded them
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
-        Drain or close the engine by calling *end*, and return its result in the user's terms.
+        Drain or close the engine by calling *end*, and return the pending timers in the user's terms.
 
         If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
         """
@@ -184,9 +184,9 @@ class Keyed(Keys, Unique):
                     ended = listed(pending)
                 finally:  # also if a signal handler raises
                     entries = self._take_ended(pending)
-            del entries  # without the lock
+            del entries  # outside of the lock
             end_all(pending)
-        except BaseException:  # a signal handler may have raised anywhere; what has ended does so once
+        except BaseException:  # a signal handler may have raised anywhere; nothing is ended twice
             end_all(pending)
             raise
         return ended
@@ -203,19 +203,13 @@ class Keyed(Keys, Unique):
             entries.append(self._entries.popitem()[1])
         for entry in entries:
             if entry.is_live and entry.timer.pending():
-                self._entries.setdefault(entry.key, entry)  # a signal handler has set it meanwhile
+                self._entries.setdefault(entry.key, entry)  # unless a signal handler has set it in the meantime
         return entries
 
     def after_fork(self) -> None:
-        """
-        Forget all keys: the engine has ended their timers in the child of the fork.
-        """
         self._entries.clear()
 
     def _forget(self, entry: _Entry) -> None:
-        """
-        Remove an ended *entry*, unless its key has got another entry since.
-        """
         other = self._entries.pop(entry.key, None)
         if other is not None and other is not entry and other.is_live:
             self._entries.setdefault(entry.key, other)
@@ -253,7 +247,7 @@ class Keyed(Keys, Unique):
             entry.is_live = False
             try:
                 self._forget(entry)
-            except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
+            except BaseException as error:  # noqa: BLE001  a key that raises: deliver due entries first
                 failure = error
         try:
             return None if on_end is None else on_end(entry.key, entry.value)
@@ -302,9 +296,6 @@ class _Entry(StandIn):
     def handle(self, timer: Any) -> None: ...
 
     def refused(self) -> None:
-        """
-        Expire without calling the user's code.
-        """
         self.keyed.refuse(self)
 
     def failed(self) -> None:

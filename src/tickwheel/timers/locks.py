@@ -48,7 +48,7 @@ def new_lock(rank: int) -> Lock:
 def _take() -> None:
     _forking.acquire()
     for rank in _locks:
-        for ref in rank.copy():  # in one step: others make locks meanwhile
+        for ref in rank.copy():  # in one step, as other threads make locks at the same time
             lock = ref()
             if lock is not None:
                 lock.acquire()

@@ -15,7 +15,7 @@ __all__ = ["log_error", "logger"]
 
 
 def logger() -> Logger:
-    import logging  # noqa: PLC0415 - it would be a tenth of the cost of importing tickwheel
+    import logging  # noqa: PLC0415  a tenth of the cost of importing tickwheel
 
     return logging.getLogger("tickwheel")
 

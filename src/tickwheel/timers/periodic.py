@@ -31,9 +31,6 @@ __all__ = ["Periodic", "checked_times"]
 
 
 def checked_times(times: int | None) -> int | None:
-    """
-    Validate the number of firings.
-    """
     if times is None:
         return None
     try:
@@ -71,7 +68,7 @@ class _Coming:
 
 class _Firing:
     """
-    One firing of a series, compared by identity; an extra one is of `run_now`, outside of the phase.
+    One firing of a series, compared by identity; *is_extra* if `run_now` requested it, outside of the phase.
     """
 
     __slots__ = ("is_extra",)
@@ -116,12 +113,12 @@ class Periodic(StandIn):
         self._args = args
         self._times = times
         self._context = context
-        self._firing: _Firing | None = None  # the one under way, until the next one is chosen
+        self._firing: _Firing | None = None  # the running firing, until the next one is chosen
         self._awaited: _Firing | None = None  # the last one that returned a coroutine, whose end chooses the next one
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
-        self._is_extra = False  # the next firing is one of `run_now`
+        self._is_extra = False  # the next firing comes from `run_now`
         self._lock = new_lock(OUTER)
         self._timer = cast("Timer", _Coming(math.inf))
 
@@ -133,14 +130,14 @@ class Periodic(StandIn):
         """
         now = self._read()
         when = self._time(self._phase, now)
-        with self._lock:  # it may fire before it knows its timer
+        with self._lock:  # it may fire before `_timer` is set
             coming = self._timer = cast("Timer", _Coming(when))
             try:
                 timer = self._engine.call_at(when, self, context=self._context)
             except BaseException:
-                self._is_over = self._is_cancelled = True  # it may have been filed, where the driver could not go on
+                self._is_over = self._is_cancelled = True  # it may have been filed, but the driver could not be woken
                 raise
-            if self._timer is coming:  # else a signal handler has fired it meanwhile
+            if self._timer is coming:  # otherwise a signal handler has fired it in the meantime
                 self._timer = timer
 
     def __repr__(self) -> str:
@@ -300,17 +297,18 @@ class Periodic(StandIn):
         """
         Fire, and set the next firing; if the callback returns a coroutine, set it at the end of that.
         """
-        # A series that only counts time fires with its timer, and asks no clock before.
+        # A series without the wall clock fires with its timer, and reads no clock before.
         now = None if isinstance(self._phase, Phase) else self._read()
         with self._lock:
             if self._is_over or self._is_paused or self._firing is not None or self._timer.pending():
-                return None  # the last two: it was resumed, or its interval set, while this firing waited
+                return None  # the last two: it was resumed, or its interval was set, while this firing waited
             is_due = self._is_extra or now is None or self._is_due(now)
             if is_due:
                 number = self.fired + 1
                 firing = _Firing(is_extra=self._is_extra)
                 is_last = self._times is not None and number >= self._times
-                # As one line, so that an exception from a signal finds it either begun or still due.
+                # One line, so that after an exception from a signal handler the firing has either begun or is still
+                # due.
                 self.fired, self._firing, self._is_over, self._is_extra = number, firing, is_last, False
         if not is_due:
             self._go_on(None, now)
@@ -370,9 +368,6 @@ class Periodic(StandIn):
             return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
 
     def _set(self, when: float) -> None:
-        """
-        Set the next firing; if the timer fires or waits for a worker, that run becomes void.
-        """
         if not self._timer.reschedule(when):
             self._timer = self._engine.call_at(when, self, context=self._context)
 

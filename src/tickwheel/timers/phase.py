@@ -26,7 +26,7 @@ Missed: TypeAlias = Literal["skip", "burst", "delay"]
 """Policy for firings whose time has passed."""
 
 Reading: TypeAlias = tuple[int, int]
-"""Readings of a clock in nanoseconds: its monotonic time and, if the phase needs it, the wall-clock time."""
+"""A reading of a clock in nanoseconds: monotonic time and, if the phase needs it, wall-clock time."""
 
 
 class Phase:
@@ -64,9 +64,6 @@ class Phase:
         """The time of firing 0, and the number of the next firing; `following` returns the state after that firing."""
 
     def is_over(self) -> bool:
-        """
-        Return True if the next firing would be after the end.
-        """
         return self.until < NEVER and self._time_of(self.state[1]) > self.until
 
     def read(self, clock: Clock) -> Reading:
@@ -74,17 +71,14 @@ class Phase:
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return 0 and the state unchanged: no firing is left out before it is due.
+        Return 0 and the unchanged state: no firing is left out before it is due.
         """
         return 0, self.state
 
     def is_due(self, now: Reading) -> bool:
         return True
 
-    def next_at(self) -> None:
-        """
-        Return None: the wall-clock time is unknown.
-        """
+    def next_at(self) -> None: ...
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
@@ -93,11 +87,11 @@ class Phase:
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
             return min(time, NEVER)
-        from random import random  # noqa: PLC0415 - jitter alone needs it, and it costs as much as this module
+        from random import random  # noqa: PLC0415  only jitter needs it, and it costs as much as this module
 
-        jitter_ns = int(random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+        jitter_ns = int(random() * self._jitter_ns)  # noqa: S311  it spreads load, and guards nothing
         due = time + jitter_ns if span_ns is None else min(time + jitter_ns, max(time, now[0] + span_ns))
-        self._due = max(due, self._due)  # never before the one before
+        self._due = max(due, self._due)  # never before the previous firing
         self._put_off = self._due - time
         return min(self._due, NEVER)
 
@@ -105,7 +99,7 @@ class Phase:
         """
         Return the number of firings that are left out after the next one, and the state of the one after them.
         """
-        time = now[0] - self._put_off  # jitter makes nothing late
+        time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state
         number += 1
         if self.missed == "burst" or self._time_of(number) > time:
@@ -115,9 +109,6 @@ class Phase:
         return left_out, (first, passed + 1) if self.missed == "skip" else (now[0], 1)
 
     def go_on(self, now: Reading) -> int:
-        """
-        Move past the next firing, and return how many firings were left out.
-        """
         left_out, self.state = self.following(now)
         return left_out
 

@@ -100,8 +100,8 @@ def end_all(pending: Iterable[Pending]) -> None:
     for each in pending:
         if isinstance(each.callback, StandIn):
             try:
-                each.callback.ended()  # which may call the user's functions
-            except BaseException as failure:  # noqa: BLE001 - the others are to end as well
+                each.callback.ended()  # it may call the user's functions
+            except BaseException as failure:  # noqa: BLE001  the others must also end
                 failures.append(failure)
     if failures:
         raise failures[0]

@@ -48,7 +48,7 @@ _LEAST_NS: Final = 100_000
 """Minimum time between two readings, if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""The first instant that every zone can show; an earlier one is due at once."""
+"""The first instant that can be shown in every zone; an earlier one is due at once."""
 _COUNTED_MAX: Final = 100
 """Maximum number of firings left out at once that are counted; a cron line of seconds has 31 million a year."""
 
@@ -113,7 +113,7 @@ class WallPhase:
         monotonic, wall = now
         due = self.state[2]
         wait = 0 if due <= wall else max(due - wall, _LEAST_NS)
-        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # seconds in a float may round to just before it
+        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # the float may round to a moment before it
         return min(monotonic + wait, look, look if span_ns is None else monotonic + span_ns)
 
     def when(self, now: Reading) -> int:
@@ -159,7 +159,7 @@ class WallPhase:
         """
         instant = self._rule(after)
         if instant is not None:
-            due = instant + int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+            due = instant + int(random.random() * self._jitter_ns)  # noqa: S311  it spreads load, and guards nothing
         return after, instant, due
 
 
