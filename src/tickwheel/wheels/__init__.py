@@ -1,7 +1,7 @@
 """
 Timing-wheel designs behind one protocol.
 
-| design              | what it is                                          | seen in                       |
+| design              | structure                                           | seen in                       |
 |---------------------|-----------------------------------------------------|-------------------------------|
 | `NativeWheel`       | hierarchical, in Rust, exact deadlines; the default |                               |
 | `HeapWheel`         | a binary heap with positions, exact deadlines       | asyncio, Go, `DelayQueue`     |
@@ -9,7 +9,7 @@ Timing-wheel designs behind one protocol.
 | `RoundsWheel`       | one ring, gone around as often as a delay needs     | Netty, go-zero                |
 | `HierarchicalWheel` | wheels over wheels, made on demand                  | Kafka, RussellLuo/timingwheel |
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
-| `CalendarWheel`     | one ring that fits its slots to what is pending     | discrete-event simulators     |
+| `CalendarWheel`     | one ring that adapts its slots to the timers        | discrete-event simulators     |
 
 `Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap. `CARDS` has what each
 design declares: its options, where it breaks, which geometry suits a load.

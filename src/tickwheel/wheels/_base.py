@@ -122,10 +122,7 @@ class BaseWheel(ABC, Unique):
             assert entry.id == key
             assert entry.id <= entry.sequence <= self._arrivals
 
-    def _admit(self, deadline: int) -> None:
-        """
-        Raise an error if the design cannot hold the deadline, before anything changes.
-        """
+    def _admit(self, deadline: int) -> None: ...
 
     @abstractmethod
     def _file(self, entry: Entry) -> None: ...

@@ -45,9 +45,6 @@ class Ring:
             self._occupied ^= 1 << entry.index
 
     def slot(self, index: int) -> dict[int, Entry]:
-        """
-        Return the slot at *index*, which the caller must not change.
-        """
         return self._slots[index]
 
     def counts(self) -> dict[int, int]:

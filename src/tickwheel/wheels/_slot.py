@@ -35,9 +35,6 @@ class Slot(Entry):
         entry.place = self
 
     def discard(self, entry: Entry) -> None:
-        """
-        Remove *entry*; the slot leaves the queue with its last entry.
-        """
         del self._entries[entry.id]
         if not self._entries:
             self._queue.discard(self)

@@ -1,8 +1,8 @@
 """
-A ring that fits its slots to what is pending: the calendar queue of discrete-event simulators.
+A ring that adapts its slots to the pending entries: the calendar queue of discrete-event simulators.
 
-A desk calendar has a page a day, and one year. What is planned for the same date of any year is noted on the same page,
-in order; today's entries are those at the front of today's page. With a `width` of 4 and 8 days:
+A desk calendar has a page for each day of one year. Entries for the same date of any year are on the same page, in
+order; today's entries are at the front of today's page. With a `width` of 4 and 8 days:
 
     day        0     1     2     3     4     5     6     7         day  = deadline div width mod days
     page      33     5     9          17    20    25    29         year = days * width
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["CalendarWheel"]
 
 DAYS_MIN: Final = 8
-"""Fewest days of the ring; with fewer entries, any page is short."""
+"""Minimum number of days of the ring; with fewer entries, any page is short."""
 A_PAGE: Final = 3
 """Width of a day, in mean separations: Brown found 3 best. Fewer leave pages empty, more lengthen the sorted lists."""
 
@@ -68,7 +68,7 @@ class CalendarWheel(BaseWheel):
         super().__init__()
         self._counts["refiled"] = 0
         self._parked = DueRun()
-        self._floor = 0  # only overdue entries are before it, and those are on its page
+        self._floor = 0  # only overdue entries, which are on its page, are before it
         self._known_first: Entry | None = None
         self._is_first_known = True
         self._days: list[DueRun] = []
@@ -156,7 +156,7 @@ class CalendarWheel(BaseWheel):
         return self._known_first
 
     def _find_first(self) -> Entry | None:
-        # Search this year from today on; if it has nothing, take the earliest entry of all later years.
+        # Search this year from today on; if it has no entry, take the earliest entry of all later years.
         today = self._floor // self._width
         for day in range(today, today + len(self._days)):
             first = self._days[day % len(self._days)].first()

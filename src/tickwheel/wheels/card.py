@@ -137,4 +137,4 @@ def in_words(us: float) -> str:
 
 
 def _digits(number: float) -> str:
-    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # noqa: PLR2004  where three digits end
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # noqa: PLR2004  the limit of three digits

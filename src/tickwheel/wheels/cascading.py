@@ -18,7 +18,7 @@ finer ring.
 | operation         | cost          | why                                                                         |
 |-------------------|---------------|-----------------------------------------------------------------------------|
 | `insert`          | O(1)          | at most five comparisons; O(log n) for a turn to come                       |
-| `cancel`, move    | O(1)          | the slot lets any entry go                                                  |
+| `cancel`, move    | O(1)          | the slot removes any entry                                                  |
 | `advance`         | O(1)          | for each entry, over its life: it cascades at most four times               |
 | `next_expiration` | O(1)          | one search of at most 256 bits; where the near ring is empty it reads the   |
 |                   |               | first occupied far slot, once until the earliest entry leaves               |
@@ -100,9 +100,6 @@ class FiveRings:
         self._later = EntryHeap[Entry]()
 
     def add(self, entry: Entry) -> None:
-        """
-        File *entry* in the finest ring whose higher bits it shares with the pointer.
-        """
         level = _level_for(entry.tick, self.pointer)
         if level == LATER:
             self._later.add(entry)
@@ -110,9 +107,6 @@ class FiveRings:
             self._rings[level].add(entry, _index_for(entry.tick, level))
 
     def step(self, reached: int) -> list[Entry]:
-        """
-        Empty the slots in order of their first ticks, up to the first slot whose entries expire.
-        """
         while True:
             level, begins = self._first_slot()
             if begins is None or begins > reached:

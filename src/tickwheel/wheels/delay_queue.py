@@ -71,7 +71,7 @@ class DelayQueue(Unique, Generic[T]):
             if self._is_closed:
                 raise ClosedError("queue")
             before = self._heap.next_expiration()
-            id = self._heap.insert(deadline, item)  # noqa: A001 the wheel's word
+            id = self._heap.insert(deadline, item)  # noqa: A001  the wheel's word
             if deadline != NEVER and (before is None or deadline < before):
                 self._wake_one()
         return id

@@ -61,10 +61,7 @@ class Place(Protocol):
 
     def clear(self) -> None: ...
 
-    def __iter__(self) -> Iterator[Entry]:
-        """
-        Iterate over all entries, in any order.
-        """
+    def __iter__(self) -> Iterator[Entry]: ...
 
     def __len__(self) -> int: ...
 

@@ -102,9 +102,6 @@ class Wheels:
         return len(self._wheels)
 
     def add(self, entry: Entry) -> None:
-        """
-        File *entry* in the finest wheel that reaches its tick.
-        """
         # In units of this wheel: its slots cover one turn from the pointer's slot on.
         level, unit = 0, 1
         while entry.tick // unit - self.pointer // unit >= self._size:
@@ -115,9 +112,6 @@ class Wheels:
         self._wheels[level][number % self._size].add(entry, number * unit)
 
     def step(self, reached: int) -> list[Entry]:
-        """
-        Empty the slots in order of their first ticks, up to the first slot whose entries expire.
-        """
         due: list[Entry] = []
         while not due and (slot := self._queue.first()) is not None and slot.deadline <= reached:
             self.pointer = slot.deadline
@@ -162,9 +156,6 @@ class Wheels:
         return divmod(entry.place.id, self._size)
 
     def check(self) -> None:
-        """
-        Verify the queue, and that each slot holds only ticks of its own.
-        """
         self._queue.check()
         assert {id(slot) for slot in self._queue} == {id(slot) for slot in self.places() if len(slot)}
         unit = 1

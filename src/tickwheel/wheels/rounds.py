@@ -98,7 +98,7 @@ class Rounds(OneTurn):
             tick = self.pointer + distance
             first = min(entry.tick for entry in self._ring.slot(tick % self._ring.size).values())
             if first == tick:
-                return first  # it is in this round, so every later slot is later
+                return first  # it is in this round, so all others are later
             if earliest is None or first < earliest:
                 earliest = first
         return earliest

@@ -84,9 +84,6 @@ class OneTurn:
         self._ring.add(entry, entry.tick % self._ring.size)
 
     def step(self, reached: int) -> Collection[Entry]:
-        """
-        Move to the next occupied slot and take all its entries.
-        """
         tick = self.first()
         self.pointer = reached if tick is None else min(tick, reached)
         return () if tick != self.pointer else self._ring.take(tick % self._ring.size).values()
@@ -107,9 +104,6 @@ class OneTurn:
         return 0, entry.index
 
     def check(self) -> None:
-        """
-        Verify that each entry is in the slot of its tick, and within one turn.
-        """
         self._ring.check()
         for entry in self._ring:
             assert entry.index == entry.tick % self._ring.size

@@ -50,7 +50,7 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        Return how many ticks after the pointer the slots can distinguish; None for any number.
+        Return the number of ticks after the pointer that the slots can distinguish; None for no limit.
         """
 
     def add(self, entry: Entry) -> None:
@@ -65,22 +65,13 @@ class Slots(Protocol):
         If no tick has entries, move the pointer to *reached* and return an empty collection.
         """
 
-    def first(self) -> int | None:
-        """
-        Search for the earliest tick of an entry; None if there is no entry.
-        """
+    def first(self) -> int | None: ...
 
-    def places(self) -> Iterable[Place]:
-        """
-        Return the containers of the entries.
-        """
+    def places(self) -> Iterable[Place]: ...
 
     def views(self, tick_ns: int) -> Sequence[RingView]: ...
 
-    def where(self, entry: Entry) -> tuple[int, int]:
-        """
-        Return the ring of *entry*, counted from the finest, and the slot.
-        """
+    def where(self, entry: Entry) -> tuple[int, int]: ...
 
     def check(self) -> None: ...
 

@@ -33,10 +33,6 @@ class RingView(NamedTuple):
 
 
 class ShownWheel(Wheel, Protocol):
-    """
-    A wheel that can show its slots, as all designs of tickwheel can.
-    """
-
     def rings(self) -> list[RingView]:
         """
         Return the due entries that are not delivered, then the rings from fine to coarse; changes nothing.
