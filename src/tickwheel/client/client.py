@@ -105,9 +105,6 @@ class Client:
         self._name_actor()
 
     def opened(self) -> Writer | PartitionedWriter:
-        """
-        Return the writer of the open store; the first use opens it.
-        """
         return self.opening.writer or self.opening.open()
 
     def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
@@ -312,18 +309,12 @@ class Client:
         return self._writing(verb).submit_together(writes).result()
 
     def begun(self) -> tuple[int, int]:
-        """
-        Return the last generation and the time, for the start of a bulk change.
-        """
         return self.store.last_generation(), self.clock.now_ms()
 
     def write(self, verb: str, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
         return self._writing(verb).submit_many(_marked(make(self.clock.now_ms(), self.actor())))
 
     def keep(self, write: Keep) -> Promise[Answer]:
-        """
-        Keep, or claim, the reply to a request that may be repeated.
-        """
         return self._writing("keep").submit(write)
 
     def scopes(self) -> Sequence[Pause]:
