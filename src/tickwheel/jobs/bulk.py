@@ -143,9 +143,6 @@ class BulkRequest:
 
 
 def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRequest:
-    """
-    Validate *fields* and return the request.
-    """
     if verb not in BULK_VERBS:
         raise InvalidJobError("verb", verb, f"pass one of {', '.join(BULK_VERBS)}")
     shift, over, since = fields.get("shift"), fields.get("over"), fields.get("since")

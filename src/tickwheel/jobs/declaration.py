@@ -128,9 +128,6 @@ def checked_declaration(
     allow_empty: bool = False,
     dry_run: bool = False,
 ) -> Declaration:
-    """
-    Validate the arguments and return the declaration.
-    """
     check_manifest(manifest)
     if isinstance(schedules, (SetRequest, str)):
         raise InvalidJobError("schedules", schedules, "pass a list of Schedule")
@@ -160,9 +157,6 @@ def _check_revision(revision: object) -> None:
 
 
 def check_schedule(schedule: SetRequest, manifest: str) -> None:
-    """
-    Refuse a *schedule* that *manifest* cannot have.
-    """
     if not hasattr(schedule, "keep_payload"):  # an item of the service has the same fields
         raise InvalidJobError("schedule", schedule, "pass Schedule(key, task.of(...), every=...)")
     checks.check_key(schedule.key)

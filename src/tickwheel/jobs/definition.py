@@ -40,9 +40,6 @@ class Definition(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, *, has_phase: bool = False) -> Definition:
-        """
-        Return the current definition of *job*.
-        """
         series = Recurrence.from_text(job.recurrence or "")
         length = series.expires_ms
         if length is None and job.expires_at not in (None, STOPPED):

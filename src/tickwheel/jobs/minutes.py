@@ -134,9 +134,6 @@ def _of_list(values: list[Any]) -> LaneMinute:
 
 
 def bucket_of(late_ms: float) -> int:
-    """
-    Return the bucket of a lateness.
-    """
     return min((int(late_ms) >> 2).bit_length(), BUCKETS - 1) if late_ms > 0 else 0
 
 
@@ -149,9 +146,6 @@ def kept_from(now_ms: int) -> tuple[int, int]:
 
 
 def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") -> Minute:
-    """
-    Return the sum of *minutes* as one with that start and length; its overdue jobs are those of all nodes at the end.
-    """
     commits, commit_ms, commit_max_ms, found = 0, 0.0, 0.0, list[LaneMinute]()
     end, last = -1, dict[str, Minute]()
     for minute in minutes:
@@ -227,8 +221,5 @@ def quantile(lateness: Sequence[int], late_max_ms: float, share: float) -> float
 
 
 def total_of(lanes: Iterable[LaneMinute]) -> LaneMinute:
-    """
-    Return the sum of *lanes*, under the name "".
-    """
     each = list(lanes)
     return _sum("", each, sum(lane.overdue for lane in each)) if each else LaneMinute("")

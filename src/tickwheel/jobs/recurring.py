@@ -178,9 +178,6 @@ def _step(every: Duration) -> Step:
 
 
 def time_text(value: object) -> str:
-    """
-    Return *value*, a time of day, as text.
-    """
     with _refused():
         return time_of(value).isoformat()
 

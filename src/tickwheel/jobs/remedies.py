@@ -46,9 +46,6 @@ class NotJsonError(TypeError):
 
 
 def refuse(value: Any) -> NoReturn:
-    """
-    Raise the error for *value*, for `json.JSONEncoder(default=...)`.
-    """
     kind = type(value)
     names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
     remedy = next((_REMEDIES[name] for name in names if name in _REMEDIES), None)

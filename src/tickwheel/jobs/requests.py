@@ -270,9 +270,6 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
 
 
 def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generation: int | None = None) -> SetRequest:
-    """
-    Return the request for the arguments of `set`.
-    """
     try:
         request = SetRequest(key, call, if_generation=if_generation, **fields)
     except TypeError:
@@ -404,9 +401,6 @@ def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> b
 
 
 def answered(answer: Answer, request: SetRequest) -> Answer:
-    """
-    Return the *answer* to *request*.
-    """
     if answer.outcome is Outcome.FINISHED:
         raise no_run(request.until)
     if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
@@ -452,9 +446,6 @@ def due_at(
 
 
 def job_query(fields: ListFields, now: int) -> JobQuery:
-    """
-    Return the query of validated *fields*.
-    """
     limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")

@@ -36,9 +36,6 @@ class TaskCall:
 
 
 def check_call(call: object) -> TaskCall:
-    """
-    Return *call* if it is a call of a task.
-    """
     if isinstance(call, TaskCall):
         return call
     if callable(call):

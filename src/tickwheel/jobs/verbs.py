@@ -61,10 +61,6 @@ class MoveJobs:
 
 @dataclass(frozen=True, slots=True)
 class CancelJobs:
-    """
-    Cancel the jobs of *keys*; with *running*, ask running ones to stop.
-    """
-
     name: ClassVar = "cancel"
     keys: Iterable[str]
     if_generation: int | None = None
