@@ -28,10 +28,6 @@ _R = TypeVar("_R")
 
 
 class _Fields(TypedDict, total=False):
-    """
-    The keyword arguments of `Scheduler.handler`, beside the name.
-    """
-
     retry: RetryPolicy | None
     timeout: Duration | Usual | None
     concurrency: int | Usual | None

@@ -53,9 +53,6 @@ class JobAdmin(admin.ModelAdmin):
         ]
 
     def changelist_view(self, request: Any, extra_context: dict[str, object] | None = None) -> Any:
-        """
-        Show a page of jobs, or apply the chosen operation to the selected jobs.
-        """
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -83,9 +80,6 @@ class JobAdmin(admin.ModelAdmin):
         return TemplateResponse(request, self.change_list_template, context)
 
     def history_of_job(self, request: Any) -> Any:
-        """
-        Show a page of the history of a key, the newest record first.
-        """
         if not self.has_view_permission(request):
             raise PermissionDenied
         key, before = request.GET.get("key", ""), request.GET.get("before", "")
