@@ -56,10 +56,6 @@ class _Inbox:
 
 
 class Replies:
-    """
-    Makes answers awaitable on any running loop.
-    """
-
     def __init__(self) -> None:
         self._inbox: _Inbox | None = None
 

@@ -56,9 +56,6 @@ class Signature:
         self.shown = f"{name}{self._own.replace(parameters=plain)}"
 
     def prepare(self) -> None:
-        """
-        Resolve all annotations, once.
-        """
         if self._codecs is None:
             self._codecs = {name: self._codec_of(each) for name, each in self._parameters.items()}
 

@@ -49,10 +49,6 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRange:
-    """
-    The requested range; `Scheduler.backfill` explains the fields.
-    """
-
     since: Instant
     until: Instant
     rate: float | None = None

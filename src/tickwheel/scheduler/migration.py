@@ -259,9 +259,6 @@ class Migration:
         self._target.apply([Adopt(Job(_SCRATCH, last, _FAR, state=State.DEAD)), Cancel(_SCRATCH)])
 
     def _finish(self) -> None:
-        """
-        Activate jobs that the source has removed already; the first pass handles those that it still has.
-        """
         for jobs in pages_of(self._target, self._batch, State.DEAD):
             staged = [job for job in jobs if self._mark_of(job) and self._source.get(job.key) is None]
             self.report.finished += len(staged)
