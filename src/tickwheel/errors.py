@@ -59,7 +59,7 @@ class TickwheelError(Exception):
 
     def __new__(cls, *_facts: object, **_named: object) -> Self:
         """
-        Refuse the base itself: an error names what happened.
+        Refuse to make the base class itself, since an error must name its cause.
         """
         if cls is TickwheelError:
             message = "TickwheelError is the base class: raise one of its children"
@@ -68,7 +68,7 @@ class TickwheelError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """
-        Return what a copy or a pickle is made of: the text as it is, and the facts.
+        Return the parts of a copy or a pickle: the text and the facts.
         """
         return _remade, (type(self), self.args), self.__dict__
 

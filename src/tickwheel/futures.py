@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 class Future(futures.Future[R]):
     """
-    A future whose result comes from a thread of the system. A greenlet that waits for it lets the others run.
+    A future whose result comes from a thread of the system. A greenlet that waits for it lets other greenlets run.
     """
 
     def __init__(self) -> None:
@@ -30,14 +30,11 @@ class Future(futures.Future[R]):
         return super().result(self._let_others_run(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """
-        Wait for the end, and return the error, or None.
-        """
         return super().exception(self._let_others_run(timeout))
 
     def _let_others_run(self, timeout: float | None) -> float | None:
         """
-        Wait as greenlets do, if there are any; return how long to wait otherwise.
+        Wait as greenlets do, if there are any; return the remaining timeout.
         """
         if not is_patched():
             return timeout
@@ -46,9 +43,6 @@ class Future(futures.Future[R]):
 
 
 def wait_for(future: futures.Future[Any], timeout: float | None = None) -> bool:
-    """
-    Wait until *future* has ended, at most *timeout* seconds; return whether it has. Greenlets let the others run.
-    """
     gate = Gate()
     future.add_done_callback(lambda _: gate.open())
     return gate.wait(timeout)

@@ -43,7 +43,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
-    Run *coroutine* on *loop* from another thread, as asyncio's function of this name does, with a future of ours.
+    Run *coroutine* on *loop* from another thread, as asyncio's function of this name does; return a `Future` of ours.
     """
     future: Future[R] = Future()
 
@@ -80,7 +80,7 @@ def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
 
 class _Pool(ThreadPoolExecutor):
     """
-    A pool whose threads are those of the system where the standard one would start greenlets.
+    A pool with threads of the system, also where the standard pool would start greenlets.
     """
 
     def __init__(self, workers: int, name: str) -> None:

@@ -45,7 +45,7 @@ __all__ = [
 
 def original(module: Any, name: str) -> Any:
     """
-    Return what *module* calls *name*, or called so before gevent replaced it.
+    Return the original of *name* in *module*, which gevent may have replaced.
     """
     gevent = sys.modules.get("gevent.monkey")
     return getattr(module, name) if gevent is None else gevent.get_original(module.__name__, name)
@@ -57,7 +57,7 @@ def is_patched() -> bool:
 
 def refuse_eventlet() -> None:
     """
-    Refuse to start what needs a thread where eventlet has none.
+    Raise an error where eventlet has replaced threads, on which tickwheel depends.
     """
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("thread"):
@@ -81,7 +81,7 @@ else:
 
     def _with_own_locks(name: str) -> type:
         """
-        Return a class of `threading` whose code sees the locks of the system, and so for good.
+        Return a class of `threading` that always uses the locks of the system.
         """
         base = original(threading, name)
         own = {}
@@ -99,7 +99,7 @@ else:
 
 class Gate:
     """
-    Opens once; any threads and greenlets wait for that. gevent's own locks now and then miss another thread's release.
+    Opens once; threads and greenlets wait for that. gevent's own locks sometimes miss another thread's release.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")
@@ -234,7 +234,7 @@ class Thread(_Base):
 
 class Timer(Thread):
     """
-    A daemon thread of the system that calls a function in *seconds*, unless it is cancelled before.
+    A daemon thread of the system that calls a function after *seconds*, unless it is cancelled earlier.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
