@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final
 
 from tickwheel.jobs.columns import ALL, DEFAULTS, NAMES, UNSTORED
-from tickwheel.jobs.model import Job, State
+from tickwheel.jobs.model import Job, Set, State
 
 __all__ = [
     "ASIDE",
@@ -26,6 +27,7 @@ __all__ = [
     "job_of",
     "row_of",
     "successor",
+    "with_job",
     "with_other",
 ]
 
@@ -130,8 +132,18 @@ def is_same_but(*names: str) -> Callable[[Job, Job], bool]:
 
 
 def with_other(*names: str) -> Callable[..., Job]:
-    values = [name if name in names else f"job.{name}" for name in NAMES]
-    made: Callable[..., Job] = _function(f"with_other(job, {', '.join(names)})", f"Job({', '.join(values)})", Job=Job)
+    return _copier(Job, "job", NAMES, names)
+
+
+def with_job() -> Callable[[Set, Job], Set]:
+    return _copier(Set, "write", [each.name for each in fields(Set)], ("job",))
+
+
+def _copier(kind: type, name: str, columns: Sequence[str], others: Sequence[str]) -> Callable[..., Any]:
+    values = [each if each in others else f"{name}.{each}" for each in columns]
+    made: Callable[..., Any] = _function(
+        f"with_other({name}, {', '.join(others)})", f"{kind.__name__}({', '.join(values)})", **{kind.__name__: kind}
+    )
     return made
 
 

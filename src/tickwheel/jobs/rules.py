@@ -45,7 +45,7 @@ from tickwheel.jobs.model import (
     Write,
 )
 from tickwheel.jobs.recurrence import Recurrence
-from tickwheel.jobs.rows import with_other
+from tickwheel.jobs.rows import with_job, with_other
 from tickwheel.jobs.series import (
     at_end,
     changed,
@@ -68,9 +68,11 @@ __all__ = [
     "NOT_OWNER",
     "REQUESTS_KEPT_MS",
     "Decision",
+    "created",
     "decide",
     "holds",
     "is_counted",
+    "is_plain_set",
     "is_undecided",
     "rescued",
 ]
@@ -101,6 +103,7 @@ _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
 """Returns a copy of a job with other values in these columns; `replace` takes ten times as long."""
+_with_job: Final = with_job()
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -133,6 +136,43 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
             return _adopt(write, job, next_generation)
         case Redate():
             return _redate(write, job)
+
+
+def is_plain_set(write: Set) -> bool:
+    """
+    Return True if `created` shows what *write* does where its key has no job, without any other rule.
+    """
+    job = write.job
+    return (
+        job.recurrence is None
+        and job.manifest is None
+        and job.first_set_at == 0
+        and job.attempt == 0
+        and job.error is None
+        and job.sent_as is None
+        and job.raised_in is None
+        and job.expires_at != STOPPED
+        and write.max_wait_ms is None
+        and not write.if_generation
+        and write.if_due_at is None
+        and not write.is_over
+        and write.actor is None
+        and write.under is None
+        and write.once is None
+    )
+
+
+def created(write: Set, generation: int, now: int) -> Answer:
+    """
+    Return the answer that `decide` gives to a plain *write* of a key without a job.
+    """
+    job = write.job
+    due_at, expires_at = job.due_at, job.expires_at
+    if write.counted_from is not None:
+        due_at += now - write.counted_from
+        if expires_at is not None:
+            expires_at += now - write.counted_from
+    return Answer(_CREATED, _stored(job, generation, due_at, job.payload, expires_at, _PENDING, now, None))
 
 
 def values_of(write: Write) -> tuple[str | int | None, ...]:
@@ -194,7 +234,7 @@ def _counted_set(write: Set, now: int) -> Set:
     due_at = job.due_at + now - write.counted_from
     if text is not None:
         text = Recurrence.from_text(text).moved(now - write.counted_from).to_text()
-    return replace(write, job=_redated(job, due_at, _shifted(job, due_at), text))
+    return _with_job(write, _redated(job, due_at, _shifted(job, due_at), text))
 
 
 def _counted(write: _Relative, now: int) -> _Relative:
