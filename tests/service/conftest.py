@@ -46,7 +46,7 @@ class Answer:
 
 class Live:
     """
-    A stream of server-sent events, which a test waits on.
+    A stream of server-sent events that a test waits on.
     """
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
@@ -117,9 +117,9 @@ class Server:
 
     def line_with(self, text: str, timeout: float = START_S) -> str:
         """
-        Return the first line on the console that contains *text* and was not returned yet; wait for it.
+        Return the first line on the console that contains *text* and was not returned yet, waiting for it if necessary.
 
-        Lines passed over stay: a job that is due at the start may fire before the server prints its address.
+        Skipped lines are kept: a job that is due at the start may fire before the server prints its address.
         """
         for place, line in enumerate(self._unread):
             if text in line:
@@ -144,11 +144,11 @@ class Server:
         Send one request on a connection of its own.
 
         Args:
-            method: As it is sent.
-            path: As it is sent, percent-encoded already.
-            body: To be sent as JSON.
-            headers: Besides those of a JSON body.
-            raw: To be sent as it is, instead of *body*.
+            method: The method, sent unchanged.
+            path: The path, percent-encoded already and sent unchanged.
+            body: The document to send as JSON.
+            headers: Headers in addition to those of a JSON body.
+            raw: Bytes to send unchanged instead of *body*.
         """
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         sent = ({} if data is None else {"content-type": "application/json"}) | dict(headers or {})
@@ -161,7 +161,7 @@ class Server:
         self, method: str, key: str, body: Any = None, headers: Mapping[str, str] | None = None, action: str = ""
     ) -> Answer:
         """
-        Send one request about the job of *key*.
+        Send one request about the job *key*.
         """
         return self.ask(method, f"/v1/jobs/{quote(key, safe='')}{action}", body, headers)
 
@@ -178,7 +178,7 @@ class Server:
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """
-        Send the signal, and return the exit code.
+        Send a signal to the server and return its exit code.
         """
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -196,7 +196,7 @@ class Server:
 @pytest.fixture
 def start(tmp_path) -> Iterator[Any]:
     """
-    Return a function that starts a server in a folder of the test; all started ones are stopped.
+    Return a function that starts a server in the test's folder; all servers are stopped at the end.
     """
     started: list[Server] = []
 
@@ -223,7 +223,7 @@ def deployment() -> Any:
 @pytest.fixture
 def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Server]:
     """
-    Return what starts the node of a name as the containers of `deploy/` do, but on a port of its own.
+    Return a function that starts a named node as the containers of `deploy/` do, but on a port of its own.
     """
     store = f"{postgres_url}&shards=6&lease_s=2"
     arguments, environment = deployment.node_start({"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN})
@@ -238,7 +238,7 @@ def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Serve
 @pytest.fixture
 def nodes(start_node) -> list[Server]:
     """
-    Return three nodes, to be put behind nginx.
+    Return three nodes for nginx to forward to.
     """
     return [start_node(name) for name in ("a", "b", "c")]
 
@@ -246,7 +246,7 @@ def nodes(start_node) -> list[Server]:
 @pytest.fixture
 def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
     """
-    Return the nginx of `deploy/` before the nodes, once it answers.
+    Return the nginx of `deploy/` in front of the nodes, once it answers.
     """
     ports = [node.port for node in nodes]
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:
@@ -257,7 +257,7 @@ def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """
-    Return a scheduler on the service that all tests here share.
+    Return a scheduler on the service that all tests of the module share.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415  not before a test needs it
 
@@ -268,7 +268,7 @@ def client(server: Server) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def own_certificate(certificate) -> tuple[str, str]:
     """
-    Return the files of a certificate and its key, the same ones for all tests.
+    Return the files of a certificate and its key; all tests share them.
     """
     return certificate()
 
@@ -276,7 +276,7 @@ def own_certificate(certificate) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Server]:
     """
-    Return one server for all tests of a module, with the handlers of `handlers.py`.
+    Return one server for all tests of a module, with the handlers of `service_handlers.py`.
     """
     server = Server(tmp_path_factory.mktemp("served"), "--handlers", "service_handlers", environment=HANDLERS)
     yield server
@@ -287,7 +287,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def document(server) -> Any:
     """
-    Return the service's own document.
+    Return the OpenAPI document of the service.
     """
     answer = server.ask("GET", "/openapi.json")
     assert answer.headers["content-type"] == "application/json"
@@ -297,7 +297,7 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return, for each operation that takes a body, the document's example of it; a lease waits for nothing.
+    Return the document's example body of each operation that takes one; a lease does not wait.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     return {

@@ -17,11 +17,11 @@ HANDLERS = ("works", "fails")
 
 WAIT_MAX_S = 300
 WITH_DUE = {"order", "due_from", "due_until", "limit"}
-"""The fields that a list in the order of the instants may have."""
+"""The fields that a list in the order of due times may have."""
 WITH_LATEST = {"order", "prefix", "state", "limit"}
 """The fields that a list of the latest dead letters may have."""
 INSTANT_MAX_S = 4_000_000_000
-"""Less than a hundred years ahead, in seconds since the epoch."""
+"""An instant less than a hundred years ahead, in seconds since the epoch."""
 
 VALID = re.compile("[!-~]{1,200}")
 
@@ -31,7 +31,7 @@ _number = count()
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     """
-    Make every valid idempotency key a new one, and every valid wait a short one.
+    Make every valid idempotency key unique, and every valid wait short.
     """
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and VALID.fullmatch(key):
@@ -47,7 +47,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Leave out a valid order that does not go with the other fields, and bring far instants near.
+    Remove a valid order that does not fit the other fields, and replace far instants by near ones.
     """
     is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
     if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):
@@ -80,7 +80,7 @@ def _is_wait(wait: Any) -> bool:
 @schemathesis.hook
 def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
     """
-    Replace half of the generated valid keys by a few fixed ones, so that there are jobs to find.
+    Replace half of the generated valid keys by a few fixed keys, so that requests find jobs.
     """
     key = (path_parameters or {}).get("key")
     if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:
@@ -91,7 +91,7 @@ def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
 @schemathesis.hook
 def map_body(_context: Any, body: Any) -> Any:
     """
-    Let made-up handlers be those that are registered.
+    Replace made-up handlers by registered ones.
     """
     if isinstance(body, dict) and isinstance(body.get("handler"), str) and body["handler"]:
         body["handler"] = HANDLERS[len(body["handler"]) % 2]
@@ -101,14 +101,14 @@ def map_body(_context: Any, body: Any) -> Any:
 @schemathesis.serializer("application/msgpack")
 def msgpack(_context: Any, value: Any) -> bytes:
     """
-    Send the other kind of body as it is meant.
+    Encode a body as MessagePack.
     """
     return msgspec.msgpack.encode(_fitting(value))
 
 
 def _fitting(value: Any) -> Any:
     """
-    Return *value* with its integers brought into the 64 bits that MessagePack has.
+    Return *value* with its integers reduced to 64 bits, the range of MessagePack.
     """
     if isinstance(value, dict):
         return {name: _fitting(inner) for name, inner in value.items()}

@@ -29,7 +29,7 @@ def guarded(tmp_path_factory, server):
 
 def status_of(server, method: str, path: str, body, token: str | None) -> int:
     """
-    Return the status alone: the live stream does not end.
+    Return only the status, as the live stream does not end.
     """
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     if path != "/v1/live":
@@ -42,7 +42,7 @@ def status_of(server, method: str, path: str, body, token: str | None) -> int:
 
 def test_every_operation_with_every_token(document, bodies, guarded):
     """
-    Without a valid token every operation is a 401; readers get a 403 on writes and internals; the rest succeeds.
+    Without a valid token every operation is a 401; read tokens get a 403 on writes and internals; the rest succeeds.
     """
     table = {}
     for path, methods in document["paths"].items():
@@ -67,7 +67,7 @@ def test_every_operation_with_every_token(document, bodies, guarded):
 
 def test_page_files_hold_no_data(guarded):
     """
-    The page, its files and the API's document are open, and nothing else below the root is.
+    The page, its files and the API's document are open, and nothing else outside the API is.
     """
     for path in ("/", "/static/main.js", "/openapi.json", "/problems/unauthorized"):
         assert guarded.ask("GET", path).status == 200
@@ -99,7 +99,7 @@ def test_idle_connections(start):
 
 def memory_kib(pid: int) -> int:
     """
-    Return how much memory a process holds, in KiB.
+    Return the memory of a process, in KiB.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 a file of /proc

@@ -1,5 +1,5 @@
 """
-The history of what tokens of a service do, and its page.
+The history of acts by the tokens of a service, and of acts on the page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def test_with_whose_token(start, tmp_path):
 
 def test_by_the_page(server):
     """
-    Without tokens, a browser's writes are recorded for any job, and other clients' writes for recurring ones only.
+    Without tokens, a browser's writes are recorded for any job, but other clients' writes only for recurring jobs.
     """
     browser = {"origin": f"http://{server.host}:{server.port}"}
     for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):

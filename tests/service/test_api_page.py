@@ -1,5 +1,5 @@
 """
-The pages on the API and the metrics, which the site has, say all that the code does.
+The site's pages about the API and the metrics are complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def written(name):
 
 def test_the_metrics_are_all_there(server):
     """
-    The page of metrics has a row for every figure of ours that a running service has.
+    The page of metrics has a row for every metric that a running service exports.
     """
     page = written("metrics")
     shown = re.findall(r"^# TYPE (tickwheel_\w+) (\w+)$", server.ask("GET", "/metrics").body.decode(), re.MULTILINE)

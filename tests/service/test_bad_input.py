@@ -1,5 +1,5 @@
 """
-Bad input over HTTP: each refusal is a problem that names the value and the remedy, nothing is lost, nothing is a 5xx.
+Bad input over HTTP: each refusal is a problem that names the value and the remedy; nothing is lost, no answer is a 5xx.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_problem(answer, status, name, *parts):
 @pytest.fixture
 def kept(server):
     """
-    Return a job's key; the test may not change the job.
+    Return the key of a job that the test may not change.
     """
     before = server.job("PUT", "kept", FAR).json["job"]
     yield "kept"
@@ -100,7 +100,7 @@ def kept(server):
 )
 def test_bad_values_of_set(server, kept, body, part):
     """
-    A value that no job can have is a 422 which names it.
+    A value that is invalid for every job is a 422 that names it.
     """
     if isinstance(body, dict) and "target" not in body and "handler" not in body:
         body = body | {"target": "log"}
@@ -156,7 +156,7 @@ def test_half_of_a_surrogate_pair(server, kept, text, part):
 
 def test_huge_number(server, kept):
     """
-    A number past the largest float is refused by its field.
+    A number larger than the largest float is refused, and its field named.
     """
     answer = server.ask(
         "PUT", f"/v1/jobs/{kept}", raw=b'{"delay": 1e400}', headers={"content-type": "application/json"}
@@ -167,7 +167,7 @@ def test_huge_number(server, kept):
 
 def test_payload_that_is_too_large_is_shown_as_json(server, kept):
     """
-    A value that the library refuses is named as JSON has it, not as Python writes it.
+    A value that the library refuses is shown as JSON, not as Python writes it.
     """
     payload = {"none": None, "yes": True, "text": "x" * (1 << 20)}
     answer = server.job("PUT", kept, FAR | {"payload": payload})
@@ -189,14 +189,14 @@ def test_payload_that_is_too_large_is_shown_as_json(server, kept):
 )
 def test_content_type(server, kept, kind):
     """
-    A body that does not say it is JSON is a 415.
+    A body without a JSON content type is a 415.
     """
     check_problem(server.ask("PUT", f"/v1/jobs/{kept}", FAR, {"content-type": kind}), 415, "unsupported_media_type")
 
 
 def test_content_type_with_parameters(server):
     """
-    Parameters of the content type are let pass, and a charset that is UTF-8.
+    Parameters of the content type are accepted, including the charset UTF-8.
     """
     for kind in ("Application/JSON; charset=utf-8", 'application/json;Charset="UTF-8"; version=2'):
         assert server.ask("PUT", "/v1/jobs/utf8", FAR, {"content-type": kind}).status in (200, 201)
@@ -209,7 +209,7 @@ def test_content_type_with_parameters(server):
 )
 def test_bad_keys(server, method, key):
     """
-    A key that is empty, longer than 512 bytes, or has a NUL is a 422 in every verb.
+    A key that is empty, longer than 512 bytes, or contains NUL is a 422 for every verb.
     """
     body = {"PUT": FAR, "PATCH": {"delay": 1}}.get(method)
     check_problem(server.job(method, key, body), 422, "invalid_value", "key is")
@@ -218,7 +218,7 @@ def test_bad_keys(server, method, key):
 @pytest.mark.parametrize("path", ["%ff", "a%c3", "%ed%a0%80"])
 def test_key_that_is_no_utf8(server, path):
     """
-    Bytes in the address that are not UTF-8, lone surrogates among them, are a 400.
+    Bytes in the address that are not UTF-8, including lone surrogates, are a 400.
     """
     check_problem(server.ask("PUT", f"/v1/jobs/{path}", FAR), 400, "malformed_request", "the key in the address")
 
@@ -232,7 +232,7 @@ def test_slash_of_the_prefix_is_no_part_of_a_key(server):
 
 def test_large_bodies(server, kept):
     """
-    A body of 10 MB is a 413, whether its length is announced or not; one of 1 MiB goes through.
+    A body of 10 MB is a 413, with or without an announced length; a body of 1 MiB is accepted.
     """
     huge = {"delay": 3600, "target": "log", "payload": "x" * 10_000_000}
     check_problem(server.job("PUT", kept, huge), 413, "too_large")
@@ -255,7 +255,7 @@ def test_large_bodies(server, kept):
 @pytest.mark.parametrize("header", ['17"', 'W/"17"', '"x"', '"1", "2"', "*", '"-1"', '"99999999999999999999"', '"1'])
 def test_conditions_that_cannot_be_read(server, kept, header):
     """
-    A condition that is not a single entity tag of ours is a 400, and not ignored.
+    A precondition that is not a single entity tag of ours is a 400; it is not ignored.
     """
     for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
@@ -265,7 +265,7 @@ def test_conditions_that_cannot_be_read(server, kept, header):
 
 def test_conditions_that_contradict(server, kept):
     """
-    To ask for a job and for none at once is refused.
+    A request with If-Match and If-None-Match at once is refused.
     """
     both = {"if-match": '"1"', "if-none-match": "*"}
     check_problem(server.job("PUT", kept, FAR, both), 422, "invalid_value", "If-None-Match")
@@ -275,7 +275,7 @@ def test_conditions_that_contradict(server, kept):
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 def test_conditions_that_nobody_heeds(server, address, header):
     """
-    A condition on a request that is not about a single job is refused, and not ignored.
+    A precondition on a request that is not about a single job is refused; it is not ignored.
     """
     answer = server.ask("POST", f"/v1/{address}", {}, {header: '"17"'})
     check_problem(answer, 400, "malformed_request", f"{header} is '\"17\"': leave it out here")
@@ -283,7 +283,7 @@ def test_conditions_that_nobody_heeds(server, address, header):
 
 def test_unknown_job(server):
     """
-    Verbs on a job that is not there are a 404 that names the key.
+    Verbs on a missing job are a 404 that names the key.
     """
     for method, body in (("GET", None), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, "never/set", body), 404, "job_not_found", "'never/set'")
@@ -318,7 +318,7 @@ def test_unknown_job(server):
 )
 def test_bad_queries(server, query):
     """
-    A field of a query that cannot be, or is not known, is a 422 that names it.
+    An invalid or unknown query field is a 422 that names it.
     """
     check_problem(
         server.ask("GET", f"/v1/jobs?{quote(query, safe='=&%-:')}"), 422, "invalid_value", query.partition("=")[0]
@@ -338,7 +338,7 @@ def test_bad_queries(server, query):
 )
 def test_no_query(server, method, path):
     """
-    A query is refused by operations without one, whatever else is wrong.
+    Operations without query fields refuse a query, whatever else is wrong.
     """
     check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
 
@@ -363,7 +363,7 @@ def test_unreadable_queries(server, query):
 )
 def test_wrong_methods(server, method, path, allow):
     """
-    A method that an address does not take is a 405 which lists those that it takes.
+    A method that an address does not support is a 405 that lists the supported ones.
     """
     answer = server.ask(method, path)
     if answer.status == 400:  # the parser itself does not know the method
@@ -386,7 +386,7 @@ def test_unknown_addresses(server, path):
 
 def test_action_that_is_none(server):
     """
-    An address that ends in an unknown action is a key, which takes no POST; one that ends in a known one is not a key.
+    An address that ends in an unknown action is a key, which has no POST; one that ends in a known action is not a key.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")

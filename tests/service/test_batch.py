@@ -46,7 +46,7 @@ def batch(server, items, headers=None):
 
 def test_each_item_has_its_result(server):
     """
-    Sets, moves and cancels are done in their order; one that is refused says why and stops no other.
+    Sets, moves and cancels are done in order; a refused item has its reason and stops no other.
     """
     answer = batch(
         server,
@@ -111,7 +111,7 @@ def test_each_field_of_an_item_reaches_its_request():
 
 def test_every_field_of_an_item_counts(server):
     """
-    All fields of an item beside its key and instant are stored, with a policy and without one.
+    All fields of an item besides its key and due time are stored, with a policy and without one.
     """
     rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
     policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
@@ -128,14 +128,14 @@ def test_every_field_of_an_item_counts(server):
 @given(ms=integers(0, (1 << 33) * 1000))
 def test_instants_are_exact(ms):
     """
-    An instant goes out to the millisecond, also a hundred years ahead.
+    Instants are shown exactly, to the millisecond, also a hundred years ahead.
     """
     assert instant(ms) == datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
 
 
 def test_ten_thousand(server):
     """
-    A batch of ten thousand is taken whole, and they can be cancelled by their prefix.
+    A batch of ten thousand is accepted whole, and its jobs can be cancelled by their prefix.
     """
     results = batch(server, [FAR | {"key": f"many/{n:05}"} for n in range(10_000)]).json["results"]
     assert [result["key"] for result in results] == [f"many/{n:05}" for n in range(10_000)]
@@ -146,7 +146,7 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A bulk change is counted first, and goes on by cursors; the same run sent twice changes nothing twice.
+    A bulk change is counted first, and continues by cursors; the same part sent twice changes nothing twice.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")
@@ -168,7 +168,7 @@ def test_a_bulk_change_in_parts(server):
 
 def test_a_bulk_change_lists_its_changes(server):
     """
-    The changed jobs are listed with their former due times and new generations, if they are asked for.
+    If requested, the changed jobs are listed with their former due times and new generations.
     """
     batch(server, [FAR | {"key": f"undo/{n}"} for n in range(3)])
     before = {f"undo/{n}": server.job("GET", f"undo/{n}").json for n in range(3)}
@@ -252,7 +252,7 @@ def test_batches_that_are_none(server, body, status):
 )
 def test_bulk_changes_that_are_none(server, body):
     """
-    Nothing is changed without a filter, by one that cannot be, or by what does not go with the verb.
+    A bulk change without a filter, with an invalid one, or with fields that do not fit the verb changes nothing.
     """
     server.job("PUT", "stays", {"delay": 3600, "target": "log"})
     assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel"} | body).status == 422
@@ -279,7 +279,7 @@ def test_the_same_request_is_done_once(server):
 
 def test_another_request_with_the_same_key(server):
     """
-    Another body, method, address or condition with a key that was used is refused.
+    A used idempotency key is refused for another body, method, address or precondition.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -320,7 +320,7 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
 
 def test_what_is_kept_while_another_is_awaited(monkeypatch):
     """
-    A request that takes long, as one that waits for jobs does, keeps no more answers from being forgotten.
+    A long request, such as one that waits for jobs, does not keep other answers from being dropped.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -355,7 +355,7 @@ def test_what_is_kept_while_another_is_awaited(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    Sets with an unknown outcome are not repeated: each gets that answer.
+    Sets with an unknown outcome are not repeated: each repeat gets the same answer.
     """
 
     async def main():
@@ -375,7 +375,7 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    A request that waits for the answer to the same one gets a 503, to be sent again, if that one is cut off.
+    A request that waits for the answer to an equal one gets a 503, which asks to repeat it, if that one is cut off.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"
@@ -392,7 +392,7 @@ def test_a_request_that_was_cut_off(server, until):
 
 def test_the_same_request_at_the_same_time(server):
     """
-    Of equal requests that arrive together one is done, and all have its answer.
+    Of equal requests that arrive together one is done, and all get its answer.
     """
     answers = []
 
@@ -411,7 +411,7 @@ def test_the_same_request_at_the_same_time(server):
 @pytest.mark.parametrize("key", ["", "k" * 201, "a b", "caf\u00e9"])
 def test_idempotency_keys_that_are_none(server, key):
     """
-    A key that is empty, long, or no visible ASCII is refused.
+    An idempotency key that is empty, too long, or not visible ASCII is refused.
     """
     answer = server.job("PUT", "never", {"delay": 3600, "target": "log"}, {"idempotency-key": key})
     assert (answer.status, answer.json["type"]) == (400, "/problems/malformed_request")

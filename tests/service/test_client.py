@@ -54,7 +54,7 @@ def url_of(server) -> str:
 
 def whole(connection) -> bytes:
     """
-    Return the next message that comes on *connection*, head and body.
+    Return the next message on *connection*, head and body.
     """
     data = b""
     while b"\r\n\r\n" not in data:
@@ -70,7 +70,7 @@ def whole(connection) -> bytes:
 @pytest.fixture
 def relay(server):
     """
-    Return what relays connections to the service, and cuts the first ones off before their answer.
+    Return a function that makes a relay to the service, which cuts the first connections before their answer.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     cuts = []
@@ -98,7 +98,7 @@ def relay(server):
 @pytest.mark.parametrize("key", KEYS)
 def test_any_key_has_an_address(client, key):
     """
-    Every key that a store takes is reached over HTTP, and no other.
+    Exactly the keys that a store accepts are reached over HTTP.
     """
     assert client.set(key, delay=3600, target="log").outcome is Outcome.CREATED
     assert client.get(key).key == key
@@ -110,7 +110,7 @@ def test_any_key_has_an_address(client, key):
 
 def test_what_the_service_alone_knows(client):
     """
-    A handler or target that the service does not have is the library's own error.
+    A handler or target that is unknown to the service raises the library's own error.
     """
     with pytest.raises(HandlerNotFoundError, match="no handler is named 'absent'") as caught:
         client.set("k", delay=1, handler="absent")
@@ -152,7 +152,7 @@ def test_what_the_service_alone_knows(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    A child that was forked asks on connections and in turns of its own, however many its parent had taken, and ends.
+    A forked child uses connections and turns of its own, however many its parent had in use, and exits.
     """
     client.set("forked", delay=3600, target="log")
     with monkeypatch.context() as patch:
@@ -166,7 +166,7 @@ def test_a_fork(client, monkeypatch):
 
 def test_a_lost_answer_is_asked_for_again(relay):
     """
-    A write whose answer was lost is sent again and done once, and its answer is the first one.
+    A write whose answer was lost is sent again but done once, and the client gets the first answer.
     """
     url, cuts = relay
     with contextlib.closing(Scheduler(url)) as client:
@@ -180,7 +180,7 @@ def test_a_lost_answer_is_asked_for_again(relay):
 
 def test_nobody_there():
     """
-    If no server answers, the error reports it in time, and that a write may have been done.
+    If no server answers, the error reports it in time, and says that a write may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -195,7 +195,7 @@ def test_nobody_there():
 
 def test_a_service_that_never_answers():
     """
-    A service that takes the request and says nothing costs no more than the timeout.
+    A service that accepts a request and does not answer delays the call no longer than the timeout.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -205,7 +205,7 @@ def test_a_service_that_never_answers():
 
 def test_a_stop_while_calls_are_under_way():
     """
-    A stop ends every call: a read as closed, and a write with an error that says it may have been done.
+    A stop ends every call: a read with a "closed" error, and a write with an error that says it may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -229,7 +229,7 @@ def test_a_stop_while_calls_are_under_way():
 
 def test_tokens(start, monkeypatch):
     """
-    A token is passed or taken from the environment; without the right one the error says what to do, and shows none.
+    A token is an argument or from the environment; without a valid one the error gives the remedy, and shows no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": READ, "TICKWHEEL_WRITE_TOKEN": WRITE})
     url = url_of(server)
@@ -280,7 +280,7 @@ def test_bad_arguments(arguments, said):
 
 def test_what_it_cannot_do(client):
     """
-    Events exist only where firings happen: here they are refused, with the place where they are.
+    Events exist only where jobs fire: a client refuses them and names that place.
     """
     with pytest.raises(UnsupportedError, match="subscribe where the service is started"):
         client.subscribe(print)
@@ -288,7 +288,7 @@ def test_what_it_cannot_do(client):
 
 def test_workers(client):
     """
-    A worker leases, extends, acknowledges and refuses over HTTP, and late calls get the same error.
+    A worker leases, extends, acknowledges and rejects over HTTP, and late calls raise the same error as without HTTP.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -324,7 +324,7 @@ def test_stop_what_runs(client):
 
 def test_stop_many_that_run(client):
     """
-    Many that run are stopped by their keys, in one request, and by a filter, whose answer counts them.
+    Running jobs are stopped by their keys in one request, and by a filter, whose answer counts them.
     """
     keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
     client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
@@ -340,7 +340,7 @@ def test_stop_many_that_run(client):
 
 def test_progress(server, monkeypatch, until):
     """
-    A client handler's progress goes to the service with the next beat and the end; other clients read it there.
+    A client handler's progress reaches the service with the next heartbeat and the end; other clients read it there.
     """
     monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
@@ -366,7 +366,7 @@ def test_progress(server, monkeypatch, until):
 
 def test_handlers_pull(client, until):
     """
-    A handler registered on the client runs here, for jobs with the target "pull"; its answers count as usual.
+    A handler registered on the client runs here, for jobs with the target "pull"; its results count as usual.
     """
     seen, is_done = [], threading.Event()
 
@@ -397,7 +397,7 @@ def test_handlers_pull(client, until):
 
 def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
     """
-    An error that no transport should raise ends neither a handler's pulling nor the report of an end.
+    An unexpected error of the transport ends neither a handler's pulling nor the report of an end.
     """
     trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
 
@@ -428,7 +428,7 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
 
 def test_a_handler_that_hangs(server, until):
     """
-    A handler of a client that hangs leaves workers to others, and its attempt fails at its timeout.
+    A hanging handler of a client does not occupy the workers of others, and its attempt fails at its timeout.
     """
     go_on, seen, is_done = threading.Event(), [], threading.Event()
     client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))
@@ -461,7 +461,7 @@ def test_a_handler_that_hangs(server, until):
 
 def test_asyncio(server):
     """
-    `AsyncScheduler` has the same verbs, awaited, and many of them at once; async handlers run on its loop.
+    `AsyncScheduler` has the same verbs as coroutines, many of them at once; async handlers run on its loop.
     """
     ran = []
 

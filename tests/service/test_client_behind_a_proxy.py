@@ -1,5 +1,5 @@
 """
-A client whose service is behind a proxy that answers for it, in whatever way proxies do.
+A client of a service behind a proxy that answers in place of the service, in all ways that proxies do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 @pytest.fixture
 def proxy():
     """
-    Return the URL of a server, the answers that it gives in turn (the last again and again), and which it gave.
+    Return a server's URL, the answers that it gives in turn (the last one repeatedly), and the requests that it got.
     """
     answers, given = [], []
 
@@ -65,7 +65,7 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    A write is sent again after a 502 or 504, and may have been done if no other answer came.
+    A write is sent again after a 502 or 504; without another answer its outcome is unknown.
     """
     url, answers, given = proxy
     answers += script
@@ -77,7 +77,7 @@ def test_a_write_that_a_proxy_lost(proxy, script):
 
 def test_a_part_of_a_batch_in_doubt(proxy):
     """
-    A job of a batch whose write may have been done is an error that says so.
+    In a batch, a job whose write may have been done is an error that says so.
     """
     url, answers, _ = proxy
     result = {"key": "a", "status": 503, "outcome": "refused", "problem": DOUBT}
@@ -103,7 +103,7 @@ def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
 
 def test_a_write_that_was_refused_as_busy(proxy):
     """
-    A write that was refused each time is reported as not done.
+    A write that was refused as busy each time is reported as not done.
     """
     url, answers, _ = proxy
     answers.append(BUSY)
@@ -114,7 +114,7 @@ def test_a_write_that_was_refused_as_busy(proxy):
 
 def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
     """
-    A write that was refused each time is not retried if there is no time for an answer: its outcome would be unknown.
+    A refused write is not retried if there is no time left for an answer: its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -127,7 +127,7 @@ def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
 
 def test_a_moment_without_the_service(proxy):
     """
-    A read is asked again, and answered once the service is back.
+    A read is retried, and answered once the service is back.
     """
     url, answers, given = proxy
     answers += [LOST, GONE, (200, "application/json", b'{"shards": [], "owner": "o", "nodes": []}')]
@@ -153,7 +153,7 @@ def test_a_moment_without_the_service(proxy):
 )
 def test_answers_that_are_none(proxy, answer):
     """
-    Whatever a proxy answers with, it is a `StoreError`.
+    An unusable answer of a proxy is a `StoreError`.
     """
     url, answers, _ = proxy
     answers.append(answer)
@@ -165,7 +165,7 @@ def test_answers_that_are_none(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    A refusal by another server is not retried, and its answers lack the fields of a service.
+    A refusal by another server is not retried; such answers lack the fields of a service.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -32,7 +32,7 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    A child asks also if another thread of its parent was about to ask as it forked.
+    A child can use its client even if another thread of its parent was about to send a request at the fork.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")
@@ -57,7 +57,7 @@ def test_a_fork_while_a_thread_asks(client):
 
 def test_a_fork_while_handlers_run(client):
     """
-    A child runs no handlers: it can ask, is not started, cannot start, and its stop waits for nothing of its parent's.
+    A child runs no handlers: it can call the service, cannot start, and its stop does not wait for the parent's.
     """
     begun, go_on = threading.Event(), threading.Event()
 

@@ -1,5 +1,5 @@
 """
-Starts and stops of a service's client that do not come to their end.
+Interrupted starts and stops of a service's client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def pulling() -> set[str]:
 
 def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
-    A client that has no thread for one of its handlers pulls for none, and can start later.
+    A client that cannot start a thread for one of its handlers pulls for none, and can start later.
     """
     for name in ("a", "b"):
         client.handler(name)(print)

@@ -33,7 +33,7 @@ ONCE = RetryPolicy(attempts=1)
 
 def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
     """
-    A handler that runs on while its client stops keeps its lease, and its work counts.
+    A handler that still runs while its client stops keeps its lease, and its work counts.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)
@@ -56,7 +56,7 @@ def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
 
 def test_a_stop_ends_what_is_past_its_timeout(client, server):
     """
-    A stop without a limit waits no longer for a handler than its timeout allows.
+    A stop without a limit waits for a handler no longer than the handler's timeout.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -77,7 +77,7 @@ def test_a_stop_ends_what_is_past_its_timeout(client, server):
 @pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
 def test_an_async_handler_that_beats(server, beats, state):
     """
-    Each heartbeat of an async handler starts its timeout again; one that says nothing is cancelled.
+    Each heartbeat of an async handler restarts its timeout; a handler without heartbeats is cancelled.
     """
     ended = []
 
@@ -111,7 +111,7 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_with_the_name_of_an_instant(client, until):
     """
-    The figures of a queue are there, whatever its name is.
+    The figures of a queue are available even if its name looks like an instant.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])
@@ -120,7 +120,7 @@ def test_a_queue_with_the_name_of_an_instant(client, until):
 
 def test_a_stop_inside_an_async_handler(server):
     """
-    An async handler may stop its own client: that returns at once, and goes on until the handler has ended.
+    An async handler may stop its own client: the call returns at once, and the stop completes after the handler.
     """
 
     async def main():
@@ -144,7 +144,7 @@ def test_a_stop_inside_an_async_handler(server):
 @pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
 def test_what_runs_is_stopped(client, monkeypatch, kind):
     """
-    A handler of a client learns that its job was cancelled while it runs, each kind in its own way, and ends.
+    A handler of a client is notified, in the way of its kind, that its job was cancelled while it runs, and ends.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     ends = []
@@ -178,7 +178,7 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    Async handlers of a `Scheduler` run on one loop, so that they may share what belongs to it; a stop ends that.
+    Async handlers of a `Scheduler` share one loop, and so may share objects bound to a loop; a stop ends the loop.
     """
     loops, ended = [], threading.Semaphore(0)
 
@@ -198,7 +198,7 @@ def test_the_loop_of_a_client_without_one(client, until):
 
 def test_a_generator_that_nobody_holds():
     """
-    An async generator whose last reference goes as its loop ends is closed before that.
+    An async generator that loses its last reference while its loop ends is closed before the loop.
     """
     ended, held = [], []
 
@@ -226,7 +226,7 @@ def test_a_generator_that_nobody_holds():
 
 def test_a_coroutine_that_a_stop_cuts_off(client):
     """
-    A coroutine that has not ended when the time of a stop is over is cancelled.
+    A coroutine that has not ended at the time limit of a stop is cancelled.
     """
     begun, cut = threading.Event(), threading.Event()
 
@@ -294,7 +294,7 @@ def test_no_thread_to_spare(client, monkeypatch, caplog):
 
 def test_a_handler_that_no_process_finds(client):
     """
-    A handler that cannot be sent to a process is refused at the start, and not when its first job is due.
+    A handler that cannot be sent to a process is refused at the start, not when its first job is due.
     """
 
     def replaced(_payload):

@@ -1,5 +1,5 @@
 """
-A caller's arguments mean the same with a service as with a store.
+Arguments have the same meaning with a service as with a store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nested(levels):
 
 class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
     """
-    Names as enumerations had them before there was `StrEnum`.
+    Names as in enumerations before `StrEnum` existed.
     """
 
     KEY = "same/as text"
@@ -48,7 +48,7 @@ def own():
 
 def came_of(scheduler, verb, *arguments, **fields):
     """
-    Return the outcome of a call on an existing job, without parts that differ between stores.
+    Return the outcome of a call on an existing job, without the parts that differ between stores.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:
@@ -89,14 +89,14 @@ def came_of(scheduler, verb, *arguments, **fields):
 )
 def test_a_value(client, own, verb, key, fields):
     """
-    A value at the edge, or past it, is taken or refused with the same words.
+    A value at a limit or beyond it is accepted or refused with the same words.
     """
     assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
 
 
 def test_a_deep_payload_of_a_batch(client):
     """
-    A batch takes a payload as deep as any may be, and its item with a deeper one is refused by name.
+    A batch accepts a payload of the maximum depth; an item with a deeper one is refused by name.
     """
     (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
     assert answer.job.payload == b"[" * 100 + b"]" * 100
@@ -108,7 +108,7 @@ def test_a_deep_payload_of_a_batch(client):
 
 def test_a_wait_below_zero(client):
     """
-    A worker that waits for less than nothing does not wait.
+    A worker with a negative wait does not wait.
     """
     assert list(client.lease("nobody's", wait=-math.inf)) == []
     assert list(client.lease("nobody's", wait=-1)) == []
@@ -116,7 +116,7 @@ def test_a_wait_below_zero(client):
 
 def test_the_job_that_was_not_found(client, own):
     """
-    An answer has the job that is there, also where it is not one that the verb changes.
+    An answer contains the existing job, also if the verb does not change it.
     """
     for scheduler in (client, own):
         set_ = scheduler.set("same/alive", delay=3600, target="log")
@@ -130,7 +130,7 @@ def test_the_job_that_was_not_found(client, own):
 
 def test_a_dead_job_cannot_be_moved(client):
     """
-    A dead letter is in the answer of a verb that does not change it, and the problem says that it is dead.
+    The answer of a verb that does not change a dead letter contains it, and the problem says that it is dead.
     """
     client.set("same/dead", delay=0, target="pull", handler="dies")
     (lease,) = client.lease("dies")

@@ -1,5 +1,5 @@
 """
-Answers are compressed for clients that read gzip; bodies of requests are not read so.
+Answers are compressed for clients that accept gzip; compressed bodies of requests are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAR = {"delay": 3600, "target": "log"}
 )
 def test_documents(server, accepted, is_compressed):
     """
-    A list of some length is compressed if the client says that it reads gzip, and is the same document.
+    A list above a certain length is compressed if the client accepts gzip, and is the same document.
     """
     for number in range(20):
         server.job("PUT", f"zip/{number}", FAR)
@@ -45,7 +45,7 @@ def test_documents(server, accepted, is_compressed):
 
 def test_bounds(server):
     """
-    A small answer is not worth it, and a large one would hold up the event loop.
+    A small answer is not compressed, and neither is a large one, as that would block the event loop.
     """
     server.job("PUT", "zip small", FAR)
     server.job("PUT", "zip large", FAR | {"payload": "x" * 300_000})
@@ -151,7 +151,7 @@ def test_no_text_spans_lines():
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])
 def test_compressed_requests(server, coding):
     """
-    A compressed body is refused by the name of its coding, and nothing is set.
+    A compressed body is refused with the name of its coding, and nothing is set.
     """
     body = gzip.compress(json.dumps(FAR).encode())
     for method, path in (("PUT", "/v1/jobs/zipped"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:bulk")):

@@ -1,5 +1,5 @@
 """
-The look inside: stacks, the near wheel, a profile; for who may write, bounded, one at a time.
+Stacks, the near wheel and a profile of the process: for write tokens only, bounded, one at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STOP_BOUND_S = 15
 @pytest.mark.parametrize("path", ["/debug/stacks", "/debug/wheel", "/debug/profile?seconds=0.05"])
 def test_only_who_may_write(start, path):
     """
-    A read token is refused, no token too; a write token is let in.
+    A request without a token or with a read token is refused; a write token is accepted.
     """
     server = start(environment=TOKENS)
     statuses = {
@@ -29,7 +29,7 @@ def test_only_who_may_write(start, path):
 
 def test_stacks(server):
     """
-    Every thread is listed with its name and its place, and so are the tasks of the event loop.
+    Every thread is listed with its name and stack, and so are the tasks of the event loop.
     """
     text = server.ask("GET", "/debug/stacks").body.decode()
     assert "thread MainThread\n" in text
@@ -57,7 +57,7 @@ def test_the_wheel(server):
 
 def test_a_profile(server):
     """
-    A profile is collapsed stacks with counts, of every thread that was there.
+    A profile consists of collapsed stacks with counts, for every thread that existed.
     """
     answer = server.ask("GET", "/debug/profile?seconds=0.3")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -69,7 +69,7 @@ def test_a_profile(server):
 @pytest.mark.parametrize("seconds", ["0", "-1", "61", "nan", "inf", "1e400", "long"])
 def test_a_profile_is_bounded(server, seconds):
     """
-    Only more than nothing and at most a minute is watched.
+    The duration of a profile must be positive and at most a minute.
     """
     answer = server.ask("GET", f"/debug/profile?seconds={seconds}")
     assert answer.status == 422
@@ -78,7 +78,7 @@ def test_a_profile_is_bounded(server, seconds):
 
 def test_one_profile_at_a_time(start):
     """
-    While a profile is taken another is refused, and a stop does not wait for it.
+    While a profile is taken another one is refused, and a stop does not wait for it.
     """
     server = start()
 
@@ -101,7 +101,7 @@ def test_one_profile_at_a_time(start):
 
 def test_a_traceparent_is_kept(server):
     """
-    A request's traceparent goes with the jobs it sets, alone and in a batch; one that cannot be read is ignored.
+    A request's traceparent is stored with the jobs it sets, alone and in a batch; an unreadable one is ignored.
     """
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
     job = {"delay": 3600, "target": "log"}

@@ -1,5 +1,5 @@
 """
-The question why a job has not run yet, over HTTP, by the library's client and on the command line.
+The reasons why a job has not run yet, over HTTP, by the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def explained(server, key):
 
 def test_reasons(server, client):
     """
-    A job that is ahead, one without a handler and one of a queue without workers are explained alike, client and all.
+    The client and HTTP give the same reason for a future job, one without a handler and one in a queue without workers.
     """
     server.job("PUT", "ahead/of it:explain", {"delay": HOUR, "handler": "works"})
     server.job("PUT", "queued", {"delay": 0, "target": "pull", "handler": "idle"})
@@ -57,7 +57,7 @@ def test_reasons(server, client):
 
 def test_no_job(server, client):
     """
-    A key without a job is a problem over HTTP, and None for the client.
+    A missing key is a problem over HTTP, and None for the client.
     """
     answer = server.job("GET", "none", action=":explain")
     assert (answer.status, answer.json["type"].rpartition("/")[2]) == (404, "job_not_found")
@@ -66,7 +66,7 @@ def test_no_job(server, client):
 
 def test_a_service_that_does_not_answer():
     """
-    That nothing answers is an explanation.
+    If no service answers, the explanation says so.
     """
     scheduler = Scheduler("http://127.0.0.1:9", timeout=0.2)
     found = scheduler.explain("k")
@@ -76,7 +76,7 @@ def test_a_service_that_does_not_answer():
 
 def test_the_command(server, capsys):
     """
-    The command prints lines for people, and with --json the document of the API; without a job it fails.
+    The command prints lines for people, and with --json the document of the API; for a missing job it fails.
     """
     server.job("PUT", "told", {"delay": HOUR, "handler": "works"})
     url = f"http://{server.host}:{server.port}"

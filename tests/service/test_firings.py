@@ -1,5 +1,5 @@
 """
-The firings that a page is sent.
+The firings that the service sends to a page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def waiting():
 
 def test_news_are_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all new ones still run; firings of other keys are not sent.
+    A finished firing is sent once, even if all newer firings still run; firings of other keys are not sent.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()
@@ -48,7 +48,7 @@ def test_news_are_sent_once(waiting, until):
 
 def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
     """
-    A firing that ends while the firings are read is sent as running, and its end with the next ones.
+    A firing that ends while the firings are read is sent as running, and its end is sent with the next ones.
     """
     scheduler, running, go_on = waiting
     owner = scheduler._core._owner
@@ -70,7 +70,7 @@ def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
 
 def test_how_long_and_by_whom(waiting, until):
     """
-    Each firing that has ended has the node that fired it, and its duration.
+    Each finished firing has the node that fired it, and its duration.
     """
     scheduler, running, go_on = waiting
     firings = Firings(scheduler)

@@ -1,5 +1,5 @@
 """
-Clients that others' tools generate from the OpenAPI document, used against the service.
+Clients generated from the OpenAPI document by third-party tools, used against the service.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ await client.DELETE("/v1/jobs/{key}", where);
 """
 TOKEN = "w" * 40
 MODULES = Path(sys.prefix, "clients", "node_modules")
-"""The modules that make installs if there is npm."""
+"""The modules that make installs if npm is available."""
 
 
 @pytest.fixture

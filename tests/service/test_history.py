@@ -18,7 +18,7 @@ ERROR = "RuntimeError: <script>alert('no')</script>"
 
 def dead(server, key):
     """
-    Let a job of *key* fail twice, and return its generation.
+    Let the job *key* fail twice, and return its generation.
     """
     with server.live() as live:
         generation = server.job("PUT", key, TWICE).json["job"]["generation"]
@@ -37,7 +37,7 @@ def history(server, key, query=""):
 
 def test_what_is_kept(server):
     """
-    Both attempts come back, the newest first, with their errors, and go on below a number.
+    Both attempts are returned, the newest first, with their errors, and can be continued below a number.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")
@@ -57,7 +57,7 @@ def test_what_is_kept(server):
 
 def test_nothing_is_kept(server):
     """
-    A success that fires once leaves nothing, nor does a job that never was.
+    A success that fires once leaves no history, and neither does a job that never existed.
     """
     with server.live() as live:
         server.job("PUT", "once", {"delay": 0, "handler": "works"})
@@ -94,7 +94,7 @@ def test_by_the_client(server):
 
 def test_everything_by_option(start):
     """
-    A service that is started with `--history all` keeps each success, too.
+    A service started with `--history all` keeps each success, too.
     """
     server = start("--history", "all", "--history-days", "1")
     with server.live() as live:

@@ -1,7 +1,7 @@
 """
-Hostile values in every field, query field and header of every operation, as the OpenAPI document lists them.
+Hostile values in every field, query field and header of every operation that the OpenAPI document lists.
 
-Each is taken or refused with a problem: no 5xx, no traceback, and the memory stays where it was.
+Each is accepted or refused with a problem: no 5xx, no traceback, no growth of memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Ask, and check the answer as far as it is the same for all.
+        Send a request, and check the properties that all answers share.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -87,7 +87,7 @@ def with_value(body: dict, field: str, raw: str) -> bytes:
 
 def operations(document):
     """
-    Yield every operation that comes to an end: its name, method, address and description.
+    Yield every operation whose answer ends: its name, method, address and description.
     """
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -104,7 +104,7 @@ def fields_of(document, name: str) -> list[str]:
 
 def all_bodies(document, bodies):
     """
-    Yield every field of every body, and of every item of a batch, with what makes a body of a value for it.
+    Yield every field of every body, and of every item of a batch, with a function that puts a value into a body.
     """
     examples = {}
     for name, method, path, operation in operations(document):
@@ -131,7 +131,7 @@ def batch_with(item: dict, field: str, raw: str) -> bytes:
 
 def memory_kib(pid: int) -> int:
     """
-    Return how much memory a process holds, in KiB.
+    Return the memory of a process, in KiB.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 a file of /proc
@@ -180,7 +180,7 @@ def test_every_query_field_and_header(asker, document, bodies):
 
 def test_ten_megabytes_in_every_field(asker, document, bodies, server):
     """
-    Ten megabytes in any field are refused with 413 or 422, and leave nothing behind in memory.
+    Ten megabytes in any field are refused with 413 or 422, and do not stay in memory.
     """
     fields = list(all_bodies(document, bodies))
     half, sizes = len(fields) // 2, []

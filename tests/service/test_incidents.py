@@ -16,7 +16,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of four dead letters; remaining ones are removed at the end.
+    Return the keys of four dead letters; the remaining letters are removed at the end.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:
@@ -30,7 +30,7 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Letters of one error are one incident, with counts, instants, places and the latest keys; fields narrow it.
+    Letters with the same error are one incident, with counts, instants, places and latest keys; fields narrow it.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
@@ -62,7 +62,7 @@ def test_incidents(server, letters):
 )
 def test_bad_query(server, query):
     """
-    A query that cannot be is refused, and names its field.
+    An invalid query is refused, and its field named.
     """
     answer = server.ask("GET", f"/v1/incidents?{query}")
     assert answer.status == 422
@@ -71,7 +71,7 @@ def test_bad_query(server, query):
 
 def test_replay_later(server, letters):
     """
-    A replay of a batch may be due later: so an incident is tried again at a rate.
+    The replay of a batch may be due later, so an incident can be retried at a rate.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -86,7 +86,7 @@ def test_replay_later(server, letters):
 
 def test_through_a_scheduler(server, letters):
     """
-    A scheduler on the service has the incidents with all their keys, and replays them at a rate.
+    A scheduler on the service returns the incidents with all their keys, and replays them at a rate.
     """
     scheduler = Scheduler(f"http://{server.host}:{server.port}")
     try:
@@ -104,7 +104,7 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters are listed with the latest first, whole, also under a prefix; nothing else goes with that order.
+    Dead letters are listed with the latest first, completely, also under a prefix; that order excludes other fields.
     """
 
     def keys(query):

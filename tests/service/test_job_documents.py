@@ -1,5 +1,5 @@
 """
-A job as the service, the command line and the client show it: no column is lost on the way.
+A job as the service, the command line and the client show it: no column is missing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ OWN = {
     **{name: replace(model.Job(name, 3, NOW), **{name: True}) for name in columns.UNSTORED},
 }
 TAKEN = {field.name for field in fields(SetRequest)} & {*columns.NAMES} - {"key"} | {"expires_at"}
-"""Columns that a set takes, which an export has."""
+"""Columns that a set accepts and an export contains."""
 
 
 def test_a_document_has_every_field():
     """
-    The document of a job has the fields of `Job`, no other, and in no other form.
+    The document of a job has exactly the fields of `Job`, in the same form.
     """
     names = {field.name for field in fields(model.Job)}
     assert set(JobDocument.__struct_fields__) == names
@@ -43,7 +43,7 @@ def test_a_document_has_every_field():
 @pytest.mark.parametrize("name", OWN)
 def test_each_column_of_a_document(name):
     """
-    The service's document is the command line's, and the client reads the same job from it.
+    The service's document equals the command line's, and the client reads the same job from it.
     """
     job = OWN[name]
     text = msgspec.json.encode(job_document(job))
@@ -64,7 +64,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    A column that a set takes by the same name is in the line that an export writes.
+    A column that a set accepts by the same name is in the exported line.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

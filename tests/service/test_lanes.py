@@ -1,5 +1,5 @@
 """
-The lanes of all nodes: sums of reports, minutes, pauses and jobs without a node, and the answer of a service.
+The lanes of all nodes: sums of reports, minutes, pauses and unroutable jobs, and the answer of a service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def state(lane, **fields):
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows by lane, in their order.
+    Return the rows by lane, in order.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -40,7 +40,7 @@ def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
 
 def test_nodes_are_added_up():
     """
-    Waiting and running jobs, limits and nodes are sums; the oldest due time is the first one.
+    Waiting and running jobs, limits and nodes are added up; the oldest due time is the earliest of all.
     """
     mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
     found = rows(
@@ -57,7 +57,7 @@ def test_nodes_are_added_up():
 
 def test_a_dead_node():
     """
-    The last report of a node that is gone does not count: its jobs are on another one.
+    The last report of a dead node does not count: its jobs are on another node.
     """
     report = {"lanes": [state("handler:mail", waiting=3, running=2, reason="busy")], "handlers": ["mail"]}
     nodes = [Node("dead", 5_000, figures=report), Node("alive", 7_000, figures=report), Node("only", figures=report)]
@@ -68,7 +68,7 @@ def test_a_dead_node():
 
 def test_one_read_for_many_requests():
     """
-    Requests that come while the minutes are read wait for these.
+    Requests that arrive while the minutes are read share that read.
     """
     reads = []
 
@@ -105,7 +105,7 @@ def test_one_read_for_many_requests():
 )
 def test_queues(queue, is_stuck, text):
     """
-    A queue with jobs is stuck without a worker: one that waits for jobs, or holds some.
+    A queue with jobs is stuck unless a worker waits for jobs or holds some.
     """
     row = rows({"lanes": [state("pull:images", running=queue["ready"])], "queues": {"images": queue}})["pull:images"]
     assert (row.waiting, row.running, row.workers) == (queue["ready"], queue["leased"], queue["workers"])
@@ -114,7 +114,7 @@ def test_queues(queue, is_stuck, text):
 
 def test_a_worker_of_another_node():
     """
-    A queue whose jobs are on one node and whose worker is on another one has a worker.
+    A queue whose jobs and worker are on different nodes has a worker.
     """
     held = state("pull:images", waiting=7, reason="no_worker", oldest_due_at=1_000)
     ready, asked = {"ready": 0, "leased": 0, "workers": 0}, {"ready": 0, "leased": 0, "workers": 1}
@@ -138,7 +138,7 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane drains, and is drained once nothing of it runs; it is not stuck.
+    A paused lane drains, and is drained once none of its jobs run; it is not stuck.
     """
     pause = Pause(5_000, "ops", "disk", scope)
     for running in (2, 0):
@@ -158,7 +158,7 @@ def test_pauses(scope):
 )
 def test_receivers(target, receiver, lane):
     """
-    A receiver's state is that of the node that has most trouble with it, in the row of its lane.
+    The row of a receiver's lane shows the worst state that any node reports.
     """
     reports = [
         {
@@ -173,7 +173,7 @@ def test_receivers(target, receiver, lane):
 
 def test_figures_of_firings():
     """
-    The figures are sums of all nodes' minutes.
+    The figures of firings are sums of all nodes' minutes.
     """
     lateness = (1, 0, 4, *(0,) * (BUCKETS - 3))
     lane = LaneMinute("handler:mail", 5, 2, 1, lateness=lateness, late_max_ms=12.0)
@@ -184,7 +184,7 @@ def test_figures_of_firings():
 
 def test_of_a_service(server):
     """
-    A queue without a worker is stuck until one asks for its jobs, and shows as drained once it is paused.
+    A queue without a worker is stuck until a worker asks for its jobs, and is shown as drained after it was paused.
     """
 
     def row() -> dict[str, object]:

@@ -22,7 +22,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that asks too often is asked to wait, and for how long; after that time it is let in.
+    A client that sends too many requests is told how long to wait; after that time it is served.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -37,7 +37,7 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Requests without a token of the service share the turns of an address, and take none of a token's.
+    Requests without a valid token share the limit of their address, and do not use up a token's.
     """
     tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
     environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
@@ -52,7 +52,7 @@ def test_rate_of_wrong_tokens(start):
 
 def test_health_at_any_rate(start):
     """
-    The health checks of a proxy are answered while a flood comes through it.
+    Health checks of a proxy are answered during a flood of requests through it.
     """
     server = start("--rate", "0.01")
     assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]
@@ -61,7 +61,7 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    More jobs than may be pending are refused, one by one and in a batch; moves and cancels are not.
+    Sets beyond the maximum number of pending jobs are refused, alone and in a batch; moves and cancels are not.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
@@ -84,7 +84,7 @@ def test_pending_max(start, until):
 
 def test_pending_max_of_a_backfill(start, until):
     """
-    A backfill sets no jobs where no more may be pending, though it may be counted.
+    A backfill sets no jobs beyond the maximum number of pending jobs, but can be counted.
     """
     server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
@@ -97,7 +97,7 @@ def test_pending_max_of_a_backfill(start, until):
 
 def test_a_request_that_does_not_come(start):
     """
-    A request whose head or body does not come is cut off with a 408, and nothing of it is done.
+    A request whose head or body does not arrive is cut off with a 408, and nothing of it is done.
     """
     server = start("--request-timeout", "0.5")
     heads = [
@@ -118,7 +118,7 @@ def test_a_request_that_does_not_come(start):
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800])
 def test_seconds_of_options(value):
     """
-    The options of a service take lengths of time as all else does.
+    The options of a service accept lengths of time in every form.
     """
     options = ServiceOptions(every_min_s=value, request_timeout_s=value, stop_timeout_s=value)
     scheduler = AsyncScheduler("memory://")
@@ -145,7 +145,7 @@ def test_seconds_of_options_that_are_none(fields, problem):
 
 def test_an_idle_connection(start):
     """
-    A connection without another request is closed after a while, also if there comes a line end that begins none.
+    A connection without another request is closed after a while, also after a line end that begins no request.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):
@@ -158,7 +158,7 @@ def test_an_idle_connection(start):
 
 def test_a_request_that_begins_before_an_answer(start):
     """
-    A connection whose next request came in part before an answer is not idle while that request is being served.
+    A connection on which part of the next request arrived before an answer is not idle while that request is served.
     """
     server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
@@ -173,7 +173,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Several requests that arrive together are not taken for one head that is too large, wherever a read ends.
+    Several requests that arrive together are not mistaken for one oversized head, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

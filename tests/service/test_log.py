@@ -9,7 +9,7 @@ import pytest
 
 def test_log(server):
     """
-    Acts through the service have its token or page as author, a move both instants, and a bulk act is one entry.
+    Acts through the service have its token or page as author, a move has both due times, and a bulk act is one entry.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})

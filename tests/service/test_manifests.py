@@ -15,7 +15,7 @@ NAMES = (f"manifest {number}" for number in itertools.count())
 @pytest.fixture
 def put(server):
     """
-    Return what declares jobs of a manifest of the test's own, whose keys begin with its name.
+    Return a function that declares the jobs of a manifest of the test, whose keys begin with its name.
     """
     name = next(NAMES)
 
@@ -42,7 +42,7 @@ def words(answer):
 
 def test_a_declaration(put, server):
     """
-    The jobs of the list are created, kept, changed and cancelled, and each is shown as it then is.
+    The jobs of the list are created, kept, changed and cancelled, and each is shown as it is afterwards.
     """
     first = put("a", "b", revision=3)
     assert (words(first), first.json["outcome"], first.json["revision"]) == (["created"] * 2, "changed", 3)
@@ -92,7 +92,7 @@ def test_refused(put, keys, fields, word):
 
 def test_a_key_of_another_manifest(put, server):
     """
-    A key of another manifest refuses the whole declaration, and a set into another one.
+    A key of another manifest makes the whole declaration refused, and so is a set into another manifest.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

@@ -19,7 +19,7 @@ LANE = LaneMinute("handler:é", 5, 2, 1, 3, 40.0, 50.0, 9.0, (1, 0, 4, *(0,) * 9
 @pytest.fixture
 def kept():
     """
-    Return a service on a store with the figures of two nodes, and these.
+    Return a service on a store with the figures of two nodes, and these figures.
     """
     store = MemoryStore()
     scheduler = AsyncScheduler(store)
@@ -36,7 +36,7 @@ def kept():
 
 def test_minutes(kept):
     """
-    All nodes' rows are there, with their totals, and by lane unless that is left out.
+    The rows of all nodes are returned, with their totals, and by lane unless that is disabled.
     """
     client, minutes = kept
     document = client.get("/v1/minutes").json()

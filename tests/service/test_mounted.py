@@ -27,7 +27,7 @@ KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
 
 class StripPrefix:
     """
-    A proxy that takes the first part of the path off, which the application knows as `root_path` or not at all.
+    A proxy that removes the first part of the path; the application gets it as `root_path` or not at all.
     """
 
     def __init__(self, inner, prefix, *, is_known):
@@ -82,7 +82,7 @@ PLACES = {
 @pytest.fixture
 def serve(async_scheduler):
     """
-    Return what serves the page of a scheduler in a place.
+    Return a function that serves the page of a scheduler at an address.
     """
     clients = []
 
@@ -101,7 +101,7 @@ def serve(async_scheduler):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_and_the_api_have_relative_addresses(serve, place):
     """
-    The page and its files are found from wherever it is, and jobs of any key, under any name of the host.
+    The page finds its files and jobs of any key at any address, under any host name.
     """
     prefix, make = PLACES[place]
     client = serve(make)
@@ -122,7 +122,7 @@ def test_the_page_and_the_api_have_relative_addresses(serve, place):
 
 def test_no_file_names_an_absolute_address(serve):
     """
-    The page asks its own service by relative addresses alone.
+    The page addresses its own service only relatively.
     """
     client = serve()
     modules = [path.name for path in STATIC.glob("*.js")]
@@ -135,7 +135,7 @@ def test_no_file_names_an_absolute_address(serve):
 
 def test_without_its_slash():
     """
-    Relative addresses need the slash, so it is added by a relative address, which holds behind any proxy.
+    Relative addresses need a final slash, so a redirect adds it, itself relative, which works behind any proxy.
     """
     for path in ("/jobs", "/my%20jobs"):
         app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
@@ -145,13 +145,13 @@ def test_without_its_slash():
 
 def test_the_applications_own_authentication(serve):
     """
-    `authorize` decides by request, may be async, and may raise an exception of the application; its user is noted.
+    `authorize` decides per request, may be async, and may raise an exception of the application; its user is recorded.
     """
 
     class Users(auth.AuthenticationBackend):
         async def authenticate(self, conn):
             """
-            Take the name in a header for the user's.
+            Take the user's name from a header.
             """
             name = conn.headers.get("x-user")
             return None if name is None else (auth.AuthCredentials(["authenticated"]), auth.SimpleUser(name))
@@ -181,7 +181,7 @@ def test_the_applications_own_authentication(serve):
 
 def test_an_answer_of_authorize_that_is_none(serve):
     """
-    Anything but a right is a fault of the program, not a right.
+    A result of `authorize` that is not a right is a fault of the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):
@@ -190,7 +190,7 @@ def test_an_answer_of_authorize_that_is_none(serve):
 
 def test_other_origins(serve):
     """
-    A page of another origin cannot write, with whatever Host a proxy sends; the application's own page can.
+    A page of another origin cannot write, with any Host that a proxy sends; the application's own page can.
     """
     client = serve()
 
@@ -205,7 +205,7 @@ def test_other_origins(serve):
 
 def test_workers_are_sent_elsewhere(serve):
     """
-    A lease lives in one process, and an application may have several.
+    An application refuses workers: a lease belongs to one process, and an application may have several.
     """
     answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
     assert answer.status_code == 404
@@ -214,7 +214,7 @@ def test_workers_are_sent_elsewhere(serve):
 
 def test_the_jobs_of_an_integration():
     """
-    Each start of the application has another scheduler, and the page shows that one.
+    Each start of the application makes a new scheduler, and the page shows the current one.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(lifespan=jobs.lifespan, routes=[routing.Mount("/jobs", service.tickwheel_app(jobs))])
@@ -226,7 +226,7 @@ def test_the_jobs_of_an_integration():
 
 def test_what_has_no_scheduler():
     """
-    It is refused when the application is made.
+    An object without a scheduler is refused when the application is made.
     """
     for wrong in (Scheduler("memory://"), "memory://", None):
         with pytest.raises(TypeError, match="pass an AsyncScheduler"):

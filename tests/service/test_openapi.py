@@ -1,5 +1,5 @@
 """
-The OpenAPI document, and the service against it: every allowed request gets a documented answer.
+The OpenAPI document compared with the service: every allowed request gets a documented answer.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ BEYOND = {
     "pulls_extend": "note goes with progress alone",
 }
 """
-The operations that refuse what fits the document by a 422, each with what OpenAPI cannot say of it.
+Operations that refuse some requests allowed by the document with a 422, each with the rule that OpenAPI cannot express.
 
-What it cannot say of any is that lengths of text are limited in bytes; nothing that long is made up.
+OpenAPI cannot express for any operation that text is limited in bytes; no text of that length is generated.
 """
 
 ACCEPTED = ["2xx", 404, 409, 412]
-"""No schema says which jobs and generations there are."""
+"""Also accepted statuses, as no schema can list the existing jobs and generations."""
 
 CONFIG = f"""
 hooks = "schemathesis_hooks"
@@ -92,7 +92,7 @@ def _has_instant(document, operation):
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed: pip install schemathesis")
 def test_answers_as_documented(server, tmp_path):
     """
-    Valid requests are taken, invalid ones refused, and every answer has a documented status, type and form.
+    Valid requests are accepted, invalid ones refused, and every answer has a documented status, type and form.
     """
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
     what = ["--checks", "all", "--max-examples", str(EXAMPLES), "--exclude-path", "/v1/live"]  # that one does not end
@@ -123,7 +123,7 @@ def test_answers_as_documented(server, tmp_path):
 
 def test_every_operation_is_described(document):
     """
-    Every operation has a summary, an id of its own, and answers; every reference leads somewhere.
+    Every operation has a summary, a unique id, and answers; every reference resolves.
     """
     ids = []
     for methods in document["paths"].values():
@@ -145,7 +145,7 @@ def test_every_operation_is_described(document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_answers_have_no_more_than_is_documented(server, document):
     """
-    Every answer is as its schema says, and has no field that the schema does not have.
+    Every answer matches its schema, and has no field that the schema lacks.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -191,7 +191,7 @@ LATER_RULES = {
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_rules_are_as_documented(server, document):
     """
-    A rule of each kind has the form of its type in jobs, schedules and previews, and these have all of its fields.
+    A rule of each kind has the form of its type in jobs, schedules and previews, and uses all fields of the type.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -231,7 +231,7 @@ def test_rules_are_as_documented(server, document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_outcomes_are_those_of_writes(server, document, tmp_path):
     """
-    The outcomes of an answer are exactly those that writes have here; an item of a batch can be refused, too.
+    The documented outcomes are exactly those of writes; an item of a batch can also be refused.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -273,7 +273,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
 
 def close(schema):
     """
-    Return *schema* with every object closed whose fields it names.
+    Return *schema* with every object closed that lists its fields.
     """
     if isinstance(schema, list):
         return [close(inner) for inner in schema]
@@ -285,7 +285,7 @@ def close(schema):
 
 def test_every_documented_address_is_there(server, document):
     """
-    Every method of every address is routed, and the page's own addresses are not part of the API.
+    Every documented method of every address is routed, and the page's own addresses are not part of the API.
     """
     for path, methods in document["paths"].items():
         for method in methods:
@@ -298,7 +298,7 @@ def test_every_documented_address_is_there(server, document):
 
 def test_types_of_bodies_say_what_is_needed(document):
     """
-    The document says what no single type does: that a set needs one kind of time, and where it goes.
+    The document states rules that no single type expresses: a set needs exactly one kind of time, in the right place.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]
@@ -308,7 +308,7 @@ def test_types_of_bodies_say_what_is_needed(document):
 
 def test_every_operation_has_examples(document):
     """
-    Every body and JSON answer has an example that can be read as the type that it is of.
+    Every body and JSON answer has an example of its documented type.
     """
     shown = {"request": 0, "answer": 0}
     for methods in document["paths"].values():

@@ -13,7 +13,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_pause_and_resume(server):
     """
-    A paused job is pending, shows by whom and why, is listed as paused, and is resumed under the same generation.
+    A paused job is pending, shows who paused it and why, is listed as paused, and is resumed under the same generation.
     """
     created = server.job("PUT", "paused/job", FAR)
     answer = server.job("POST", "paused/job", {"note": "moving"}, action=":pause")
@@ -84,7 +84,7 @@ def test_a_batch(server):
 @pytest.mark.parametrize("comment", ["the night shift", ""])
 def test_the_name_of_a_token(start, tmp_path, comment):
     """
-    A pause is by the comment behind the token in the file of tokens, or by how its hash begins.
+    A pause names its token by the comment in the file of tokens, or by the beginning of its hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

@@ -16,7 +16,7 @@ FAR = {"delay": 3600, "target": "log"}
 @pytest.fixture
 def kept(server):
     """
-    Return a job's key; the test may not change the job.
+    Return the key of a job that the test may not change.
     """
     before = server.job("PUT", "kept", FAR).json["job"]
     yield "kept"
@@ -66,7 +66,7 @@ def test_no_http(server, data):
 
 def test_requests_in_one_piece(server):
     """
-    Requests that come at once are answered one after the other, a HEAD without a body, none after `Connection: close`.
+    Requests that arrive together are answered in order, a HEAD without a body, and none after `Connection: close`.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -100,7 +100,7 @@ def test_requests_in_one_piece(server):
 
 def test_requests_in_one_piece_are_of_their_own(server):
     """
-    Each request has its own caller and trace, even if it waited for the request before.
+    Each request has its own caller and trace, even if it waited for the previous one.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'
@@ -123,7 +123,7 @@ def test_requests_in_one_piece_are_of_their_own(server):
 
 def test_an_answer_in_one_piece(server):
     """
-    An answer is sent as a whole, so one read brings all of it.
+    An answer is sent as a whole, so one read returns all of it.
     """
     with socket.create_connection((server.host, server.port), timeout=30) as connection:
         for _ in range(50):
@@ -135,7 +135,7 @@ def test_an_answer_in_one_piece(server):
 @pytest.mark.usefixtures("kept")
 def test_truncated_body(server):
     """
-    A body that ends before its length is not taken for a whole one.
+    A body that ends before its announced length is refused.
     """
     head = b"PUT /v1/jobs/kept HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
     data = head + b'{"delay": 1}'
@@ -146,7 +146,7 @@ def test_truncated_body(server):
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
 def test_foreign_host_header(server, host):
     """
-    A name that is not ours, which a page on the web could make point here, is refused.
+    An unknown host name, which an attacker's DNS could point at the service, is refused.
     """
     check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
 
@@ -166,7 +166,7 @@ def test_foreign_origin(server, kept, origin):
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
 def test_one_host_header(server, hosts, path):
     """
-    A request without a Host header, or with several, of which a proxy may have read another, is a 400.
+    A request without a Host header is a 400, and so is one with several, as a proxy may have used another one.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -175,7 +175,7 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    HTTP/1.0 asks for none where the name does not matter; here it is checked, but for probes, unless there are tokens.
+    HTTP/1.0 may omit the Host header; without tokens, only probes may omit it here.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)
@@ -184,7 +184,7 @@ def test_http_1_0_has_no_host_header(server):
 @pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
 def test_one_header_of_a_kind(server, name):
     """
-    Two headers of which one would count are refused: others may have read the other one.
+    Two headers of which only one would count are refused, as a proxy may have used the other one.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")
@@ -194,7 +194,7 @@ def test_one_header_of_a_kind(server, name):
 
 def test_the_head_of_a_stream(server):
     """
-    HEAD has the headers of the stream, and an end.
+    HEAD of the stream has its headers, and ends.
     """
     answer = server.ask("HEAD", "/v1/live")
     assert (answer.status, answer.body) == (200, b"")

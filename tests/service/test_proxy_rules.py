@@ -1,5 +1,5 @@
 """
-The rules for a load balancer in `docs/production.md`, as the nginx of `deploy/` keeps them before nodes that fail.
+The rules for a load balancer in `docs/production.md`, tested with the nginx of `deploy/` and failing nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGE = ServiceOptions().batch_bytes_max
 
 class Node(http.server.BaseHTTPRequestHandler):
     """
-    A node that notes each request, and fails as the test says.
+    A node that records each request, and fails as the test demands.
     """
 
     protocol_version = "HTTP/1.1"
@@ -36,7 +36,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         """
-        Note the request; fail, or answer it, the stream in two parts.
+        Record the request; fail, or answer it, the stream in two parts.
         """
         test = self.server.test
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -65,7 +65,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
 class Nodes:
     """
-    Three nodes: the requests that came to any of them, and the faults of the next ones.
+    Three nodes, their received requests, and the faults of the next requests.
     """
 
     def __init__(self):
@@ -106,7 +106,7 @@ def failing():
 @pytest.fixture
 def proxy(deployment, failing, tmp_path, own_certificate, until):
     """
-    Return nginx before them.
+    Return nginx in front of the nodes.
     """
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, failing.ports(), "")) as proxy:
         until(proxy.is_ready)
@@ -118,7 +118,7 @@ def proxy(deployment, failing, tmp_path, own_certificate, until):
 @pytest.mark.parametrize("fault", ["silent", 503])
 def test_what_goes_to_the_next_node(failing, proxy, method, fault):
     """
-    A node that ends without an answer, or has no store: the next one is asked, but never a `POST` or `PATCH` again.
+    If a node closes without an answer, or has no store, the next node gets the request, but never a `POST` or `PATCH`.
     """
     is_repeated = method not in {"POST", "PATCH"}
     failing.faults += [fault]
@@ -130,7 +130,7 @@ def test_what_goes_to_the_next_node(failing, proxy, method, fault):
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_node_that_is_gone(failing, proxy, method):
     """
-    A node that does not listen gets no request: the next one is asked, for every method.
+    A node that does not listen gets no request: the next one does, for every method.
     """
     failing.servers[0].shutdown()
     failing.servers[0].server_close()
@@ -142,7 +142,7 @@ def test_a_node_that_is_gone(failing, proxy, method):
 
 def test_what_passes(failing, proxy):
     """
-    The host passes unchanged, a batch of full size, and a stream at once; the paths of single nodes do not.
+    The host name, a batch of full size, and a stream pass without delay; the paths of single nodes do not.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200
@@ -161,7 +161,7 @@ def test_what_passes(failing, proxy):
 
 def test_its_limits(deployment):
     """
-    It waits longer than a worker may, and its page names the same limits.
+    The proxy waits longer than a worker may, and the documentation names the same limits.
     """
     (wait_s,) = re.findall(r"proxy_read_timeout (\d+)s", deployment.SITE)
     (size,) = re.findall(r"client_max_body_size (\d+)m", deployment.SITE)

@@ -1,5 +1,5 @@
 """
-The verbs of the Python client at three nodes behind nginx, as `deploy/` sets them up.
+The verbs of the Python client with three nodes behind nginx, as in `deploy/`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A scheduler of either kind, with the same calls, the names that were used, and `until`, which waits for an answer.
+    A scheduler of either kind with the same calls; it records the used names, and `until` waits for an answer.
     """
 
     def __init__(self, scheduler, run, used, until):
@@ -63,14 +63,14 @@ class Client:
 
 def outcomes(answers):
     """
-    Return the outcome of each of *answers*, once.
+    Return the outcomes of *answers*, without duplicates.
     """
     return {answer.outcome for answer in answers}
 
 
 def lease_of(client, key):
     """
-    Wait for a job in the queue of that name, and return its lease.
+    Wait for a job in the queue *key*, and return its lease.
     """
     (lease,) = client.until(lambda: client.lease(key, wait=20))
     return lease
@@ -86,7 +86,7 @@ def leased(client, key):
 
 def has_ended(client, fire_id):
     """
-    Return whether the lease can be extended no more.
+    Return True if the lease can no longer be extended.
     """
     try:
         client.extend(fire_id)
@@ -121,7 +121,7 @@ def sets(client, key, _open):
 
 def sets_many(client, key, _open):
     """
-    Many are set, moved, found, counted and cancelled in one call.
+    Many jobs are set, moved, found, counted and cancelled in one call.
     """
     keys = keys_of(client, key)
     assert outcomes(client.move_many(keys, delay=7200)) == {Outcome.MOVED}
@@ -153,7 +153,7 @@ def pauses(client, key, _open):
 
 def recurs(client, key, _open):
     """
-    A series is declared, filled back and skipped.
+    A series is declared, backfilled and skipped.
     """
     declared = client.declare([Schedule(key, **SERIES)], key)
     assert declared.outcomes == {key: Outcome.CREATED}
@@ -167,7 +167,7 @@ def recurs(client, key, _open):
 
 def works(client, key, _open):
     """
-    A worker extends, acknowledges, refuses and gives back; a lease that has ended is refused with its own error.
+    A worker extends, acknowledges, rejects and releases; a lease that has ended is refused with its own error.
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until
@@ -213,7 +213,7 @@ def dies(client, key, _open):
 
 def looks(client, _key, _open):
     """
-    Figures, shards and nodes are there, and the verbs of nodes alone are refused.
+    Figures, shards and nodes are available, and verbs that only a node has are refused.
     """
     assert client.stats()["owner"] in {node.owner for node in client.nodes()}
     assert [shard.number for shard in client.shards()] == list(range(6))
@@ -224,7 +224,7 @@ def looks(client, _key, _open):
 
 def handles(_client, key, open_client):
     """
-    Handlers and tasks of a client of their own run each job once.
+    Handlers and tasks of a separate client run each job once.
     """
     ran, around = Counter(), []
 
@@ -260,7 +260,7 @@ STEPS = (sets, sets_many, pauses, recurs, works, stops, dies, looks, handles)
 @pytest.fixture
 def url(proxy, monkeypatch):
     """
-    Return the address of nginx, whose certificate and token are in the environment.
+    Return the address of nginx, with its certificate and token in the environment.
     """
     monkeypatch.setenv("SSL_CERT_FILE", proxy.cert)
     monkeypatch.setenv("TICKWHEEL_TOKEN", proxy.token)
@@ -270,7 +270,7 @@ def url(proxy, monkeypatch):
 @pytest.fixture
 def opened(url, until):
     """
-    Return what opens a client of either kind, and the set of the attributes that were used.
+    Return a function that opens a client of either kind, and the set of the attributes that were used.
     """
     used = set()
 
@@ -290,7 +290,7 @@ def opened(url, until):
 @pytest.fixture
 def carried(url, capsys, tmp_path):
     """
-    Return what exports a job to a file, cancels it, and imports it again, by commands.
+    Return a function that exports a job to a file, cancels it, and imports it again, by commands.
     """
     file = tmp_path / "jobs.jsonl"
 
@@ -312,9 +312,9 @@ def carried(url, capsys, tmp_path):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
-    Each verb is answered as by one node: before a node is killed, while it is gone, and after it was started again.
+    Each verb is answered as by one node: before a node is killed, while it is down, and after its restart.
 
-    Jobs that a handler pulls meanwhile run once, but for those that were under way as the node was killed.
+    Jobs that a handler pulls in the meantime run once, except those that were running when the node was killed.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)

@@ -29,7 +29,7 @@ def put(server, key, queue, **more):
 
 def pull(server, action, **body):
     """
-    Send one request of a worker.
+    Send a worker's request.
     """
     return server.ask("POST", f"/v1/pull:{action}", body)
 
@@ -55,7 +55,7 @@ def polling(server, queue, wait=60):
 
 def test_life_of_a_lease(server):
     """
-    A firing is leased with its job, extended, acknowledged once and again, and gone.
+    A firing is leased with its job, extended, acknowledged, acknowledged again, and gone.
     """
     fire_id = put(server, "life", "life", payload={"n": 1}, retry={"attempts": 2})
     (found,) = lease(server, "life", seconds=30)
@@ -110,7 +110,7 @@ def test_a_late_acknowledgement(server):
 
 def test_the_same_lease_again(server):
     """
-    With an Idempotency-Key a lease whose answer was lost brings the same firings again.
+    With an Idempotency-Key, a repeated lease request whose answer was lost returns the same firings.
     """
     fire_id = put(server, "twice", "twice")
     body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
@@ -121,7 +121,7 @@ def test_the_same_lease_again(server):
 
 def test_a_worker_that_goes_away(server):
     """
-    A worker that hangs up while it waits takes nothing with it: the next one gets the firing, as its first attempt.
+    A worker that disconnects while it waits takes nothing: the next worker gets the firing, as its first attempt.
     """
     for _ in range(20):
         polling(server, "gone").close()
@@ -131,7 +131,7 @@ def test_a_worker_that_goes_away(server):
 
 def test_too_many_wait(start):
     """
-    One worker more than may wait is asked to come back; those that wait are served.
+    A worker beyond the maximum number of waiting ones is asked to return later; the waiting ones are served.
     """
     server = start()
     waiting, answers = [], selectors.DefaultSelector()
@@ -159,7 +159,7 @@ def test_too_many_wait(start):
 
 def test_a_stop_answers_those_who_wait(start, until):
     """
-    SIGTERM while workers wait: each is answered with nothing, at once, and the process ends in order.
+    SIGTERM while workers wait: each gets an empty answer at once, and the process exits cleanly.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]
@@ -174,7 +174,7 @@ def test_a_stop_answers_those_who_wait(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends with the service, whether it was stopped or killed: the job is fired again, with the next attempt.
+    A lease ends with the service, whether stopped or killed: the job fires again, as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")
@@ -193,7 +193,7 @@ def test_a_lease_and_a_restart(start):
 
 def test_jobs_that_nobody_pulls_hold_nothing_up(server):
     """
-    Jobs that wait for a worker use up no attempt, and others fire beside them.
+    Jobs that wait for a worker use no attempt, and do not delay other jobs.
     """
     items = [{"do": "set", "key": f"idle/{n}", "delay": 0, "target": "pull", "handler": "idle"} for n in range(2000)]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
@@ -206,7 +206,7 @@ def test_jobs_that_nobody_pulls_hold_nothing_up(server):
 
 def test_the_example_of_a_worker(server):
     """
-    The worker of the examples, which has only the standard library, does its work and parks what cannot be done.
+    The worker in the examples, which uses only the standard library, does its work and parks impossible jobs.
     """
     environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
     command = [sys.executable, str(WORKER), "example", "3"]
@@ -227,7 +227,7 @@ def test_the_example_of_a_worker(server):
 
 def test_the_example_without_a_service():
     """
-    The worker asks again where no service answers.
+    The worker tries again if no service answers.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"

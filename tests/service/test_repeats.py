@@ -1,5 +1,5 @@
 """
-Idempotency keys across nodes: whichever node gets a request again, it is done once and answered as the first time.
+Idempotency keys across nodes: a repeated request is done once and answered as the first time, whichever node gets it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ REQUESTS = [
     ("POST", "/v1/scopes:pause", {"scope": "log"}),
     ("POST", "/v1/scopes:resume", {"scope": "log"}),
 ]
-"""Each operation that writes jobs."""
+"""All operations that write jobs."""
 
 
 async def ask(service, method, path, body=None, key=None):
     """
-    Return status, entity tag and document of what *service* answers.
+    Return status, entity tag and document of the answer of *service*.
     """
     data = b"" if body is None else json.dumps(body).encode()
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
@@ -77,7 +77,7 @@ async def ask(service, method, path, body=None, key=None):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def make(request, tmp_path):
     """
-    Return what makes another node on one store; of a store in memory there is one, with several services.
+    Return a function that makes another node on one store; a store in memory has one node with several services.
     """
     kind = request.param
     if kind == "memory":
@@ -96,7 +96,7 @@ def make(request, tmp_path):
 @contextlib.asynccontextmanager
 async def services(*schedulers):
     """
-    Lend a service over each of *schedulers*, which are stopped in the end.
+    Provide a service over each of *schedulers*, which are stopped at the end.
     """
     try:
         yield [Service(scheduler, ServiceOptions()) for scheduler in schedulers]
@@ -120,7 +120,7 @@ async def jobs_of(service):
 
 def test_each_request_again_at_another_node(make):
     """
-    A request that comes again, to another node or after a restart, changes nothing and gets the first answer.
+    A repeated request, at another node or after a restart, changes nothing and gets the first answer.
     """
 
     async def main():
@@ -139,7 +139,7 @@ def test_each_request_again_at_another_node(make):
 
 def test_a_request_at_two_nodes_at_once(make):
     """
-    Of equal requests that come to two nodes in the same moment one is done, and both have its answer.
+    Of equal requests that reach two nodes at the same moment one is done, and both get its answer.
     """
 
     async def main():
@@ -155,7 +155,7 @@ def test_a_request_at_two_nodes_at_once(make):
 
 def test_another_request_at_another_node(make):
     """
-    A key that was sent with another request is refused by every node, and nothing is done; the first one is not.
+    A used key with a different request is refused by every node, and nothing is done; its first request is answered.
     """
 
     async def main():
@@ -181,7 +181,7 @@ def test_another_request_at_another_node(make):
 
 class DoomedStore:
     """
-    The store of a node that ends after a number of commits: the last one is done, and its answer is lost.
+    The store of a node that dies after a number of commits: the last commit is done, and its answer is lost.
     """
 
     def __init__(self, store):
@@ -192,7 +192,7 @@ class DoomedStore:
 
     def apply(self, writes):
         """
-        Do *writes*, if the node still runs.
+        Apply *writes* if the node still runs.
         """
         if self.left is None:
             return self._store.apply(writes)
@@ -208,9 +208,9 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    Whatever a node has done of a request when it ends, another one does the rest, and gives the answer from then on.
+    Whatever part of a request a node has done when it dies, another one does the rest, and answers from then on.
 
-    As many generations are given in all as without a crash: no write was done twice.
+    The number of generations is the same as without a crash: no write was done twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # a claim lapses with its node
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
@@ -239,12 +239,12 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
 
 def test_a_store_that_keeps_none(caplog):
     """
-    A service on a store that keeps no answers says so, and keys hold in its process.
+    A service on a store that keeps no answers says so, and keys are valid within its process.
     """
 
     class Bare:
         """
-        A store of a third party, which knows no marks.
+        A third party's store, which does not support idempotency marks.
         """
 
         def __init__(self, store):

@@ -30,7 +30,7 @@ def times(document):
 
 def test_schedules(server):
     """
-    Recurring jobs are listed with their next runs, page by page, and found by key; others are not among them.
+    Recurring jobs, and no others, are listed with their next runs, page by page, and found by key.
     """
     for number in range(5):
         server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
@@ -57,7 +57,7 @@ def test_schedules(server):
 
 def test_a_page_shows_so_many_runs(server):
     """
-    With a high count a page has fewer jobs, and its cursor goes on to the others.
+    With a high count a page has fewer jobs, and its cursor leads to the others.
     """
     for number in range(12):
         server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
@@ -74,7 +74,7 @@ def test_a_page_shows_so_many_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    If exclusions exceed the limit of a request, a job shows the runs before that, and a trial is refused.
+    If exclusions exceed the limit of a request, a job shows the runs before that, and a preview is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -92,7 +92,7 @@ def test_runs_that_are_not_found(server):
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
 def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
     """
-    Runs are looked for on another thread than the one that serves all other requests.
+    Runs are computed in another thread than the one that serves all other requests.
     """
     threads = []
 
@@ -140,7 +140,7 @@ def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs are shown without anything being stored. Years to come with the same weekdays replace the years.
+    A rule's next runs are shown without storing anything; years in the future with the same weekdays are used.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -159,7 +159,7 @@ def test_when_a_rule_would_fire(server, query, runs):
 )
 def test_rules_that_are_none(server, query):
     """
-    A rule that cannot be read, or is missing, is refused by name.
+    A rule that is unreadable or missing is refused by name.
     """
     answer = server.ask("GET", f"/v1/schedules:next?{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -167,7 +167,7 @@ def test_rules_that_are_none(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval that would keep the service busy is refused, alone and in a batch; who runs the service may allow it.
+    An interval that would keep the service busy is refused, alone and in a batch; the operator may allow it.
     """
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -185,7 +185,7 @@ def test_the_least_interval(server, start):
 
 def test_the_least_interval_of_a_line(start):
     """
-    A calendar's line whose runs come closer than that is refused as well, set or changed.
+    A cron line whose runs are closer than that minimum is also refused, in a set and in a change.
     """
     server = start("--every-min", "30s")
     for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
@@ -214,7 +214,7 @@ def test_a_list_of_what_comes_back(server):
 
 def test_counts_and_shards(server):
     """
-    Jobs that fall due are counted in steps of any length, and the shards have an owner.
+    Due jobs are counted in steps of any length, and the shards have an owner.
     """
     for number in range(3):
         server.job("PUT", f"c{number}", {"at": f"{YEAR}-01-01T00:0{number}:30Z", "target": "log"})
@@ -238,7 +238,7 @@ def packed(server, document, accept=PACKED, kind=PACKED):
 
 def test_ten_thousand_in_messagepack(server):
     """
-    A batch may come in MessagePack, and goes out in it where that is asked for; the results are the same.
+    A batch may be MessagePack, and is answered in MessagePack on request; the results are the same.
     """
     items = [FAR | {"key": f"p/{n:05}", "payload": {"n": n, "text": "é"}} for n in range(10_000)]
     answer = packed(server, {"items": items})
@@ -269,7 +269,7 @@ def test_ten_thousand_in_messagepack(server):
 )
 def test_messagepack_that_is_none(server, body, status):
     """
-    A body that cannot be read or used is refused as its JSON would be.
+    A body that cannot be read or used is refused like its JSON form.
     """
     answer = packed(server, body)
     assert answer.status == status, answer.body
@@ -306,7 +306,7 @@ def test_batches_that_refuse_all(server):
 
 def test_skip(server):
     """
-    The next run of a recurring job is skipped, once for each request; a job that fires once has none to skip.
+    The next run of a recurring job is skipped, once per request; a job that fires once cannot skip.
     """
     server.job("PUT", "skipped", {"every": 3600, "target": "log"})
     runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]

@@ -11,7 +11,7 @@ from tickwheel.scheduler import Scheduler, UnsupportedError
 
 def test_pause_and_resume(server, until):
     """
-    A paused scope is listed, counted and shown with its jobs, by whom and why, until it is resumed.
+    A paused scope is listed, counted and shown with its jobs, its author and its reason, until it is resumed.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": "pull:scoped", "note": "moving"})
     assert answer.status == 200
@@ -48,7 +48,7 @@ def test_refused(server, scope):
 
 def test_client(server, until):
     """
-    A scheduler on the service's address has the same verbs; by whom is the service's to say.
+    A scheduler on the service's address has the same verbs; the service determines the author of a pause.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -34,7 +34,7 @@ def register(scheduler):
 
 def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     """
-    Run `tickwheel serve` where it is not expected to start.
+    Run `tickwheel serve` with arguments that it refuses.
     """
     return subprocess.run(
         [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
@@ -48,7 +48,7 @@ def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def check_refusal(answer, code: int, *parts: str) -> None:
     """
-    Check that it ended with *code* and one line that has all *parts*.
+    Check that the command ended with *code* and one line that has all *parts*.
     """
     assert answer.returncode == code, answer.stderr
     assert answer.stderr.count("\n") == 1, answer.stderr
@@ -59,7 +59,7 @@ def check_refusal(answer, code: int, *parts: str) -> None:
 
 def test_prints_what_to_do(start):
     """
-    It prints the page's address, and a curl line that sets a job three seconds ahead whose firing shows on the console.
+    The server prints the page's address, and a curl line that sets a job three seconds ahead, whose firing it prints.
     """
     server = start()
     line = server.line_with("curl ")
@@ -72,7 +72,7 @@ def test_prints_what_to_do(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_in_time(start, number):
     """
-    A stop ends within its bound, also with a live page and idle connections open, and is a success.
+    A stop ends within its limit with exit code 0, also with a live page and idle connections open.
     """
     server = start()
     live = socket.create_connection((server.host, server.port))
@@ -89,7 +89,7 @@ def test_stops_in_time(start, number):
 
 def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
-    A handler that does not end holds no stop up; its job is there after the next start.
+    A handler that does not end does not delay a stop; its job is there after the next start.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")
@@ -105,7 +105,7 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
 
 def test_a_stop_lets_handlers_end(start, tmp_path):
     """
-    A handler that runs when the stop begins has as long as `--stop-timeout` says, and its job is done.
+    A handler that runs when the stop begins may take as long as `--stop-timeout`, and its job is done.
     """
     (tmp_path / "slow.py").write_text(SLOW.replace("wait(60)", "wait(0.5)"))
     server = start("--handlers", "slow", "--stop-timeout", "1m", environment={"TICKWHEEL_STOP_TIMEOUT": "0"})
@@ -143,7 +143,7 @@ def test_jobs_survive_a_kill(start):
 
 def test_second_server_on_the_same_file(start, tmp_path):
     """
-    A file that another server fires is refused, in one line, and the first goes on.
+    A file that another server fires is refused, in one line, and the first server continues.
     """
     server = start()
     check_refusal(serve(tmp_path), 6, "tickwheel.db")
@@ -152,7 +152,7 @@ def test_second_server_on_the_same_file(start, tmp_path):
 
 def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     """
-    A service whose file was moved away is not ready; when the file is back, it fires again, and is.
+    A service whose file was moved away is not ready; when the file is back, the service is ready and fires again.
     """
     server = start("--store", "sqlite:///gone.db")
     path = tmp_path / "gone.db"
@@ -174,7 +174,7 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
 
 def test_port_in_use(start, tmp_path):
     """
-    A port in use is refused, in one line which names it.
+    A port in use is refused, in one line that names it.
     """
     server = start()
     check_refusal(
@@ -185,7 +185,7 @@ def test_port_in_use(start, tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "no.such.host.invalid", "192.0.2.1"])  # noqa: S104  it is to be refused
 def test_public_address_without_a_token(tmp_path, host):
     """
-    An address that other machines reach is refused without a token.
+    An address that other machines can reach is refused without a token.
     """
     check_refusal(serve(tmp_path, "--host", host), 10, repr(host), "token")
     assert not (tmp_path / "tickwheel.db").exists()
@@ -203,14 +203,14 @@ def test_public_address_without_a_token(tmp_path, host):
 )
 def test_address_that_shows_no_trace(tmp_path, url):
     """
-    An address that a page could not link to is refused, in one line which names it.
+    An address of traces that a page could not link to is refused, in one line that names it.
     """
     check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
 
 def test_the_page_gets_the_address_of_traces(start):
     """
-    The address is in the figures of the page's stream.
+    The stream of the page contains the address of traces.
     """
     url = "https://traces.example.com/{trace_id}"
     with start("--trace-url", url).live() as live:
@@ -220,7 +220,7 @@ def test_the_page_gets_the_address_of_traces(start):
 
 def test_address_that_is_not_ours(tmp_path, monkeypatch):
     """
-    With a token, an address of another machine is refused by the system, in one line.
+    With a token, the address of another machine is refused by the system, in one line.
     """
     monkeypatch.setenv("TICKWHEEL_WRITE_TOKEN", "secret")
     answer = serve(tmp_path, "--host", "192.0.2.1")
@@ -234,7 +234,7 @@ def test_address_that_is_not_ours(tmp_path, monkeypatch):
 )
 def test_file_that_is_no_database(tmp_path, content):
     """
-    A file that is not a store is refused, in one line which names it, and is left as it was.
+    A file that is not a store is refused, in one line that names it, and stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_bytes(content)
     check_refusal(serve(tmp_path), 7, "tickwheel.db")
@@ -243,7 +243,7 @@ def test_file_that_is_no_database(tmp_path, content):
 
 def test_store_in_a_folder_that_is_not_there(tmp_path):
     """
-    A store that cannot be made is refused, in one line.
+    A store that cannot be created is refused, in one line.
     """
     check_refusal(serve(tmp_path, "--store", "sqlite:///none/tickwheel.db"), 7, "none/tickwheel.db")
 
@@ -251,7 +251,7 @@ def test_store_in_a_folder_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
 def test_store_url_that_is_none(tmp_path, store):
     """
-    A URL that does not name a store is refused in one line.
+    A URL that does not name a store is refused, in one line.
     """
     answer = serve(tmp_path, "--store", store)
     check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
@@ -280,7 +280,7 @@ def test_handlers_that_cannot_be_had(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    With tokens, requests without one are refused, readers read, writers write; the page's files and health are open.
+    With tokens, a request needs one: read tokens read, write tokens write; the page's files and health are open.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
@@ -311,7 +311,7 @@ def test_tokens(start):
 )
 def test_bad_token_file(tmp_path, content, part):
     """
-    A file of tokens that cannot be read is refused, and no part of it is shown.
+    An unreadable token file is refused, and no part of it is shown.
     """
     if content is not None:
         (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
@@ -351,7 +351,7 @@ def register(scheduler):
 
 def test_json_alone(tmp_path):
     """
-    With `--log-json` everything is a document a line on stderr: the start, the target `log`, warnings, errors, the end.
+    With `--log-json` stderr has one document per line: the start, the target `log`, warnings, errors, the end.
     """
     (tmp_path / "trouble.py").write_text(TROUBLE)
     with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:
@@ -385,7 +385,7 @@ def test_json_alone(tmp_path):
 
 def test_json_refusal(tmp_path):
     """
-    An error before serving is a document, too, with the exit code.
+    An error before serving is also a document, with the exit code.
     """
     answer = serve(tmp_path, "--log-json", "--host", "::")
     (line,) = answer.stderr.splitlines()

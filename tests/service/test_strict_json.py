@@ -21,7 +21,7 @@ from tickwheel.service.strict_json import LEVELS_MAX, Body, decode, decoded  # n
 
 class Tea(Body):
     """
-    A body with one number, an instant and anything.
+    A body with a number, an instant and a value of any type.
     """
 
     delay: float = 0.0
@@ -34,7 +34,7 @@ DECODER = msgspec.json.Decoder(Tea)
 
 def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
     """
-    Return a body whose payload is *levels* deep, its own object counted.
+    Return a body whose payload is *levels* deep, including its own object.
     """
     return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
 
@@ -62,7 +62,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
 )
 def test_malformed(body):
     """
-    Anything that is not strict JSON is a malformed body, whatever its fault.
+    Any violation of strict JSON is a malformed body.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -84,7 +84,7 @@ def test_malformed(body):
 )
 def test_repeated_name(body):
     """
-    A name that appears twice in one object, at any depth and however written, is refused and named.
+    A name that appears twice in one object, at any depth and in any spelling, is refused and named.
     """
     with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)
@@ -105,7 +105,7 @@ def test_repeated_name(body):
 )
 def test_wrong_type(body, detail):
     """
-    A value of the wrong type is reported with its place, itself, and the expected type.
+    A value of the wrong type is reported with its position, itself, and the expected type.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -118,7 +118,7 @@ def test_wrong_type(body, detail):
 )
 def test_values_come_through(value):
     """
-    Any JSON value that is not refused is decoded as it was.
+    Any accepted JSON value is decoded unchanged.
     """
     assert decode(msgspec.json.encode({"payload": value}), DECODER).payload == value
 
@@ -153,7 +153,7 @@ def test_the_levels_of_large_bodies_are_counted():
 
 def test_a_large_body_leaves_the_loop():
     """
-    A body of some hundred kilobytes is decoded in a thread, a small one where it is.
+    A body of some hundred kilobytes is decoded in a thread, a small one on the loop.
     """
     threads = []
 
@@ -169,7 +169,7 @@ def test_a_large_body_leaves_the_loop():
 
 def test_what_is_shown_is_short():
     """
-    A huge wrong value is cut in the answer.
+    A huge wrong value is shortened in the answer.
     """
     with pytest.raises(ProblemError) as caught:
         decode(b'{"delay":"' + b"x" * 1_000_000 + b'"}', DECODER)

@@ -1,5 +1,5 @@
 """
-HTTPS: a certificate of one's own, and those that cannot be used.
+HTTPS: a certificate of one's own, and unusable certificates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.service import CertificateError, ServiceOptions
 
 def test_https(certificate, start, monkeypatch):
     """
-    The service speaks HTTPS and nothing else, and a client that knows the certificate sets a job, which fires.
+    The service speaks only HTTPS, and a client that knows the certificate sets a job, which fires.
     """
     cert, key = certificate()
     server = start("--tls-cert", cert, "--tls-key", key)
@@ -40,7 +40,7 @@ def test_https(certificate, start, monkeypatch):
 
 def test_certificates_that_cannot_be_used(certificate, tmp_path):
     """
-    A file that is missing or invalid, another key, and a key with a password are refused at the start, by name.
+    A missing or invalid file, another certificate's key, and a key with a password are refused at the start, by name.
     """
     cert, key = certificate()
     _, other = certificate()

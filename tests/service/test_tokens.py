@@ -1,5 +1,5 @@
 """
-Tokens that expire, and tokens for some keys: their reach, refusals, and the records of refusals.
+Tokens that expire, and tokens for keys of one prefix: their scope, refusals, and records of refusals.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WRITE, TEAM, READER, TRICK, OLD, PULL = (name * 10 for name in ("rite", "team", 
 NOW, FAR = ({"delay": delay, "target": "log"} for delay in (0, 3600))
 KEYS = ("team/1", "team/2", "team", "teal/1", "other", "a", "a:run")
 NARROWED = {"jobs_list", "schedules_list", "schedules_next", "incidents_list", "figures_get_firings"}
-"""Lists that show a token with a prefix its own jobs alone."""
+"""Lists that show a token with a prefix only its own jobs."""
 OPEN = {"figures_healthz", "figures_readyz"}
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, server):
     """
-    Return a server with a token for all keys, some for `team/`, one for `a:run` and one that has expired.
+    Return a server with tokens for all keys, for `team/`, for `a:run`, and an expired one.
     """
     folder = tmp_path_factory.mktemp("tokens")
     tokens = (
@@ -55,14 +55,14 @@ def bearer(token: str) -> dict[str, str]:
 
 def ask(server, path: str, body=None, token: str = TEAM, method: str | None = None):
     """
-    Ask for *path* with *token*: GET, or POST with a body.
+    Request *path* with *token*: GET, or POST with a body.
     """
     return server.ask(method or ("GET" if body is None else "POST"), path, body, bearer(token))
 
 
 def test_every_operation_out_of_reach(document, bodies, guarded):
     """
-    A token with a prefix is refused by every operation, with a key out of its reach, but for lists that it narrows.
+    Every operation refuses a token with a prefix for a key outside it, except the lists that it narrows.
     """
     statuses = {}
     for path, methods in document["paths"].items():
@@ -85,7 +85,7 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
 
 def test_within_reach(guarded, until):
     """
-    With keys of its prefix such a token does everything, and its name is noted; a read token only reads.
+    With keys of its prefix such a token does everything, and its name is recorded; a read token only reads.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -105,7 +105,7 @@ def test_within_reach(guarded, until):
 
 def test_lists(guarded):
     """
-    A list has the keys of the prefix alone, whatever prefix and cursor are asked for.
+    A list has only keys of the prefix, whatever prefix and cursor are requested.
     """
 
     def keys(query: str) -> list[str]:
@@ -132,7 +132,7 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    Such a token is shown the firings of its keys alone, however many there are of others, and nothing of all jobs.
+    Such a token sees only firings of its own keys, however many others there are, and nothing about all jobs.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -166,7 +166,7 @@ def test_firings(guarded, until):
 
 def test_dead_letters(guarded, until):
     """
-    No search, filter or fingerprint finds dead letters of other keys, nor do sums of the incidents count them.
+    No search, filter or fingerprint finds dead letters of other keys, and the sums of incidents do not count them.
     """
     body = {"delay": 0, "target": "webhook", "handler": "http://127.0.0.1:1/", "retry": {"attempts": 1}}
     for key in ("other/dead", "team/dead"):
@@ -187,7 +187,7 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_what_is_named_like_a_key(guarded):
     """
-    The history of a key shows such a token no acts on a scope, nor others, of the same name; the log shows it nothing.
+    In a key's history such a token sees no acts on a scope or node of the same name, and in the log nothing.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
@@ -204,7 +204,7 @@ def test_acts_on_what_is_named_like_a_key(guarded):
 
 def test_batches(guarded):
     """
-    One key out of reach refuses a batch before anything of it is done; a filter, which may choose any key, is refused.
+    One key outside the prefix refuses a batch before anything is done; a filter is refused, as it may match any key.
     """
     inside = {"do": "set", "key": "team/batch", **FAR}
     for item in (
@@ -224,7 +224,7 @@ def test_batches(guarded):
 
 def test_a_key_that_ends_like_an_action(guarded):
     """
-    A prefix is compared with the key, not with the address: `a:run` reaches the key of that name, and does not run `a`.
+    A prefix is compared with the key, not with the address: `a:run` matches the key of that name, and does not run `a`.
     """
     assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
     assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200
@@ -267,7 +267,7 @@ def test_expired(guarded):
 
 def test_what_is_open_ends_with_its_token():
     """
-    A live stream and a worker's wait end when their token expires, and neither before.
+    A live stream and a worker's wait end exactly when their token expires.
     """
     token = Token(Access.WRITE, digest_of(WRITE), until=time.time() + 4)
 
@@ -288,7 +288,7 @@ def test_what_is_open_ends_with_its_token():
 
 async def answer_of(service: Service, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """
-    Return the status and the body that *service* answers to a client that stays to the end.
+    Return the status and the body of the answer to a client that stays connected.
     """
     sent: list[Any] = []
     asked = [{"type": "http.request", "body": body, "more_body": False}]
@@ -318,7 +318,7 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
 
 def test_lines():
     """
-    A line of a file holds all of a token but itself, and is read as it was written.
+    A line of a file holds all properties of a token except the token itself, and is read back as it was written.
     """
     tokens = (
         Token(Access.READ, "0" * 64),
@@ -355,7 +355,7 @@ def test_bad_lines(tmp_path, rest):
 
 def test_a_token_twice(tmp_path):
     """
-    A token that is there twice is refused: which line would count?
+    A token that is listed twice is refused, as it is not clear which line counts.
     """
     (tmp_path / "tokens").write_text(f"read {'0' * 64}\nwrite {'0' * 64} prefix=a\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -364,7 +364,7 @@ def test_a_token_twice(tmp_path):
 
 def test_denials_are_logged_seldom(caplog):
     """
-    Of many refusals of one reason one line is logged in ten seconds, which says how many there were between.
+    Of many refusals for one reason, one line is logged in ten seconds, with the number of refusals in between.
     """
     now = [100.0]
     denials = Denials(lambda: now[0])

@@ -32,7 +32,7 @@ window.fetch = async (path, options) => {
 
 class Page:
     """
-    The page as a user has it before them.
+    The page in a browser, as a user sees it.
     """
 
     def __init__(self, browser: Any) -> None:
@@ -47,7 +47,7 @@ class Page:
 
     def wait_for(self, is_right: Callable[[], Any]) -> Any:
         """
-        Wait until *is_right* returns something true, and return that; the page may change meanwhile.
+        Wait until *is_right* returns a true value, and return that value; the page may change in the meantime.
         """
         from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
@@ -75,7 +75,7 @@ class Page:
 
     def fill(self, selector: str, value: str) -> None:
         """
-        Give the field of *selector* another *value*, as a user's typing or picking does.
+        Set the field of *selector* to another *value*, as typing or choosing does.
         """
         script = """
         const field = document.querySelector(arguments[0]);
@@ -86,7 +86,7 @@ class Page:
 
     def click(self, selector: str, text: str | None = None) -> None:
         """
-        Click the element of *selector*, with exactly this *text* where it is given, as soon as there is one.
+        Click the element of *selector* as soon as it exists; with *text*, the element must have exactly this text.
         """
 
         def click() -> bool:
@@ -100,19 +100,19 @@ class Page:
 
     def hold(self, path: str) -> None:
         """
-        Let the next answer to a request with *path* in its address wait until it is let go.
+        Hold the answer to the next request with *path* in its address, until `let_go`.
         """
         self.run(HOLD, path)
 
     def wait_until_held(self) -> None:
         """
-        Wait until the answer that is held is there.
+        Wait until the answer to the held request has arrived.
         """
         self.wait_for(lambda: self.run("return window.release !== null"))
 
     def let_go(self) -> None:
         """
-        Release the held answer, and return when the page has handled it.
+        Release the held answer, and return after the page has handled it.
         """
         self.run("window.release(); return new Promise((end) => setTimeout(end))")
 
@@ -130,7 +130,7 @@ class Page:
 @pytest.fixture
 def page(browser) -> Iterator[Page]:
     """
-    Return a page; any complaint on the browser's console fails the test.
+    Return a page; a message on the browser's console fails the test.
     """
     browser.get("about:blank")
     browser.get_log("browser")

@@ -1,5 +1,5 @@
 """
-Handlers of the server that screenshots are taken of, and a store that stops answering on demand.
+Handlers of the server in the screenshots, and a store that stops answering on demand.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from tickwheel.scheduler import StoreError
 
 AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
-"""While this file is there, the store does not answer."""
+"""While this file exists, the store does not answer."""
 
 
 def register(scheduler: Any) -> None:
     """
-    Register one handler that works and one that cannot; and make reads fail while the store is unreachable.
+    Register a handler that works and one that fails; reads fail while the store is unreachable.
     """
 
     @scheduler.handler("mail")

@@ -1,5 +1,5 @@
 """
-A user's backfill on the page.
+Backfills by a user of the page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FOCUS = "return document.activeElement.textContent"
 
 def test_run_the_past_again(server, page):
     """
-    The runs in a range are counted first, set at the second press, and named; another range is counted again.
+    The runs in a range are counted first, set at the second press, and named; a changed range is counted again.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -38,7 +38,7 @@ def test_run_the_past_again(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    The button keeps the focus while it counts, and ignores presses then, so that the next press runs the counted jobs.
+    The button keeps the focus while it counts and ignores presses then; the next press runs the counted jobs.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -65,7 +65,7 @@ def test_with_the_keyboard(server, page):
 
 def test_a_range_that_is_none(server, page):
     """
-    A range of the future is refused with what to do, and a job that fires once has no past to run.
+    A range in the future is refused with the remedy, and a job that fires once cannot be backfilled.
     """
     server.job("PUT", "past/again", {"every": 600, "target": "log"})
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})

@@ -1,5 +1,5 @@
 """
-A user's changes of all jobs that a search finds, and of a whole handler or target.
+Changes of all jobs that a search finds, and of a whole handler or target, by a user of the page.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 def choose(page, state, verb):
     """
-    List the jobs of these tests in *state*, and choose what to do with them.
+    List the jobs of these tests in *state*, and choose *verb* for them.
     """
     page.find("#search [name=state]").send_keys(state)
     page.wait_for(lambda: page.texts("#jobs .key") == ["many/0", "many/1", "many/2"])
@@ -56,7 +56,7 @@ def test_all_of_these(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by a part of the key, handler, target and error, alone and together; the address names the filters.
+    Jobs are found by part of the key, handler, target and error, alone and together; the address contains the filters.
     """
     queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
     for key, queue in queues.items():
@@ -88,7 +88,7 @@ def test_more_filters(server, page):
 
 def test_pause_for_maintenance(server, page):
     """
-    A target that is chosen from the list is paused with a reason, which is shown above, and resumed there.
+    A target chosen from the list is paused with a reason, which is shown at the top, and resumed there.
     """
     with server.live() as live:
         server.job("PUT", "logged", {"delay": 0, "target": "log"})
@@ -106,7 +106,7 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    A bulk act takes a note, is one entry of the log, and is undone where nothing has run or changed since.
+    A bulk act takes a note, is one entry of the log, and is undone for the jobs that have not run or changed since.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:
@@ -144,7 +144,7 @@ def test_undo_and_note(server, page):
 
 def test_many_are_confirmed(server, page):
     """
-    The count of more than 100 jobs is typed before they are changed.
+    More than 100 jobs are changed only after their number was typed.
     """
     items = [{"do": "set", "key": f"crowd/{number:03}", "delay": 3600, "target": "log"} for number in range(101)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

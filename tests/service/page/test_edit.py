@@ -1,5 +1,5 @@
 """
-A user's changes of a job in place.
+Changes of a job in place by a user of the page.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 def opened(server: Any, page: Any, key: str) -> None:
     """
-    Open the form by which the job is changed.
+    Open the form that changes the job.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#job/{key}")
@@ -19,7 +19,7 @@ def opened(server: Any, page: Any, key: str) -> None:
 
 def test_payload(server, page):
     """
-    Another payload is saved to the last digit, and the job stays due when it was; undo brings the old one back.
+    A changed payload is saved to the last digit and the due time stays; undo restores the old payload.
     """
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": {"to": "a"}, "expires": 60, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -41,7 +41,7 @@ def test_payload(server, page):
 
 def test_tried_again(server, page):
     """
-    A job that failed keeps its attempts and its error when it is changed, and when that is undone.
+    A failed job keeps its attempts and its error when it is changed, and when the change is undone.
     """
     server.job("PUT", "edited", {"delay": 0, "handler": "fails", "retry": {"attempts": 9, "base_s": 3600}})
     page.open(server)
@@ -83,7 +83,7 @@ def test_undone_rule(server, page):
 
 def test_rule(server, page):
     """
-    A recurring job gets another line and zone, and is due by these; with the old ones it keeps its next run.
+    A recurring job gets another cron line and zone, and is due by them; with the old ones its next run stays.
     """
     body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -107,7 +107,7 @@ def test_rule(server, page):
 
 def test_interval(server, page):
     """
-    A job of an interval gets another one, as text; one that is refused is said, and changes nothing.
+    The interval of a job is changed by text; a refused text is reported and changes nothing.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log"})
     opened(server, page, "edited")
@@ -122,7 +122,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets and loses its end, its policies and its exclusions; other fields stay, including the instant.
+    A rule gets and loses its end, its policies and its exclusions; the other fields stay, including the due time.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -159,7 +159,7 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    The grace is set and removed, and so is the zone of an interval's exclusions; the phase stays.
+    The grace is set and removed, and so is the time zone of an interval's exclusions; the phase stays.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]
@@ -184,7 +184,7 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    A paused job is changed while it waits, and so is the change undone: its pause and its instant stay.
+    A paused job is changed, and the change is undone, while it waits: its pause and its due time stay.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

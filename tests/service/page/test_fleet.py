@@ -1,5 +1,5 @@
 """
-The fleet on the page: two nodes on one PostgreSQL, one of which is stopped without a word.
+The fleet on the page: two nodes on one PostgreSQL, one of which is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def store(postgres_url):
 
 def test_two_nodes(store, start, page):
     """
-    Each node has its lane, whichever shows the page; a stopped one is red before its leases end, and is taken over.
+    Each node has its lane, whichever node serves the page; a killed node is red before its leases end, and is replaced.
     """
     first, second = start("--store", store), start("--store", store)
     page.browser.get(f"http://{first.host}:{first.port}/#fleet")
@@ -67,20 +67,20 @@ return getComputedStyle([...document.querySelectorAll("#lanes .lane")]
 
 def lanes(page) -> dict[str, list[int]]:
     """
-    Return the shards of each lane by its owner.
+    Return the shards in each owner's lane.
     """
     return dict(page.run(LANES))
 
 
 def lane(page, owner: str, part: str) -> str:
     """
-    Return the text of a *part* of the lane of *owner*.
+    Return the text of the *part* of the owner's lane.
     """
     return page.run(PART, owner, part)
 
 
 def state(page, owner: str) -> str:
     """
-    Return the text of the lane of *owner*.
+    Return the text of the owner's lane.
     """
     return lane(page, owner, ".state")

@@ -1,5 +1,5 @@
 """
-A gap after a stream that was cut off, and dead letters with the latest first, on the page.
+On the page: a gap after an interrupted stream, and the order of dead letters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
 
 def test_a_gap_of_the_stream(start, page):
     """
-    A stream that begins with no firing that is known has missed some: from when to when is shown.
+    A stream that begins without a known firing has missed some: the page shows from when to when.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -36,7 +36,7 @@ def test_a_gap_of_the_stream(start, page):
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters, the latest first, which is not the order of their keys.
+    Return the keys of three dead letters, the latest first; that is not the order of their keys.
     """
     keys = ["latest/1", "latest/3", "latest/2"]
     with server.live() as live:
@@ -50,7 +50,7 @@ def letters(server):
 
 def test_newest_first(server, page, letters):
     """
-    Dead letters are in the order of their keys, and by choice the latest first.
+    Dead letters are in the order of their keys or, by choice, the latest first.
     """
     page.open(server)
     page.click("#views [href='#dead']")

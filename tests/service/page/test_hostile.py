@@ -1,5 +1,5 @@
 """
-Fifty ways to get a script run, through every field that is stored and shown: none runs.
+Fifty attempts to run a script, through every field that is stored and shown: none runs.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ return row.querySelector(".key").textContent;
 @pytest.mark.parametrize("state", ["pending", "dead"])
 def test_none_runs(hostile, page, state):
     """
-    All payloads are shown as text, in the lists and in every job that is opened, and none has run.
+    All payloads are shown as text, in the lists and in every opened job, and none has run.
     """
     page.open(hostile)
     page.find("#search select").send_keys(state)
@@ -124,7 +124,7 @@ def test_none_runs(hostile, page, state):
 )
 def test_none_runs_in_the_views(hostile, page, view, shown, prefix):
     """
-    In the lists of dead letters and of schedules, too, payloads are text.
+    The lists of dead letters and of schedules also show payloads as text.
     """
     if view == "schedules":
         for text in PAYLOADS:

@@ -17,7 +17,7 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of five dead letters, the latest first; remaining ones are removed at the end.
+    Return the keys of five dead letters, the latest first; the remaining letters are removed at the end.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -61,7 +61,7 @@ def test_try_three(server, page, letters):
 
 def test_replay_all_at_a_rate(server, page, letters):
     """
-    All letters of an incident are replayed after one more question, one after the other at the rate that was chosen.
+    After a confirmation all letters of an incident are replayed, one after the other at the chosen rate.
     """
     open_dead(page, server)
     page.find(".incident select").send_keys("1 a second")
@@ -74,7 +74,7 @@ def test_replay_all_at_a_rate(server, page, letters):
 
 def test_search(server, page, letters):
     """
-    A search is of the address, too, and finds letters by key, error, target and handler.
+    A search is part of the address, and finds letters by key, error, target and handler.
     """
     open_dead(page, server)
     page.find("#incidents-search input").send_keys("INCIDENT/3")
@@ -88,7 +88,7 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident says how many different errors its replay covers, and shows one of them whole, by keyboard, too.
+    An incident shows how many different errors its replay covers, and each of them in full, also by keyboard.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

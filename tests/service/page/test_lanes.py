@@ -1,5 +1,5 @@
 """
-Handlers and queues on the page: rows, reasons, and pauses that are chosen from the list.
+Handlers and queues on the page: rows, reasons, and pauses chosen from the list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    Set more due jobs of a queue without a worker than a list shows, and one that is due later.
+    Set more due jobs of a queue without a worker than a list shows, and one job that is due later.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
@@ -32,7 +32,7 @@ def orphans(server):
 
 def cell(page, name):
     """
-    Return the text of a cell of the row of the queue.
+    Return the text of the cell *name* in the row of the queue.
     """
     return page.run(CELL, "pull:orphans", name)
 

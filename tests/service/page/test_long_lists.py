@@ -1,5 +1,5 @@
 """
-Lists that are longer than what is asked for at once: they grow by a button, as far as they can, and stay so.
+Lists longer than one answer: a button extends them, up to a limit, and they stay extended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def set_all(server, prefix: str, number: int, **fields) -> None:
 
 def grow(page) -> int:
     """
-    Press "Show more" until nothing more can be shown, and return how many there are then.
+    Press "Show more" until it is gone, and return the number of rows.
     """
     while page.find("#more").is_displayed():
         before = page.run(COUNT)
@@ -29,7 +29,7 @@ def grow(page) -> int:
 
 def test_schedules(server, page):
     """
-    Jobs found by looking further stay when the list is refreshed, until another prefix is typed.
+    Jobs that "Show more" added stay when the list is refreshed, until another prefix is typed.
     """
     set_all(server, "often/", 280, every=86_400)
     page.browser.get(f"http://{server.host}:{server.port}/#schedules")
@@ -47,7 +47,7 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    In the order of instants a thousand jobs are shown and no more are promised; in that of keys, all.
+    In the order of due times the list shows a thousand jobs and offers no more; in the order of keys it shows all.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

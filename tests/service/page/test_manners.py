@@ -1,5 +1,5 @@
 """
-Manners of the page: keys, one message for one problem, and the rights of a token.
+Manners of the page: shortcuts, one message per problem, and the rights of a token.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ HAS_FOCUS = "return document.activeElement === document.querySelector(arguments[
 
 def press(page, *keys: str) -> None:
     """
-    Press *keys* wherever the focus is.
+    Press *keys*, wherever the focus is.
     """
     ActionChains(page.browser).send_keys(*keys).perform()
 
 
 def test_keys(server, page):
     """
-    Keys search, go to a view and list themselves; not while the user types, and not once they are turned off.
+    Shortcuts search, open a view and list themselves, but not while the user types or after they were turned off.
     """
     page.open(server)
     press(page, "g", "d")
@@ -78,7 +78,7 @@ def test_keys(server, page):
 
 def test_skip_to_the_jobs(server, page):
     """
-    The skip link gives the list the focus, during any search, and from another view, too.
+    The skip link focuses the list, also during a search and from another view.
     """
     filtered = "#overview?prefix=tea&state=paused"
     page.browser.get(f"http://{server.host}:{server.port}/{filtered}")
@@ -96,7 +96,7 @@ def test_skip_to_the_jobs(server, page):
 
 def test_a_crowd_is_not_marked(start, page):
     """
-    Of many firings in a second the first ten are marked as new and shown at once; the others come together, unmarked.
+    Of many firings in a second the first ten are marked as new and shown at once; the others follow together, unmarked.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -105,7 +105,7 @@ def test_a_crowd_is_not_marked(start, page):
 
 def test_one_message(start, page, tmp_path):
     """
-    While the store is unreachable one message says so, and nothing else beside it; it goes when the store is back.
+    While the store is unreachable exactly one message reports it; the message disappears when the store is back.
     """
     away = tmp_path / "away"
     environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(away)}
@@ -128,7 +128,7 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with a reason, and one that may only read is marked.
+    A wrong token is refused with a reason, and a read token is marked.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -152,7 +152,7 @@ def test_tokens(start, page):
 
 def test_undo_stays(server, page):
     """
-    An undo does not vanish under the pointer or the focus, and can be read there.
+    An undo does not disappear while it has the pointer or the focus.
     """
     server.job("PUT", "undone", FAR)
     page.open(server)
@@ -179,7 +179,7 @@ def test_undo_stays(server, page):
 
 def test_notes_before_a_dialog(server, page):
     """
-    A refusal can be read and heard over the open job, over a dialog opened later, and when that is closed.
+    A refusal can be read and heard over the open job, over a dialog opened later, and after that dialog is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
@@ -207,7 +207,7 @@ def test_notes_before_a_dialog(server, page):
 
 def heard(page) -> list[str]:
     """
-    Return all texts that a screen reader finds.
+    Return all texts that a screen reader announces.
     """
     nodes = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     return [str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
@@ -215,7 +215,7 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    An act that was not undone while its note was there is undone from the list, once.
+    An act that was not undone while its note was visible can be undone from the list, once.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)
@@ -236,7 +236,7 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    Typing goes to a view, or to a job by the beginning of its key; the choice is announced to a screen reader.
+    Typing opens a view, or a job by the beginning of its key; the choice is announced to a screen reader.
     """
     server.job("PUT", "palette/one", FAR)
     server.job("PUT", "palette/two", FAR)
@@ -272,7 +272,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    Arrow keys pressed before anything is found do not affect the choice among later results.
+    Arrow keys that are pressed before there are results do not affect the choice among later results.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)
@@ -295,7 +295,7 @@ def test_arrows_before_anything_is_found(server, page):
 
 def test_of_what_and_of_when(server, page):
     """
-    Each figure says whether it is of this process or of all, and of when, for everybody to see.
+    Each figure states in visible text whether it covers this process or all, and its period.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))

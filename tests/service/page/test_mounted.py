@@ -1,5 +1,5 @@
 """
-The page inside another application: under a prefix, with other files of that application beside it.
+The page inside another application: under a prefix, beside that application's own files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=I
 
 def test_a_page_under_a_prefix(page):
     """
-    It is live, shows jobs and acts on them, also past the end of its stream; and its server can stop while it is open.
+    The page is live, shows jobs and acts on them, even after its stream ended; its server can stop while it is open.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(

@@ -1,5 +1,5 @@
 """
-The past of the river is complete: firings that have no dot any more are still drawn and counted.
+The past of the river is complete: firings that no longer have a dot are still drawn and counted.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ const bare = () => {
 
 def asked(page, script: str):
     """
-    Run *script* after the dots are made, and return its result.
+    Run *script* after the dots are drawn, and return its result.
     """
     return page.run(f"return (async () => {{{MAKE}{script}}})()")
 
 
 def test_all_are_there(server, page):
     """
-    Of 20,000 firings over ten minutes all are counted, and no column of the past is empty.
+    All of 20,000 firings over ten minutes are counted, and no column of the past is empty.
     """
     page.open(server)
     text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")
@@ -53,7 +53,7 @@ def test_all_are_there(server, page):
 
 def test_what_died_is_seen(server, page):
     """
-    Among firings without a dot, the few that died are drawn in their colour, beside the many that succeeded.
+    Among firings without a dot, the few dead ones are drawn in their colour, beside the many successes.
     """
     page.open(server)
     script = """
@@ -69,7 +69,7 @@ def test_what_died_is_seen(server, page):
 
 def test_the_first_that_died(server, page):
     """
-    It is known when the first that died was due, also if that has no dot any more.
+    The due time of the first dead firing is known, also when it no longer has a dot.
     """
     page.open(server)
     script = """
@@ -100,7 +100,7 @@ def test_a_long_run(server, page):
 
 def test_the_oldest_make_room(server, page):
     """
-    Firings older than the past of the river make room for later ones, and are not counted with those.
+    Firings older than the river's past make room for later ones, and are not counted with them.
     """
     page.open(server)
     script = """
@@ -114,7 +114,7 @@ def test_the_oldest_make_room(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    Of a repeated report only new firings are drawn, and nothing of a node that is gone.
+    A repeated report adds only its new firings, and the report of a dead node adds nothing.
 
     The page itself is hidden, so it requests no report in between.
     """

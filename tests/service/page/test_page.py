@@ -1,5 +1,5 @@
 """
-A user's acts on the page: see, search, move, cancel, undo, run now, replay.
+Acts of a user of the page: see, search, move, cancel, undo, run now, replay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_a_job_is_shown_and_fires(server, page):
     """
-    A job set over HTTP appears with its countdown; when it fires it leaves the list, and its lateness is shown.
+    A job set over HTTP appears with its countdown; after its firing it leaves the list, and its lateness is shown.
     """
     page.open(server)
     server.job("PUT", "shown", {"delay": 2, "handler": "works"})
@@ -29,7 +29,7 @@ def test_a_job_is_shown_and_fires(server, page):
 
 def test_cancel_and_undo(server, page):
     """
-    A cancel asks once more, then the job is gone; undo sets it again as it was, every digit of its payload kept.
+    A cancel asks for confirmation and removes the job; undo restores it, with every digit of its payload.
     """
     payload = {"big": 12345678901234567890, "exact": 1.0}
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
@@ -63,7 +63,7 @@ def test_cancel_and_undo(server, page):
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     """
-    A cancelled recurring job that is undone keeps its rule, its phase and its next instant.
+    A cancelled recurring job that is restored by undo keeps its rule, its phase and its next run.
     """
     before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
     if "every" in rule:  # its start has passed: it runs at once, and from then on in the phase of its start
@@ -95,7 +95,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    The progress of a running job is shown and updated in its dialog; it is stopped after a confirmation.
+    The progress of a running job is shown and updated in its dialog; the job is stopped after a confirmation.
     """
     go_on = tmp_path / "go on"
     server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
@@ -113,7 +113,7 @@ def test_progress_and_stop(server, page, tmp_path):
 
 def test_stop_all_of_these(server, page, tmp_path):
     """
-    All that run and are found are counted, and asked to stop at the second press; a list of these offers nothing else.
+    All running jobs that a search finds are counted, and stopped at the second press; no other bulk act is offered.
     """
     for number in range(3):
         server.job("PUT", f"long/{number}", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "go on")})
@@ -132,7 +132,7 @@ def test_stop_all_of_these(server, page, tmp_path):
 
 def test_move(server, page):
     """
-    A job is moved to a time from now, and undo moves it back.
+    A job is moved by a delay from now, and undo moves it back.
     """
     before = server.job("PUT", "moved", FAR).json["job"]
     page.open(server)
@@ -151,7 +151,7 @@ def test_move(server, page):
 
 def test_pause(server, page):
     """
-    A job is paused with a reason, shown as paused in the list and on its own, listed among pauses, and resumed.
+    A job is paused with a reason, shown as paused in the list and in its dialog, listed among pauses, and resumed.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -204,7 +204,7 @@ def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
 
 def test_run_now(server, page):
     """
-    A far job is run now after one more question, and fires.
+    A job that is due much later runs now after a confirmation.
     """
     server.job("PUT", "run/now", {"delay": 3600, "handler": "works"})
     page.open(server)
@@ -234,7 +234,7 @@ def test_replay(server, page):
 
 def test_search_among_very_many(server, page):
     """
-    A search that could not look through all says up to which key it came, and goes on.
+    A search that could not scan all jobs shows the key that it reached, and can be continued.
     """
     items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
     server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
@@ -257,7 +257,7 @@ def test_search_among_very_many(server, page):
 
 def test_search(server, page):
     """
-    The list is narrowed to keys that begin with the typed text; an empty result is announced.
+    Only jobs whose keys begin with the typed text are listed; an empty result is announced.
     """
     for key in ("find/a", "find/b", "other/a"):
         server.job("PUT", key, FAR)
@@ -272,7 +272,7 @@ def test_search(server, page):
 
 def test_strips_count_and_list(server, page):
     """
-    A herd shows on the strips, and a cell, reached by the keyboard, lists the jobs that it counts.
+    A burst shows on the strips; a cell, reached by keyboard, lists the jobs that it counts.
     """
     for n in range(12):
         server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
@@ -346,7 +346,7 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    A job that is opened in the same moment as another is closed is shown, and stays.
+    A job that is opened at the moment when another is closed is shown, and stays.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)
@@ -361,7 +361,7 @@ def test_one_job_after_the_other(server, page):
 
 def test_survives_a_restart(start, page):
     """
-    While the service is unreachable the page shows it; afterwards the page is live again, with the jobs.
+    While the service is unreachable the page says so; afterwards it is live again, with the jobs.
     """
     server = start()
     server.job("PUT", "stays", FAR)
@@ -377,7 +377,7 @@ def test_survives_a_restart(start, page):
 
 def test_sign_in(start, page):
     """
-    With tokens the page asks for one, and works with it.
+    If the service has tokens, the page asks for one, and works with it.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40})
     server.job("PUT", "secret", FAR, {"authorization": "Bearer " + "w" * 40})
@@ -393,7 +393,7 @@ def test_sign_in(start, page):
 
 def test_everything_is_its_own(server, page):
     """
-    The page loads nothing from elsewhere, and its policy allows neither inline code nor other hosts.
+    The page loads nothing from other hosts, and its policy allows neither inline code nor other hosts.
     """
     page.open(server)
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).origin)")
@@ -408,7 +408,7 @@ def test_everything_is_its_own(server, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits(server, page, scheme, width):
     """
-    At every width nothing sticks out to the side, in light and dark.
+    At every width nothing overflows sideways, in light and dark.
     """
     server.job("PUT", "a very long key " * 20, FAR)
     browser = page.browser
@@ -431,7 +431,7 @@ def test_fits(server, page, scheme, width):
 
 def test_contrast(server, page):
     """
-    Every text on the page has a contrast of at least 4.5 to 1 against its ground, in light and dark.
+    Every text on the page has a contrast of at least 4.5 to 1 with its background, in light and dark.
     """
     page.open(server)
     for scheme in ("light", "dark"):

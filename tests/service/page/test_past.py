@@ -1,5 +1,5 @@
 """
-A job's past, on the page.
+The history of a job on the page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TRIES = [
 
 def test_history(server, page):
     """
-    A job's view shows its past: each attempt, with its error, its traceback and trace, and those of former lives.
+    A job's dialog shows its history: each attempt with error, traceback and trace, including former generations.
     """
     page.open(server)
     for lives in (1, 2, 3):
@@ -61,7 +61,7 @@ def test_long_history(start, page):
 
 def test_a_biography(server, page):
     """
-    The history says who set and moved a recurring job, and of its run when, on which node, how late and how long.
+    The history of a recurring job shows who set and moved it, and each run: when, on which node, how late and how long.
     """
     page.open(server)
     server.job("PUT", "lives", {"every": 3600, "handler": "works"})
@@ -84,7 +84,7 @@ def test_a_biography(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    Acts on the page are in the history of any job; for a program's act, the job itself shows its time.
+    Acts on the page are in the history of any job. For an act by a program the job itself shows the time.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})
@@ -109,7 +109,7 @@ def test_acts_on_a_job_that_fires_once(server, page):
 
 def test_next_tries(server, page):
     """
-    A job says after which waits it is tried again if it fails, by its rule, as far as tries are left.
+    A job shows the delays before its remaining attempts, by its retry policy.
     """
     page.open(server)
     for retry, said in TRIES:
@@ -122,7 +122,7 @@ def test_next_tries(server, page):
 
 def test_skip(server, page):
     """
-    The next run of a recurring job is left out, and comes back by undo.
+    The next run of a recurring job is skipped, and restored by undo.
     """
     server.job("PUT", "skipped", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     due_at, next_at = server.ask("GET", "/v1/schedules/skipped?count=2").json["runs"]

@@ -1,5 +1,5 @@
 """
-The river of time: what fired as dots, what falls due as its width, and spans of it that lead to their jobs.
+The river of time: firings as dots, due jobs as its width, and selected spans that lead to their jobs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ look();
 
 def attribute(page, name: str) -> str:
     """
-    Return the accessible text of the river.
+    Return the value of an attribute of the river, such as its accessible text.
     """
     return page.find("#river").get_attribute(name) or ""
 
@@ -54,7 +54,7 @@ def attribute(page, name: str) -> str:
 @pytest.fixture
 def soon(server, page):
     """
-    Open the page before three jobs that are due in 25 minutes, and one tomorrow; remaining ones are removed at the end.
+    Open the page with three jobs that are due in 25 minutes and one tomorrow; remaining jobs are removed at the end.
     """
     keys = [*SOON, "later"]
     for number, key in enumerate(keys):
@@ -69,7 +69,7 @@ def soon(server, page):
 @pytest.fixture
 def letter(server):
     """
-    Return the key of a job that has died just now, and is removed.
+    Return the key of a job that has just died; it is removed at the end.
     """
     with server.live() as live:
         server.job("PUT", "letter", DEAD)
@@ -80,7 +80,7 @@ def letter(server):
 
 def test_firings_are_dots(server, page, letter):
     """
-    A firing is a dot in the colour of its end; under the pointer it says its key and lateness, and a press opens it.
+    A firing is a dot in the colour of its outcome; the pointer shows its key and lateness, and a press opens it.
     """
     page.open(server)
     page.wait_for(lambda: "1 died" in attribute(page, "aria-label"))
@@ -110,7 +110,7 @@ def test_firings_are_dots(server, page, letter):
 
 def test_firings_of_other_nodes(postgres_url, start, page):
     """
-    The river has the firings of both of two nodes, says whose they are, and under the pointer which node fired.
+    The river shows the firings of both nodes, states that it does, and under the pointer names the node that fired.
     """
     options = ("--store", f"{postgres_url}&shards=4&lease_s=6", "--handlers", "service_handlers")
     here, there = (start(*options, environment={"PYTHONPATH": str(Path(__file__).parents[1])}) for _ in range(2))
@@ -142,7 +142,7 @@ def test_firings_of_other_nodes(postgres_url, start, page):
 @pytest.mark.usefixtures("soon")
 def test_drag(server, page):
     """
-    A span that is selected with the pointer leads to its jobs, which are counted, and then changed.
+    A span selected with the pointer leads to its jobs, which are counted and then changed.
     """
     river = page.find("#river")
     half = river.size["width"] / 2
@@ -162,7 +162,7 @@ def test_drag(server, page):
 @pytest.mark.usefixtures("soon")
 def test_keys(page):
     """
-    A span ahead is chosen and extended with the keys, said while it is, and listed with the form that counts.
+    A span ahead is chosen and extended by keyboard, announced, and listed with the form that counts.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
@@ -183,7 +183,7 @@ def test_keys(page):
 @pytest.mark.parametrize("verb", ["Spread", "Pause"])
 def test_a_span_is_acted_on(server, page, verb):
     """
-    Jobs due in a span are spread, or paused, and no others.
+    The jobs due in a span, and no others, are spread or paused.
     """
     later = server.job("GET", "later").json
     page.find("#river").send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP, Keys.SHIFT, Keys.ARROW_RIGHT)
@@ -204,7 +204,7 @@ def test_a_span_is_acted_on(server, page, verb):
 
 def test_the_past(server, page, letter):
     """
-    A span that is over says what fired in it, and leads to its dead letters, to be replayed.
+    A span in the past shows its firings and leads to its dead letters, which can be replayed.
     """
     page.open(server)
     river = page.find("#river")
@@ -223,7 +223,7 @@ def test_the_past(server, page, letter):
 @pytest.mark.usefixtures("letter")
 def test_less_motion(server, page):
     """
-    The river flows in every frame, and only once a second for a reader who asks for less motion.
+    The river moves in every frame, or once a second if the reader prefers less motion.
     """
 
     def pictures() -> tuple[int, float]:

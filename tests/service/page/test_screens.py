@@ -1,7 +1,7 @@
 """
-Every view has its screenshot in the documents, and looks right: in light and dark, on a wide screen and on a phone.
+Every view has its screenshot in the documents and looks right, in light and dark, on a wide screen and on a phone.
 
-`make screens` takes them again; a run of the tests only checks whether each is there, and whether its view is.
+`make screens` takes the screenshots; a run of the tests only checks that each screenshot and its view exist.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CASES = [(view, *kind) for view in (*VIEWS, "empty", "away") if view != "fleet" 
 @pytest.fixture(scope="module")
 def demo(start_module, tmp_path_factory) -> Any:
     """
-    Return a server with four thousand jobs of all kinds, and the file that makes its store stop answering.
+    Return a server with four thousand jobs of all kinds, and the file whose existence makes its store stop answering.
     """
     away = tmp_path_factory.mktemp("away") / "away"
     server = start_module(away)
@@ -85,7 +85,7 @@ def demo(start_module, tmp_path_factory) -> Any:
 @pytest.fixture(scope="module")
 def start_module(server, tmp_path_factory) -> Iterator[Any]:
     """
-    Return a function that starts a server of the demonstration; all started ones are stopped.
+    Return a function that starts a server of the demonstration; all servers are stopped at the end.
     """
     started = []
 
@@ -111,7 +111,7 @@ def empty(start_module, tmp_path_factory) -> Any:
 @contextmanager
 def screen(page, scheme, width) -> Iterator[None]:
     """
-    Let the browser have a screen of that width, in that scheme.
+    Set the browser to that screen width and colour scheme.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -132,7 +132,7 @@ def screen(page, scheme, width) -> Iterator[None]:
 @contextmanager
 def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa: PLR0917  fixtures and a case
     """
-    Show a view on a screen of that width, in that scheme.
+    Show a view on a screen of that width, in that colour scheme.
     """
     server, away = demo
     with screen(page, scheme, width):
@@ -155,7 +155,7 @@ def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa
 @pytest.mark.parametrize(("view", "scheme", "width"), CASES)
 def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    The view is there, fits its screen, and its screenshot is among the documents, small and of the right size.
+    The view exists, fits its screen, and its screenshot in the documents is small and of the right size.
     """
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
@@ -175,7 +175,7 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 @pytest.mark.parametrize(("view", "scheme", "width"), [*CASES, ("fleet", "dark", "wide")])
 def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    Nothing is found by axe that keeps out who sees little, or nothing, or has no pointer; forms are open.
+    With the forms open, axe finds no barrier for people with low vision, without sight or without a pointer.
     """
     with presented(demo, empty, page, view, scheme, width):
         _check_with_axe(page)
@@ -188,7 +188,7 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    Of two nodes on one PostgreSQL one is stopped: its lane is red while its leases last, fits, and axe finds nothing.
+    Of two nodes on one PostgreSQL one is killed: its lane is red while its leases last, fits, and axe finds nothing.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
@@ -217,7 +217,7 @@ def test_the_fleet(postgres_url, start, page, tmp_path):
 
 def test_every_view_is_shown_here(server, page):
     """
-    The screenshots are of all the views that the page leads to, and the document shows every one.
+    The screenshots cover all views that the page links to, and the document shows every one.
     """
     page.open(server)
     assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
@@ -262,7 +262,7 @@ def _show(page: Any, server: Any, address: str, found: str, key: str | None) -> 
 
 def _node(start: Any, url: str, folder: Path) -> Any:
     """
-    Start a node on the PostgreSQL of *url*, whose place is in the environment, so that no picture shows it.
+    Start a node on PostgreSQL, with *url* in the environment, so that no picture shows it.
     """
     store = urlsplit(url)
     place = {f"PG{name.upper()}": value for name, value in parse_qsl(store.query)}
@@ -277,7 +277,7 @@ def _nodes(server: Any) -> Any:
 
 def _keep_busy(server: Any) -> None:
     """
-    Set jobs that fire for some minutes, one of which fails, and some that are far.
+    Set jobs that fire for some minutes, one of which fails, and some that are due much later.
     """
     draw = random.Random(4)
     items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]
@@ -312,7 +312,7 @@ def _check_picture(path: Path, size: dict[str, int]) -> None:
 
 def _picture(browser: Any) -> bytes:
     """
-    Return a screenshot of the visible part, packed as tightly as zlib can.
+    Return a screenshot of the visible part, compressed as far as zlib can.
     """
     data = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
     place, parts, pixels = 8, [data[:8]], b""

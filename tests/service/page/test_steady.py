@@ -1,5 +1,5 @@
 """
-Rows do not jump under the pointer or the focus: what would move them waits until these are elsewhere.
+Rows do not jump under the pointer or the focus: changes that would move them wait until both have left.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ JUMP = """
     chart.replaceChildren();
     return [row.getBoundingClientRect().top - there];
 """
-"""Pixels by which the first row of the firings moves if the lateness above it is not drawn yet."""
+"""Pixels by which the first row of the firings moves if the lateness chart above it is not drawn yet."""
 
 
 @pytest.fixture
 def calm(server, page):
     """
-    Open the page before three jobs that are due one after the other, under the pointer; all are removed.
+    Open the page with three jobs that are due one after the other, under the pointer; all are removed at the end.
     """
     for number, key in enumerate(KEYS, 1):
         server.job("PUT", key, {"delay": 1000 * number, "target": "log"})
@@ -46,7 +46,7 @@ def point(page, selector: str) -> None:
 
 def news(page, selector: str) -> str | None:
     """
-    Return a list's text about withheld rows, or None.
+    Return a list's note about withheld rows, or None.
     """
     return page.run(NEWS, selector)
 
@@ -54,7 +54,7 @@ def news(page, selector: str) -> str | None:
 @pytest.mark.usefixtures("calm")
 def test_under_the_pointer(server, page):
     """
-    Rows under the pointer stay as they are, with their latest values; new ones are counted, and shown when it leaves.
+    Rows under the pointer stay in place with current values; new ones are counted, and shown when the pointer leaves.
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
@@ -72,7 +72,7 @@ def test_under_the_pointer(server, page):
 @pytest.mark.usefixtures("calm")
 def test_with_the_focus(server, page):
     """
-    A row with the focus stays where it is, and follows when the focus goes; another search is answered at once.
+    A row with the focus stays in place until the focus leaves; another search is answered at once.
     """
     page.run("document.querySelector('#jobs li:nth-child(2) .row').focus()")
     server.job("DELETE", "calm/1")
@@ -89,7 +89,7 @@ def test_with_the_focus(server, page):
 
 def test_the_first_firing(server, page):
     """
-    The row of the first firing stays where it is when the lateness is drawn above it.
+    The row of the first firing stays in place when the lateness chart is drawn above it.
     """
     page.open(server)
     server.job("PUT", "alone", {"delay": 0, "handler": "works"})
@@ -99,7 +99,7 @@ def test_the_first_firing(server, page):
 
 def test_firings(server, page):
     """
-    Firings that come while their list is under the pointer, or held, are counted, and shown afterwards.
+    Firings that arrive while their list is under the pointer, or held, are counted, and shown afterwards.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})
@@ -121,7 +121,7 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    A letter that dies waits while the others are under the pointer; one that is removed there goes at once.
+    A new dead letter waits while the others are under the pointer; a letter that is removed there disappears at once.
     """
 
     def die(key: str) -> None:

@@ -1,5 +1,5 @@
 """
-The page with tokens: one that has expired, and one for some keys alone.
+The page with an expired token, and with a token for keys of one prefix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 @pytest.fixture
 def service(start, tmp_path):
     """
-    Return a service with tokens, and what sets a job with that for all keys.
+    Return a service with tokens, and a function that sets a job with the token for all keys.
     """
     tokens = (
         Token(Access.WRITE, digest_of(ALL), until=time.time() + 3600),
@@ -45,7 +45,7 @@ def service(start, tmp_path):
 @pytest.fixture
 def sign_in(service, page):
     """
-    Return what opens the page at a place with a token, which the tab forgets in the end.
+    Return a function that opens the page at an address with a token; the tab forgets the token at the end.
     """
     server = service[0]
 
@@ -68,7 +68,7 @@ def refused(server, reason):
 
 def test_expired(page, sign_in):
     """
-    A token that has expired is refused with the reason, and a good one lets the page in.
+    An expired token is refused with the reason, and a valid one opens the page.
     """
     sign_in(OLD)
     until = datetime.fromtimestamp(OLD_UNTIL, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -82,7 +82,7 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_before_it_is_loaded(service, page):
     """
-    A page that waits for a token, in a view of all jobs, does not ask with one for some keys: only the next page does.
+    A page that waits for a token in a view of all jobs does not use a restricted one; the next page does.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -95,7 +95,7 @@ def test_before_it_is_loaded(service, page):
 
 def test_a_late_stream(service, page, sign_in):
     """
-    A page that had begun with a view of all jobs leaves it when the stream says that the token is for some keys.
+    A page that began with a view of all jobs leaves it when the stream reports that the token is restricted.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
@@ -111,7 +111,8 @@ def test_a_late_stream(service, page, sign_in):
 
 def test_some_keys(service, page, sign_in):
     """
-    With a token for some keys the page shows these, says so, requests nothing else, and can change them.
+    With a token for keys of one prefix the page shows only these jobs, says so, requests nothing else, and can change
+    them.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):
@@ -165,7 +166,7 @@ def test_some_keys(service, page, sign_in):
 
 def test_some_keys_to_read(service, page, sign_in):
     """
-    A token that reads some keys changes nothing.
+    A read token for keys of one prefix changes nothing.
     """
     server, put = service
     assert put("team/tea", FAR).status == 201

@@ -1,5 +1,5 @@
 """
-The past of the river beyond its dots: figures of all nodes by minute and by quarter of an hour, and marks of events.
+The river before its dots: figures of all nodes by minute and by quarter of an hour, and marks of events.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ return found;
 
 def lane(fired, failed, dead):
     """
-    Return figures whose starts were some 100 ms late.
+    Return figures of firings that started some 100 ms late.
     """
     lateness = [0] * BUCKETS
     lateness[5] = fired
@@ -54,7 +54,7 @@ def lane(fired, failed, dead):
 @pytest.fixture
 def kept(start, tmp_path):
     """
-    Return a server whose store has figures of two nodes of half an hour and of thirty hours ago, and a death.
+    Return a server whose store has figures of two nodes, half an hour and thirty hours old, and a death.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")
     scheduler.get("k")  # opens the store
@@ -70,7 +70,7 @@ def kept(start, tmp_path):
 
 def test_two_days(kept, page):
     """
-    Keys, wheel and pinch zoom the past out to two days; all nodes' figures are in it, and a death is a mark and a word.
+    Keys, wheel and pinch zoom the past out to two days; it has all nodes' figures, and a death as a mark and a word.
     """
 
     def label() -> str:

@@ -1,5 +1,5 @@
 """
-A user's acts in the other views: dead letters, schedules, the fleet, the wheel; and with a read token.
+Acts of a user in the other views (dead letters, schedules, the fleet, the wheel), and with a read token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters; remaining ones are removed at the end.
+    Return the keys of three dead letters; the remaining letters are removed at the end.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -44,7 +44,7 @@ def letters(server):
 
 def open_view(page, server, name: str) -> None:
     """
-    Open the view of that *name* by its link.
+    Open the view *name* by its link.
     """
     page.open(server)
     page.click(f"#views [href='#{name}']")
@@ -53,7 +53,7 @@ def open_view(page, server, name: str) -> None:
 
 def test_replay_from_the_letters(server, page, letters):
     """
-    Dead letters are counted in the tab and listed with their error; one is replayed, and dies once more.
+    Dead letters are counted in the tab and listed with their error; one is replayed, and dies again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -67,7 +67,7 @@ def test_replay_from_the_letters(server, page, letters):
 
 def test_remove_from_the_letters(server, page, letters):
     """
-    A dead letter is removed after one more question, and leaves the list.
+    A dead letter is removed after a confirmation, and leaves the list.
     """
     open_view(page, server, "dead")
     remove = f"[aria-label='Remove {letters[1]}']"
@@ -80,7 +80,7 @@ def test_remove_from_the_letters(server, page, letters):
 
 def test_replay_all(server, page, letters):
     """
-    All letters are replayed after one more question.
+    All letters are replayed after a confirmation.
     """
     before = {key: server.job("GET", key).json["generation"] for key in letters}
     open_view(page, server, "dead")
@@ -92,7 +92,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    An answer that comes after a newer one does not bring back the letters that are gone by then.
+    An answer that arrives after a newer one does not bring removed letters back.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -126,7 +126,7 @@ def test_schedules(server, page):
 
 def test_fleet_of_one(server, page):
     """
-    The shard of a SQLite file is shown in the lane of its owner, and how its store keeps up.
+    The fleet shows the shard of a SQLite file in the lane of its owner, and how well its store keeps up.
     """
     open_view(page, server, "fleet")
     page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
@@ -139,7 +139,7 @@ def test_fleet_of_one(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job within the horizon is in a slot of the near wheel, and the hands go on.
+    A job within the horizon is in a slot of the near wheel, and the hands keep moving.
     """
     server.job("PUT", "soon", {"delay": 50, "handler": "works"})
     open_view(page, server, "wheel")
@@ -153,7 +153,7 @@ def test_the_wheel_turns(server, page):
 
 def test_the_wheel_goes_on_in_the_store(server, page):
     """
-    A job of next year is in an outer ring; its slot says from when to when, and leads to it, as does the table.
+    A job of next year is in an outer ring; its slot shows its span and leads to the job, and so does the table.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -173,7 +173,7 @@ def test_the_wheel_goes_on_in_the_store(server, page):
 
 def test_views_are_addresses(server, page):
     """
-    A view can be linked to, gone back from, and reached with the keyboard; the others are hidden.
+    A view has an address, works with the browser's Back, and is reached by keyboard; the others are hidden.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -189,7 +189,7 @@ def test_views_are_addresses(server, page):
 @pytest.mark.parametrize("name", ["toString", "constructor", "nothing"])
 def test_what_is_no_view(server, page, name):
     """
-    An address that names no view leads to the overview.
+    An address without a known view leads to the overview.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#{name}")
@@ -212,7 +212,7 @@ def test_no_outline_around_the_page(server, page):
 
 def test_a_job_is_an_address(server, page):
     """
-    A job can be linked to, whatever its key, and gone back from; a closed one leaves the address of the view.
+    A job has an address, whatever its key, and works with Back; closing it restores the address of the view.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
@@ -239,7 +239,7 @@ def test_a_job_is_an_address(server, page):
 
 def test_filters_are_addresses(server, page):
     """
-    The search is in the address, from which the page restores it.
+    The search is in the address, and the page restores it from there.
     """
     for key in ("links/a", "links/b", "other"):
         server.job("PUT", key, {"delay": 3600, "target": "log"})
@@ -269,7 +269,7 @@ def test_filters_are_addresses(server, page):
 
 def test_with_a_read_token(start, page):
     """
-    With a read token every view is visible, without any control that writes.
+    With a read token every view is visible, without controls that write.
     """
     tokens = {"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40}
     server = start(environment=tokens)
