@@ -73,4 +73,4 @@ def _cancel_requests() -> int:
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: object) -> None:
     with suppress(RuntimeError):  # the loop is closed: no task waits there
-        loop.call_soon_threadsafe(call)  # either of the two above
+        loop.call_soon_threadsafe(call)  # type: ignore[arg-type]  # either of the two above

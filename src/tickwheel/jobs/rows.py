@@ -141,9 +141,9 @@ def with_job() -> Callable[[Set, Job], Set]:
 
 def _copier(kind: type, name: str, columns: Sequence[str], others: Sequence[str]) -> Callable[..., Any]:
     values = [each if each in others else f"{name}.{each}" for each in columns]
-    made: Callable[..., Any] = _function(
-        f"with_other({name}, {', '.join(others)})", f"{kind.__name__}({', '.join(values)})", **{kind.__name__: kind}
-    )
+    named: dict[str, Any] = {kind.__name__: kind}
+    head = f"with_other({name}, {', '.join(others)})"
+    made: Callable[..., Any] = _function(head, f"{kind.__name__}({', '.join(values)})", **named)
     return made
 
 

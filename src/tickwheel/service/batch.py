@@ -129,7 +129,7 @@ class Batches:
         for kind, group in groupby(items, type):
             same = list(group)
             if kind is SetItem:
-                results += await self._set_all(same, by, with_jobs=with_jobs)  # all items are SetItems
+                results += await self._set_all(same, by, with_jobs=with_jobs)  # type: ignore[arg-type]  # all items are SetItems
             else:
                 results += await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in same))
         return results

@@ -86,4 +86,4 @@ def _document(answer: Declared) -> ManifestDocument:
 
 def _job(job: DeclaredJob) -> DeclaredDocument:
     shown = (None if each is None else job_document(each) for each in (job.job, job.before))
-    return DeclaredDocument(job.key, job.outcome.value, *shown)  # the values are outcomes of writes
+    return DeclaredDocument(job.key, job.outcome.value, *shown)  # type: ignore[arg-type]  # the values are outcomes of writes

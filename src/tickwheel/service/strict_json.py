@@ -116,7 +116,7 @@ def is_small(body: bytes) -> bool:
 def with_encoded_payload(value: Part) -> Part:
     payload = getattr(value, "payload", None)
     if payload is not None and payload is not msgspec.UNSET:
-        force_setattr(value, "payload", EncodedPayload(payload))  # our own struct
+        force_setattr(value, "payload", EncodedPayload(payload))  # type: ignore[arg-type]  # our own struct
     return value
 
 

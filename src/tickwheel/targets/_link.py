@@ -129,7 +129,7 @@ class Link(Generic[_T]):
     async def close(self) -> None:
         held, tasks = self._held, [each.task for each in self._sending.values()]
         if self._connecting is not None:
-            tasks.append(self._connecting)  # it is only awaited
+            tasks.append(self._connecting)  # type: ignore[arg-type]  # it is only awaited
         self._forget()
         for task in tasks:
             task.cancel()

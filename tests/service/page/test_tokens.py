@@ -111,8 +111,7 @@ def test_a_late_stream(service, page, sign_in):
 
 def test_some_keys(service, page, sign_in):
     """
-    With a token for keys of one prefix the page shows only these jobs, says so, requests nothing else, and can change
-    them.
+    With a token for keys of one prefix the page shows and changes only these jobs, says so, and requests nothing else.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):
