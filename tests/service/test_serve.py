@@ -98,7 +98,7 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     begin = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - begin < STOP_BOUND_S
-    assert "sleeper/" in server.errors[-1]  # a warning names what was cut off
+    assert "sleeper/" in server.errors[-1]  # a warning names the run that was cut off
     again = start("--handlers", "slow")
     again.line_with("slow begun")
 

@@ -22,7 +22,7 @@ EMPTY = (
     "CREATE SCHEMA public AUTHORIZATION pg_database_owner",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
-"""How a database is emptied, which costs less than to drop it, as that waits for a checkpoint, and to make another."""
+"""Statements that empty a database. Dropping it and creating another costs more: a drop waits for a checkpoint."""
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
         + (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)

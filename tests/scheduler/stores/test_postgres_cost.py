@@ -42,7 +42,9 @@ def filled(postgres, database):
     """
     Return an open store with fifty jobs due soon and five thousand far ahead, which the server has no statistics of.
     """
-    store = open_store(f"{postgres.url(database)}&shards=1&lease_s=60")  # what is explained takes long on a busy server
+    store = open_store(
+        f"{postgres.url(database)}&shards=1&lease_s=60"
+    )  # an explained statement takes long on a busy server
     postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])

@@ -326,7 +326,7 @@ def test_is_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""By view, what is there once the files have come that it needs and others do not."""
+"""Selectors of elements, by view, that exist once the files have come that only this view needs."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [
