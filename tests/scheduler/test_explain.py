@@ -436,3 +436,21 @@ def test_one_line_a_second(caplog):
     now = 200.0
     log.tell("handler:a", WaitReason.RATE)
     assert len(caplog.records) == 12
+
+
+def test_very_many_lanes_cost_little(make, until, monkeypatch):
+    """
+    Figures are made for the lanes that are named, and for one lane if a job of it is explained.
+    """
+    scheduler = make("memory://").start()
+    scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))
+    until(lambda: scheduler.stats()["lanes"][-1]["waiting"] == 350)
+    made = []
+    init = LaneState.__init__
+    monkeypatch.setattr(LaneState, "__init__", lambda *args, **fields: (made.append(1), init(*args, **fields))[0])
+    lanes = scheduler.stats()["lanes"]
+    assert [len(lanes), lanes[-1]["lane"], lanes[-1]["reason"]] == [51, "(others)", "no_worker"]
+    assert len(made) < 200
+    made.clear()
+    assert reason(scheduler, "k399") is WaitReason.NO_WORKER
+    assert len(made) < 10

@@ -4,10 +4,19 @@ The regular sweep of the store: a job without a notification still fires within 
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
+
+import pytest
 
 from tickwheel.jobs.model import Job, Set
+from tickwheel.jobs.rows import row_of
+from tickwheel.scheduler import SchedulerOptions, SetRequest
 from tickwheel.stores import Abilities, MemoryStore
+from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite._batch import shelf_of
+from tickwheel.stores.sqlite._queries import SQL
 
 WAIT_S = 5.0
 """The promised maximum delay, in seconds."""
@@ -34,3 +43,51 @@ def test_a_job_that_nobody_told_of(make, record):
     store.apply([Set(Job("unknown", 0, store.now_ms() + 10, b'"unknown"', handler="h"))])
     assert record.wait(2) == ["known", "unknown"]
     assert time.monotonic() - started < WAIT_S
+
+
+class Counting(SqliteStore):
+    """
+    A store that counts the pending rows that its searches return.
+    """
+
+    searches = rows = 0
+
+    def overdue(self, *asked):
+        found = super().overdue(*asked)
+        self.searches += 1
+        self.rows += sum(map(len, found.values()))
+        return found
+
+    def scan(self, *asked, **how):
+        found = super().scan(*asked, **how)
+        self.searches += 1
+        self.rows += sum(len(each.due) for each in found)
+        return found
+
+
+@pytest.mark.parametrize("staged_max", [10_000, 200], ids=["in memory", "most in the store"])
+def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
+    """
+    Jobs that wait for workers are not read again and again, but a job that appears beside them is found.
+    """
+    path = tmp_path / "jobs.db"
+    store = Counting(path)
+    scheduler = make(store, options=SchedulerOptions(staged_max=staged_max))
+    scheduler.handler("h")(record)
+    scheduler.set_many(SetRequest(f"waits/{n}", delay=0, target="pull", handler=f"q{n}") for n in range(500))
+    scheduler.start()
+
+    def is_calm():
+        searches, rows = store.searches, store.rows
+        until(lambda: store.searches > searches + 1)
+        return store.rows == rows
+
+    until(is_calm)
+    job = Job("unknown", 1_000_000, scheduler.get("waits/0").due_at, b'"unknown"', handler="h")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:  # no note, and nothing is notified
+        other.execute(SQL["insert_job"], (0, *row_of(job), None))
+        other.execute(SQL["insert_key"], (shelf_of(job), job.key, job.due_at, job.generation))
+    started = time.monotonic()
+    assert record.wait(1) == ["unknown"]
+    assert time.monotonic() - started < 10 * WAIT_S
+    until(is_calm)

@@ -165,8 +165,11 @@ class Armer:
     def reason(self, lane: str) -> WaitReason:
         return self._lanes.reason(lane)
 
-    def states(self) -> dict[str, LaneState]:
-        return self._lanes.states()
+    def waits(self) -> dict[str, tuple[int, int, int | None]]:
+        return self._lanes.waits()
+
+    def state(self, lane: str) -> LaneState | None:
+        return self._lanes.state(lane)
 
     @property
     def held(self) -> int:

@@ -4,16 +4,17 @@ Explains why a lane or a job waits, by asking the roles that decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from heapq import nlargest, nsmallest
-from typing import Final
+from heapq import nsmallest
+from math import inf
+from typing import Final, NamedTuple
 
 from tickwheel.engine._armer import Armer
 from tickwheel.engine._dispatcher import Dispatcher
 from tickwheel.engine._leases import Leases
 from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged import StagedJobs, is_target
 from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._stager import Stager
 from tickwheel.engine.resources import Resources
@@ -25,6 +26,10 @@ __all__ = ["OTHERS", "Explainer"]
 _LANES_MAX: Final = 50
 """Maximum number of lanes that are reported by name; the figures of the others are added up."""
 OTHERS: Final = "(others)"
+_NO_WAIT: Final = (0, 0, None)
+_REST: Final = 99
+"""A report is repeated after this many times the time that it took, and after 15 s at the latest."""
+_REST_MAX_S: Final = 15.0
 
 
 class Explainer:
@@ -53,28 +58,44 @@ class Explainer:
         self._runnable = runnable
         self._leases = leases
         self._stagers = stagers
+        self._monotonic = resources.runtime.monotonic
+        self._reported: list[LaneState] | None = None
+        self._report_at = 0.0
 
     def lanes(self) -> list[LaneState]:
         """
         Return the lanes that have jobs in memory or under way: up to 50, and the sum of the others as `OTHERS`.
 
-        Lanes whose jobs have waited longest come first. O(lanes + waiting jobs).
+        Lanes whose jobs have waited longest come first. Costs a microsecond for each lane and each waiting job.
         """
-        states, staged = self._states(), self._staged.by_lane()
-        idle = nlargest(_LANES_MAX, (lane for lane in staged if lane not in states), key=staged.__getitem__)
-        found = [*states.values(), *(LaneState(lane, staged=staged[lane]) for lane in idle)]
-        first = nsmallest(_LANES_MAX, found, key=_rank)
-        named = {state.lane for state in first}
-        others = [state for state in states.values() if state.lane not in named]
-        if named.issuperset(staged) and not others:
-            return first
-        return [*first, _sum(others, sum(count for lane, count in staged.items() if lane not in named))]
+        queued, full = self._dispatcher.waiting_by_lane(), self.full_lanes()
+        figures = self._figures(queued, full)
+        first = nsmallest(_LANES_MAX, figures)
+        states = [self._state(each.lane, queued, full) for each in first]
+        if len(figures) <= _LANES_MAX:
+            return states
+        named = {each.lane for each in first}
+        others = [each for each in figures if each.lane not in named]
+        return [*states, _sum(others, self._state(min(others).lane, queued, full).reason)]
+
+    def report(self) -> list[LaneState]:
+        """
+        Return `lanes()`, or its last result if that took long: reports take one part in a hundred of a thread's time.
+        """
+        started = self._monotonic()
+        if self._reported is None or started >= self._report_at:
+            self._reported = self.lanes()
+            ended = self._monotonic()
+            self._report_at = ended + min(_REST * (ended - started), _REST_MAX_S)
+        return self._reported
 
     def held_lanes(self) -> list[LaneState]:
         """
-        Return up to 50 lanes whose jobs wait, the longest waiting first. O(lanes under way + waiting jobs).
+        Return up to 50 lanes whose jobs wait, the longest waiting first. Costs as much as `lanes`.
         """
-        return nsmallest(_LANES_MAX, (each for each in self._states().values() if each.reason is not None), key=_rank)
+        queued, full = self._dispatcher.waiting_by_lane(), self.full_lanes()
+        first = nsmallest(_LANES_MAX, (each for each in self._figures(queued, full) if not each.is_free))
+        return [self._state(each.lane, queued, full) for each in first]
 
     def full_lanes(self) -> dict[str, WaitReason]:
         """
@@ -106,7 +127,7 @@ class Explainer:
         return None
 
     def _of_attempt(self, job: Job) -> Explanation:
-        state = self._states().get(self._staged.lanes.of(job.target, job.handler))
+        state = self._state_of(self._staged.lanes.of(job.target, job.handler))
         if job.target == "pull":
             text = f"its attempt is counted, and no worker has leased it from the queue {job.handler!r}"
             return self._answer(job, WaitReason.NO_WORKER, text, state)
@@ -122,10 +143,10 @@ class Explainer:
             reason = WaitReason.PREVIOUS_RUN
             text = f"attempt {other.attempt} of generation {other.job.generation} of its key has not ended"
         else:
-            lane, states = self._staged.lanes.of(job.target, job.handler), self._states()
-            state = states.get(lane)
+            lane = self._staged.lanes.of(job.target, job.handler)
+            state = self._state_of(lane)
             if state is None and not self._staged.is_moving(job.target, job.handler):
-                state = states.get(job.target)  # of all still lanes of the target, if they have no room together
+                state = self._state_of(job.target)  # of all still lanes of the target, if they have no room together
             state = state or LaneState(lane)
             reason, text = self._held_up(state)
         return self._answer(job, reason, text, state)
@@ -143,34 +164,65 @@ class Explainer:
         lane = self._staged.lanes.of(job.target, job.handler)
         return explained(job, lane, reason, text, owner=self._owner, state=state)
 
-    def _states(self) -> dict[str, LaneState]:
-        states = self._armer.states()
-        for lane, instants in self._dispatcher.waiting_by_lane().items():
-            state = states.get(lane) or LaneState(lane)
+    def _state_of(self, lane: str) -> LaneState | None:
+        """
+        Return the figures of *lane*, or None if it has neither due jobs that wait nor attempts under way.
+        """
+        state = self._state(lane, self._dispatcher.waiting_by_lane(), self.full_lanes())
+        return None if state.reason is None and not state.running else state
+
+    def _state(self, lane: str, queued: Mapping[str, Sequence[int]], full: Mapping[str, WaitReason]) -> LaneState:
+        """
+        Return the figures of *lane*, with the instants of its jobs that wait for a worker, and the lanes that are full.
+        """
+        state = self._armer.state(lane) or LaneState(lane)
+        if instants := queued.get(lane):
             oldest = min(instants) if state.oldest_due_at is None else min(*instants, state.oldest_due_at)
-            waiting = state.waiting + len(instants)
-            reason = state.reason or WaitReason.BUSY
-            states[lane] = replace(state, reason=reason, waiting=waiting, oldest_due_at=oldest)
-        for lane, reason in self.full_lanes().items():
-            states[lane] = replace(states.get(lane) or LaneState(lane), reason=reason, is_full=True)
-        return {lane: replace(state, staged=self._staged.waiting_in(lane)) for lane, state in states.items()}
+            waiting, reason = state.waiting + len(instants), state.reason or WaitReason.BUSY
+            state = replace(state, reason=reason, waiting=waiting, oldest_due_at=oldest)
+        if lane in full:
+            state = replace(state, reason=full[lane], is_full=True)
+        return replace(state, staged=self._staged.waiting_in(lane))
+
+    def _figures(self, queued: Mapping[str, Sequence[int]], full: Mapping[str, WaitReason]) -> list[_Figures]:
+        staged, known = self._staged.by_lane(), self._armer.waits()
+        found: list[_Figures] = []
+        for lane in {**staged, **known, **queued, **full}:
+            waiting, running, oldest = known.get(lane, _NO_WAIT)
+            if instants := queued.get(lane):
+                waiting += len(instants)
+                oldest = min(instants) if oldest is None else min(*instants, oldest)
+            count = self._staged.waiting_in(lane) if is_target(lane) else staged.get(lane, 0)
+            is_free = not waiting and lane not in full
+            first = inf if oldest is None else oldest
+            found.append(_Figures(is_free, first, -waiting, -count, lane, running, lane in full))
+        return found
 
 
-def _rank(state: LaneState) -> tuple[bool, float, int, int, str]:
-    oldest = float("inf") if state.oldest_due_at is None else state.oldest_due_at
-    return state.reason is None, oldest, -state.waiting, -state.staged, state.lane
+class _Figures(NamedTuple):
+    """
+    Sort key and figures of a lane; lanes whose jobs have waited longest come first.
+    """
+
+    is_free: bool
+    oldest: float
+    less_waiting: int
+    less_staged: int
+    lane: str
+    running: int
+    is_full: bool
 
 
-def _sum(found: Sequence[LaneState], staged: int) -> LaneState:
-    due = [state.oldest_due_at for state in found if state.oldest_due_at is not None]
+def _sum(found: Sequence[_Figures], reason: WaitReason | None) -> LaneState:
+    oldest = min(each.oldest for each in found)
     return LaneState(
         OTHERS,
-        next((state.reason for state in found if state.reason is not None), None),
-        staged=staged,
-        waiting=sum(state.waiting for state in found),
-        running=sum(state.running for state in found),
-        oldest_due_at=min(due, default=None),
-        is_full=any(state.is_full for state in found),
+        reason,
+        staged=-sum(each.less_staged for each in found if not is_target(each.lane)),
+        waiting=-sum(each.less_waiting for each in found),
+        running=sum(each.running for each in found),
+        oldest_due_at=None if oldest == inf else int(oldest),
+        is_full=any(each.is_full for each in found),
     )
 
 

@@ -38,6 +38,8 @@ _NARROW: Final = 64
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """An attempt that ends sooner shows that its lane goes on."""
+_COUNTED: Final = 1_000
+"""Number of lanes whose figures are read at once, so that begins find room beside them."""
 _SWEEP_S: Final = 1.0
 """Interval of checks while lanes wait for places."""
 
@@ -270,23 +272,40 @@ class Lanes:
                 return self._reason(lane)
             return WaitReason.NO_WORKER if name == "pull" else WaitReason.BUSY
 
-    def states(self) -> dict[str, LaneState]:
+    def waits(self) -> dict[str, tuple[int, int, int | None]]:
+        """
+        Return for each lane: its due jobs that wait, its attempts under way, and the instant of the first waiting job.
+        """
         with self._lock:
             lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked]
-            return {lane.name: self._state(lane) for lane in lanes}
+        found: dict[str, tuple[int, int, int | None]] = {}
+        for start in range(0, len(lanes), _COUNTED):
+            with self._lock:
+                for lane in lanes[start : start + _COUNTED]:
+                    due = _due_in(lane)
+                    if due or lane.busy:
+                        found[lane.name] = len(due), lane.busy, min(due, default=None)
+        return found
 
-    def _state(self, lane: Lane) -> LaneState:
-        due = [entry.job.due_at for entry in chain(lane.waiting, lane.booked) if entry.phase is Phase.STAGED]
-        limit = lane.limits.concurrency
-        return LaneState(
-            lane.name,
-            self._reason(lane) if due else None,
-            waiting=len(due),
-            running=lane.busy,
-            oldest_due_at=min(due, default=None),
-            concurrency=limit if isinstance(limit, int) else None,
-            rate=lane.limits.rate,
-        )
+    def state(self, name: str) -> LaneState | None:
+        """
+        Return the figures of a lane, or None if it has neither jobs that wait nor attempts under way.
+        """
+        with self._lock:
+            lane = self._lanes.get(name)
+            due = [] if lane is None else _due_in(lane)
+            if lane is None or not (due or lane.busy):
+                return None
+            limit = lane.limits.concurrency
+            return LaneState(
+                lane.name,
+                self._reason(lane) if due else None,
+                waiting=len(due),
+                running=lane.busy,
+                oldest_due_at=min(due, default=None),
+                concurrency=limit if isinstance(limit, int) else None,
+                rate=lane.limits.rate,
+            )
 
     def _reason(self, lane: Lane) -> WaitReason:
         if lane.limits.rate is not None and lane.next_at > self._clock.now():
@@ -399,3 +418,8 @@ class Lanes:
             lane = self._lanes.pop(name)
             if not lane.is_forgettable(now):
                 self._lanes[name] = lane
+
+
+def _due_in(lane: Lane) -> list[int]:
+    queues = chain(lane.waiting, lane.booked) if lane.booked else lane.waiting
+    return [entry.job.due_at for entry in queues if entry.phase is Phase.STAGED]

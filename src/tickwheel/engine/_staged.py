@@ -234,6 +234,14 @@ class StagedJobs:
                 new.append(entry)
         return new, refused
 
+    def unknown(self, jobs: Sequence[Job], epoch: int) -> list[Job]:
+        """
+        Return those of *jobs*, rows read under the lease of *epoch*, that would be new here.
+        """
+        busy, waiting = self._busy, self._waiting
+        with self._lock:
+            return [job for job in jobs if not _is_known(job, epoch, busy.get(job.generation), waiting.get(job.key))]
+
     def drop(self, keys: Iterable[str]) -> None:
         with self._lock:
             for key in keys:

@@ -247,7 +247,7 @@ class Owner:
             if isinstance(each, dict) and each.keys() >= {"state", "reason"}
         ]
         return {
-            "lanes": [asdict(state) for state in self._explainer.lanes()],
+            "lanes": [asdict(state) for state in self._explainer.report()],
             "queues": dict(islice(self._registry.pulls.figures().items(), _NOTED_MAX)),
             "receivers": receivers[:_NOTED_MAX],
         }

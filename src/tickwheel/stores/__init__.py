@@ -23,6 +23,7 @@ from tickwheel.stores.contract import (
     Sight,
     Skill,
     Store,
+    Versioned,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Sight",
     "Skill",
     "Store",
+    "Versioned",
     "make_store",
     "masked",
     "open_store",

@@ -33,6 +33,7 @@ __all__ = [
     "Sight",
     "Skill",
     "Store",
+    "Versioned",
 ]
 
 
@@ -151,6 +152,20 @@ class Partitioned(Protocol):
         Return the partitions that other nodes may have written when `wait_for_change` returned True; all, if unknown.
 
         Only the waiting thread calls it.
+        """
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """
+    A store that knows at once that nothing was written to it, so that an idle owner need not search it for jobs.
+    """
+
+    def version(self) -> object:
+        """
+        Return a value that differs from all earlier ones if any process has committed a change in between.
+
+        Two equal values prove that nothing was written; two different ones prove nothing. O(1).
         """
 
 

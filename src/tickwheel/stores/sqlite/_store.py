@@ -187,6 +187,12 @@ class SqliteStore:
         with translated(self.url), self._open_connections().reading() as connection:
             return _far.due(connection, min(until, _INT64_MAX), after or (_INT64_MIN, -1), limit)
 
+    def version(self) -> object:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return connection, connection.execute("PRAGMA data_version").fetchone()[
+                0
+            ]  # it compares within one connection
+
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
