@@ -189,9 +189,8 @@ class SqliteStore:
 
     def version(self) -> object:
         with translated(self.url), self._open_connections().reading() as connection:
-            return connection, connection.execute("PRAGMA data_version").fetchone()[
-                0
-            ]  # it compares within one connection
+            (number,) = connection.execute("PRAGMA data_version").fetchone()
+            return connection, number  # numbers compare within one connection
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
