@@ -23,7 +23,7 @@ class Record:
     """
     A list that other threads fill and a test waits on.
 
-    Manual clocks are moved by nothing meanwhile: a job that was staged while its instant was being passed fires so.
+    A wait advances manual clocks by 0, so that a job that was staged while its due time was being passed also fires.
     """
 
     def __init__(self, clocks=()):
@@ -33,7 +33,7 @@ class Record:
 
     def __call__(self, item):
         """
-        Append *item*: a record can be a handler or a hook.
+        Append *item*; so a record can be a handler or a hook.
         """
         with self._grown:
             self.items.append(item)
@@ -41,13 +41,13 @@ class Record:
 
     def wait(self, count):
         """
-        Return the first *count* items, once there are that many.
+        Return the first *count* items, once there are *count*.
         """
         return self.wait_for(lambda: len(self.items) >= count)[:count]
 
     def wait_for(self, enough):
         """
-        Return a copy of the items once *enough* says so.
+        Return a copy of the items once `enough()` is true.
         """
         give_up = time.monotonic() + PATIENCE_S
         while True:
@@ -60,7 +60,7 @@ class Record:
 
     def of(self, kind, key=None):
         """
-        Return the items of *kind*, and of *key* if one is given, once there is one.
+        Return the items of *kind*, and of *key* if one is given, once there is an item.
         """
 
         def chosen(items):
@@ -82,7 +82,7 @@ def go_on():
 @pytest.fixture
 def clocks():
     """
-    Return the manual clocks of the schedulers that `make` made.
+    Return the manual clocks of the schedulers that `make` has made.
     """
     return []
 
@@ -98,9 +98,9 @@ def record(clocks):
 @pytest.fixture
 def until(clocks):
     """
-    Return a function that calls another one repeatedly, until its result is true, and returns that.
+    Return a function that calls its argument repeatedly until the result is true, and returns that result.
 
-    For events without a signal: a thread or a process that ends, a server, another node. Transient errors are expected.
+    For events without a signal: a thread or a process that ends, a server, another node. Transient errors are ignored.
     """
 
     def ask(call, explain=str):
@@ -123,7 +123,7 @@ def until(clocks):
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store, of each kind in turn.
+    Return the URL of an empty store, for each kind of store.
     """
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
 
@@ -163,7 +163,7 @@ def file_url(tmp_path):
 @pytest.fixture
 def make(clocks):
     """
-    Return what makes schedulers that are stopped when the test ends.
+    Return a function that makes schedulers, which are stopped when the test ends.
     """
     made = []
 
@@ -181,7 +181,7 @@ def make(clocks):
 @pytest.fixture
 def events(clocks):
     """
-    Return what makes a record of a scheduler's events.
+    Return a function that makes a record of a scheduler's events.
     """
 
     def subscribe(scheduler):

@@ -1,5 +1,5 @@
 """
-Callers' writes in the history: those on recurring jobs by default, all by option.
+Callers' writes in the history: by default those on recurring jobs, by option all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def outcomes(scheduler, key):
 )
 def test_what_is_kept(url, make, keep, once, series):
     """
-    A set, move and cancel leave a record each by the process that asked: of recurring jobs, or of all.
+    A set, move and cancel each leave a record with the calling process: for recurring jobs by default, or for all.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")
@@ -45,7 +45,7 @@ def test_what_is_kept(url, make, keep, once, series):
 
 def test_a_plain_set_carries_nothing():
     """
-    By default the set of a job that fires once writes nothing more than the job, no matter which caller asks.
+    By default the set of a job that fires once writes only the job, whichever caller sets it.
     """
     policy_of = {}.get
     for fields, is_noted in (({"delay": 1}, False), ({"every": 60}, True)):
@@ -56,7 +56,7 @@ def test_a_plain_set_carries_nothing():
 
 def test_in_the_callers_transaction(file_url, make, tmp_path):
     """
-    An act within a transaction is kept if and only if that is committed.
+    An act within a transaction is recorded exactly if that is committed.
     """
     import sqlite3  # noqa: PLC0415  only here
 

@@ -43,7 +43,7 @@ def test_the_same_names():
 
 def test_every_verb(url):
     """
-    Each verb answers as its sync twin does.
+    Each verb answers like the synchronous one.
     """
 
     async def main():
@@ -90,7 +90,7 @@ def test_handlers_run_on_the_callers_loop(url):
 
 def test_sync_handlers_do_not_hold_the_loop(url):
     """
-    A plain function runs in a worker thread, also here.
+    A plain function runs in a worker thread here, too.
     """
 
     async def main():
@@ -124,7 +124,7 @@ def test_many_at_once(url):
 
 def test_stop_from_inside_a_handler(url):
     """
-    An async handler may await the stop of its scheduler: it returns at once, and goes on without it.
+    An async handler may await the stop of its scheduler: it returns at once, and the stop continues without it.
     """
 
     async def main():
@@ -145,9 +145,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    With its loop closed before it, a scheduler gives the async jobs back when it stops, with no attempt counted.
+    A scheduler whose loop was closed first releases the async jobs when it stops, without counting an attempt.
 
-    It says so once in the log, and whenever it is started again.
+    It logs that once, and again whenever it is started again.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -175,7 +175,7 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
 
 def test_a_task_that_is_cancelled(file_url):
     """
-    A stop cancels what does not end in time and hands it back; the job is taken up again.
+    A stop cancels a task that does not end in time and releases it; the job is claimed again.
     """
 
     async def main():
@@ -204,7 +204,7 @@ def test_a_task_that_is_cancelled(file_url):
 
 def test_drain_reports_on_the_loop(url):
     """
-    A drain says how many it has cancelled, in the loop's own thread.
+    A drain reports its number of cancelled jobs in the loop's own thread.
     """
 
     async def main():
@@ -222,7 +222,7 @@ def test_drain_reports_on_the_loop(url):
 
 def test_an_answer_that_was_cancelled():
     """
-    An answer that was cancelled elsewhere cancels who awaits it, and those behind it get theirs.
+    An answer that was cancelled elsewhere cancels its awaiting task, and later callers get their answers.
     """
 
     async def answers():
@@ -238,7 +238,7 @@ def test_an_answer_that_was_cancelled():
 
 class OpenedStore(SqliteStore):
     """
-    A store that notes which thread opens it, and waits there until it may.
+    A store that records the thread that opens it, and waits there until it may continue.
     """
 
     def __init__(self, path):
@@ -248,7 +248,7 @@ class OpenedStore(SqliteStore):
 
     def open(self):
         """
-        Open the file, as a server that answers late.
+        Open the file, like a server that answers late.
         """
         self.opened_on.append(threading.get_ident())
         self.is_entered.set()
@@ -269,7 +269,7 @@ class OpenedStore(SqliteStore):
 )
 def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
     """
-    It opens the store in another thread: a server that does not answer would hold everything on the loop.
+    The first use opens the store in another thread, since a slow server would block the whole loop.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -285,7 +285,7 @@ def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
 
 def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
     """
-    With `conn=` too.
+    The first use with `conn=` does not block the loop either.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -329,7 +329,7 @@ def test_a_start_that_is_cancelled(tmp_path, begin):
 
 def test_a_start_that_is_repeated_and_cancelled(url):
     """
-    One that had nothing to do stops nothing.
+    The cancel of a repeated start, which had nothing to do, stops nothing.
     """
 
     async def main():

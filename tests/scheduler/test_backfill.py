@@ -1,5 +1,5 @@
 """
-Backfills: the runs of a recurring job in a range of the past are run again.
+Backfills: the runs of a recurring job in a past range are run again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def clock():
     """
-    Return a clock whose time of day is known.
+    Return a clock with a known time of day.
     """
     return ManualClock(wall=NOON.timestamp())
 
@@ -38,7 +38,7 @@ def scheduler(url, make, clock):
 
 def keys(scheduler):
     """
-    Return the keys of the jobs that were set for the report.
+    Return the keys of the jobs that were set for "report".
     """
     return [job.key for job in scheduler.list("report@").jobs]
 
@@ -74,7 +74,7 @@ def test_it_may_be_repeated(scheduler):
 
 def test_what_runs_is_not_run_twice(scheduler, record, until):
     """
-    A job that runs when the backfill is repeated is left alone, and its instant is not counted.
+    If a job runs when the backfill is repeated, it is left alone, and its instant is not counted.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
@@ -95,7 +95,7 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
 
 def test_what_died_is_run_again(scheduler, until):
     """
-    A dead letter does not hold its instant; a paused job does, and stays paused.
+    A dead letter does not occupy its instant; a paused job does, and stays paused.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))
@@ -110,7 +110,7 @@ def test_what_died_is_run_again(scheduler, until):
 
 def test_at_a_rate(scheduler):
     """
-    One after the other, in the order of the runs.
+    With a rate, the jobs are due one after the other, in the order of the runs.
     """
     scheduler.backfill("report", NOON - 7 * DAY, NOON, rate=0.5)
     due = [scheduler.get(key).due_at / 1000 - NOON.timestamp() for key in sorted(keys(scheduler))]
@@ -119,7 +119,7 @@ def test_at_a_rate(scheduler):
 
 def test_a_part_at_a_time(scheduler):
     """
-    A range of more runs than the limit goes on where the answer says; more than a commit's are set as well.
+    A range with more runs than the limit continues at the answer's cursor; more runs than a commit takes are also set.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:
@@ -133,7 +133,7 @@ def test_a_part_at_a_time(scheduler):
 
 def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
     """
-    A range ends with the run that is due or runs now, also where jitter puts that after its nominal instant.
+    A range ends before the run that is due or running, also if jitter puts that after its nominal time.
     """
     due_at = scheduler.set("late", every=600, jitter=500, handler="h").job.due_at / 1000
     assert due_at > NOON.timestamp() + 601  # this key has its share
@@ -183,7 +183,7 @@ def test_bad_input(scheduler, key, fields, problem):
 @pytest.mark.parametrize("since", [-1e308, -5.6e16, -1, 0, datetime(1, 1, 1, tzinfo=UTC)])
 def test_before_all_time(scheduler, since):
     """
-    However early a range begins, its first run is one of this epoch.
+    However early a range begins, its first run is after the epoch.
     """
     scheduler.set("often", every=60, target="log")
     for key in ("report", "often"):
@@ -193,7 +193,7 @@ def test_before_all_time(scheduler, since):
 
 def test_other_faces(service_url, make, url):
     """
-    An AsyncScheduler has it, and a client of a service.
+    An AsyncScheduler and a client of a service also have backfills.
     """
 
     async def ask():

@@ -16,7 +16,7 @@ DAY = 86_400
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, from a whole second on.
+    Return a clock that moves only when a test moves it, and begins at a whole second.
     """
     return ManualClock(0, wall=START)
 
@@ -24,7 +24,7 @@ def clock():
 @pytest.fixture
 def scheduler(clock):
     """
-    Return a started one on that clock.
+    Return a started scheduler on that clock.
     """
     with InlineScheduler(clock) as scheduler:
         yield scheduler
@@ -33,7 +33,7 @@ def scheduler(clock):
 @pytest.fixture
 def runs(scheduler, clock):
     """
-    Return the instants of the runs of handler "h" so far, in seconds from the start; `ends` has the results in turn.
+    Return the runs of handler "h" so far, in seconds from the start; `ends` has the results in turn.
     """
     made = Runs()
 
@@ -50,7 +50,7 @@ def runs(scheduler, clock):
 
 class Runs(list):
     """
-    Instants, and the results of the next runs.
+    Instants of runs, and the results of the next runs.
     """
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Runs(list):
 
 def after(*waits_s, attempts=5):
     """
-    Return a policy that tries again after these waits.
+    Return a retry policy with these delays.
     """
     waits_ms = tuple(wait * 1_000 for wait in waits_s)
     return RetryPolicy(attempts=attempts, kind="list", waits_ms=waits_ms, jitter=0, max_ms=10 * DAY * 1_000)
@@ -68,7 +68,7 @@ def after(*waits_s, attempts=5):
 
 def due_in(scheduler, clock):
     """
-    Return in how many seconds the job is due, and how long it is worth firing from then on.
+    Return the seconds until the job is due, and how long it may fire from then on.
     """
     job = scheduler.get("k")
     length = None if job.expires_at is None else (job.expires_at - job.due_at) / 1_000
@@ -78,7 +78,7 @@ def due_in(scheduler, clock):
 @pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
 def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
     """
-    A cron job that is due later than at the next match of its line stays so when the clock is set back a little.
+    A cron job that is due later than the next match of its line stays so when the clock is set back a little.
     """
     scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
     if how == "skipped":
@@ -99,7 +99,7 @@ def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
 @pytest.mark.parametrize("verb", ["run_now", "move"])
 def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
     """
-    A job that fires once and is moved between two tries is worth firing for as long as before, at the least.
+    A one-time job that is moved between two attempts may fire for at least as long as before.
     """
     runs.ends.append(ValueError("no"))
     scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
@@ -119,7 +119,7 @@ def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
 def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
     """
-    A run that is tried again and wanted at once is that run: the series goes on after it, with no other one besides.
+    A run_now during the wait for a retry makes that retry run: the series continues after it, without an extra run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=3_600, misfire=misfire, overlap=overlap, handler="h", retry=after(1_200))
@@ -149,7 +149,7 @@ def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
 
 def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
     """
-    Each replay gives a job at least the time that it had at first.
+    Each replay gives a job at least its original time to live.
     """
     scheduler.set("k", delay=0, expires=300, handler="h")
     for _ in range(4):
@@ -164,7 +164,7 @@ def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
 
 def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
-    A run that is snoozed past its expiry is left out; the instant of the new rule has the whole of `expires=`.
+    A run snoozed past its expiry is omitted; the due time of the new rule has all of `expires=`.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")
@@ -178,7 +178,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
 
 def test_fewer_attempts_than_were_made(scheduler, clock, runs):
     """
-    A policy with fewer attempts than a run has used leaves it one, and the series goes on after that.
+    A policy with fewer attempts than a run has used leaves it one attempt, and then the series continues.
     """
     runs.ends += [ValueError("no")] * 4
     scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
@@ -195,7 +195,7 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
 def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
     """
-    A series that had ended goes on with one run, whichever try ended it, although it makes up for all that it missed.
+    A replayed series that had ended continues with one run, at whichever attempt it ended, even if it makes up runs.
     """
     runs.ends += ends
     scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))
@@ -210,7 +210,7 @@ def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
 def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, end):
     """
-    Each missed run is made up for, also where none that passes while one lasts would be.
+    Each missed run is made up, even if runs that pass during another run would not be.
     """
     runs.ends.append(end)
     scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))
@@ -225,7 +225,7 @@ def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, e
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_skip_what_is_overdue(scheduler, clock, runs, misfire):
     """
-    A run that was held up is left out by a skip, with those that passed meanwhile; the next one is still to come.
+    A skip omits a delayed run together with the runs that passed since; the next one is still to come.
     """
     scheduler.set("k", every=60, misfire=misfire, handler="h")
     scheduler.pause("k")

@@ -43,7 +43,7 @@ def client(request, make, tmp_path):
 
 def fill(client, count=10):
     """
-    Set jobs of two handlers in turn, each a minute after the one before.
+    Set jobs of two handlers in turn, each a minute after the previous one.
     """
     requests = [
         SetRequest(f"job {n:04}", delay=HOUR + n * 60, handler=("h", "other")[n % 2], payload=n) for n in range(count)
@@ -53,14 +53,14 @@ def fill(client, count=10):
 
 def states(client, **filters):
     """
-    Return the keys that a list of *filters* has.
+    Return the keys that a list with *filters* has.
     """
     return [job.key for job in client.list(**filters, limit=1000).jobs]
 
 
 def test_a_dry_run_counts(client):
     """
-    A dry run counts the jobs that the change would choose, and changes nothing.
+    A dry run counts the jobs that the change would match, and changes nothing.
     """
     jobs = fill(client)
     answer = client.bulk("cancel", handler="h", due_from=jobs[4].due_at / 1000, dry_run=True)
@@ -85,7 +85,7 @@ def test_cancel(client):
 
 def test_move_by_a_shift(client):
     """
-    Each job is moved by the same length of time, to earlier as well, and never into the past.
+    All jobs are moved by the same length of time, also to earlier, but never into the past.
     """
     jobs = fill(client, 4)
     assert client.bulk("move", handler="h", shift="30m").changed == 2
@@ -97,7 +97,7 @@ def test_move_by_a_shift(client):
 
 def test_spread(client):
     """
-    Jobs of one instant are spread over a span, each at the place that its key has there.
+    Jobs of one instant are spread over a span, each at the position of its key.
     """
     client.set_many([SetRequest(f"herd {n}", delay=HOUR, handler="h") for n in range(200)])
     since = client.get("herd 0").due_at / 1000
@@ -114,7 +114,7 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    Matching jobs are paused, and of the paused ones only matching ones are resumed.
+    Matching jobs are paused, and only matching paused jobs are resumed.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -128,7 +128,7 @@ def test_pause_and_resume(client):
 
 def test_parts_and_repeats(client):
     """
-    A run goes on from its cursor after a limit, and the same run again from any cursor changes nothing twice.
+    A run continues from its cursor after a limit, and a repeat from any cursor changes nothing twice.
     """
     jobs = fill(client, 8)
     first = client.bulk("move", "job", shift=60, limit=3)
@@ -230,7 +230,7 @@ def test_payloads_of_others(payload, field, has):
 )
 def test_values_that_are_refused(client, verb, fields, said):
     """
-    A field that does not go with the verb is refused by name, before any job is changed.
+    A field that does not fit the verb is refused by name, before any job is changed.
     """
     with pytest.raises(InvalidJobError, match=said):
         client.bulk(verb, **fields)
@@ -238,7 +238,7 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_filter(client):
     """
-    A bound at the epoch chooses nothing, rather than everything.
+    A bound at the epoch matches nothing, rather than everything.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0
@@ -246,7 +246,7 @@ def test_an_instant_of_zero_is_a_filter(client):
 
 def test_no_name_for_a_service(make, service_url):
     """
-    A client cannot name the author of a pause: the service does.
+    A client cannot name the author of a pause, as the service does that.
     """
     with pytest.raises(UnsupportedError, match="by='me'"):
         make(service_url).bulk("pause", "a", by="me")
@@ -254,7 +254,7 @@ def test_no_name_for_a_service(make, service_url):
 
 def test_replay_by_error():
     """
-    Dead jobs are replayed by their error, over a span if that is asked for, and once in a run even if they fail again.
+    Dead jobs are replayed by their error, over a span on request, and once per run even if they fail again.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock).start()
@@ -281,7 +281,7 @@ def test_replay_by_error():
 
 def test_recurring_jobs_that_run(scheduler_that_holds):
     """
-    A recurring job is cancelled and paused while it runs, as by the single verbs; one that fires once is left alone.
+    A recurring job is cancelled and paused while it runs, as by the single verbs; a one-time job is left alone.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.set("once", delay=0, handler="waits")
@@ -297,7 +297,7 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
 
 def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` running jobs are counted, and asked to stop, with pending ones or alone; dead jobs stay.
+    With `running=True` running jobs are counted and asked to stop, with pending ones or alone; dead jobs stay.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)
@@ -325,7 +325,7 @@ def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
 @pytest.mark.parametrize("count", [1, 3])
 def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
     """
-    Many that run are asked to stop by their keys, and each has its answer.
+    Many running jobs are asked to stop by their keys, and each has its answer.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     keys = [f"k {number}" for number in range(count)]
@@ -341,7 +341,7 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
 
 def test_the_order_of_many_answers(tmp_path, make, record):
     """
-    Each answer is in its request's place, also where some wait for an owner elsewhere, and later commits do not.
+    The answers are in the order of the requests, even if some wait for another owner while later commits do not.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))
@@ -371,7 +371,7 @@ def test_the_order_of_many_answers(tmp_path, make, record):
 @pytest.fixture
 def scheduler_that_holds(url, make, record):
     """
-    Return a started scheduler, a function that waits until *n* of its handlers run, and one that releases them.
+    Return a started scheduler, a function that waits until *n* handlers run, and one that releases them.
     """
     gate = threading.Event()
     made = make(url)
@@ -388,7 +388,7 @@ def scheduler_that_holds(url, make, record):
 
 def test_what_changes_meanwhile(monkeypatch):
     """
-    A job that changes between the look and the write is left as others made it, and is counted.
+    A job that changes between the read and the write keeps that change, and is counted.
     """
     store = FaultyStore(make_store("memory://"))
     with_store = AsyncScheduler(store)
@@ -422,7 +422,7 @@ def test_what_changes_meanwhile(monkeypatch):
 
 def test_a_run_that_was_interrupted(make):
     """
-    A run that ends with an error goes on from where it last reported, also if the failed commit took effect.
+    A run that ends with an error continues from its last report, even if the failed commit took effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)

@@ -1,5 +1,5 @@
 """
-Handlers that hang, and everybody else, who goes on.
+Hanging handlers, and all other handlers, which continue.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ONCE = RetryPolicy(attempts=1)
 @pytest.fixture
 def start(url, make):
     """
-    Return what starts a scheduler with the options given.
+    Return a function that starts a scheduler with the given options.
     """
     return lambda **options: make(url, options=SchedulerOptions(**options)).start()
 
 
 def hangs(scheduler, name, go_on, record, kind="thread", **options):
     """
-    Register a handler that hangs until *go_on*, and notes its payload before.
+    Register a handler that notes its payload and then hangs until *go_on*.
     """
 
     def in_thread(payload):
@@ -42,14 +42,14 @@ def hangs(scheduler, name, go_on, record, kind="thread", **options):
 
 def herd(scheduler, name, count):
     """
-    Set *count* jobs of the handler *name*, all of them due.
+    Set *count* due jobs of the handler *name*.
     """
     scheduler.set_many([SetRequest(f"{name}/{n}", delay=0, handler=name, payload=n) for n in range(count)])
 
 
 def workers():
     """
-    Return how many worker threads there are.
+    Return the number of worker threads.
     """
     return sum(each.name.startswith("tickwheel-worker") for each in threading.enumerate())
 
@@ -118,7 +118,7 @@ def test_order_behind_a_bulkhead(start, record):
 
 def test_order_of_a_herd(start, record):
     """
-    The last jobs of a herd, which are few, do not start before the others of their handler.
+    The few last jobs of a burst do not start before the others of their handler.
     """
     scheduler = start(workers=1)
     scheduler.handler("h", concurrency=None)(record)
@@ -147,7 +147,7 @@ def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
 
 def test_the_usual_timeout(start, record, go_on, events):
     """
-    A handler without a timeout of its own has the scheduler's, half an hour by default.
+    A handler without a timeout has the scheduler's, half an hour by default.
     """
     assert SchedulerOptions().timeout_s == 1800
     scheduler = start(timeout_s=0.05, retry=ONCE)
@@ -162,7 +162,7 @@ def test_the_usual_timeout(start, record, go_on, events):
 
 def test_leaked_threads_are_bounded(start, record, go_on, events, until):
     """
-    Handlers that hang past their timeouts hold no more threads than allowed; others go on, also at the bound.
+    Handlers that hang past their timeouts hold no more threads than allowed; others continue, even at that limit.
     """
     scheduler = start(workers=4, leaked_max=8, retry=ONCE)
     told = events(scheduler)
@@ -186,7 +186,7 @@ def test_leaked_threads_are_bounded(start, record, go_on, events, until):
 
 def test_many_handlers_that_leak(start, record, go_on, until):
     """
-    At the bound, handlers that hang wait for one another, and those that do not hang go on.
+    At the limit, handlers that hang wait for one another, and the others continue.
     """
     scheduler = start(workers=2, leaked_max=4, retry=ONCE)
     began = type(record)()
@@ -205,7 +205,7 @@ def test_many_handlers_that_leak(start, record, go_on, until):
 
 def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, monkeypatch, until):
     """
-    An async handler that goes on past its timeout has failed; its task is counted until it ends.
+    An async handler that continues past its timeout has failed; its task is counted until it ends.
     """
     monkeypatch.setattr("tickwheel.engine._timeouts._GRACE_S", 0.05)
     scheduler = start(coroutines=2, leaked_max=2)
@@ -235,7 +235,7 @@ def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, 
 
 def test_a_task_that_clears_up(start, record, events):
     """
-    An async handler may take a while to end when it is cancelled at its timeout, and is not called again meanwhile.
+    An async handler that is cancelled at its timeout may take a while to end, and is not called again until then.
     """
     scheduler = start()
     told = events(scheduler)
@@ -271,7 +271,7 @@ def test_a_stop_beside_leaked_threads(start, record, go_on, events):
 @pytest.mark.parametrize("hung", [2, 3, 5])
 def test_some_hung_handlers(start, record, go_on, kind, hung):
     """
-    Several hanging handlers take all places, and the other handlers run nevertheless.
+    Several hanging handlers take all places, but the other handlers still run.
     """
     scheduler = start(workers=4, coroutines=4)
     began = type(record)()

@@ -1,5 +1,5 @@
 """
-Rules of the calendar, on every way by which a caller can ask for them: dates, both days, policies for DST, the zone.
+Calendar rules, in every call that accepts them: dates, both days, policies for DST, the zone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RULES = [
         {"cron": "0-59/5 * * * *", "tz": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "first"},
     ),
 ]
-"""Rules, and other spellings of the same."""
+"""Rules, and other spellings of each."""
 OTHERS = [
     {"every": "4d", "time": "02:00", "tz": "Europe/Berlin"},
     {"every": "3d", "time": "02:01", "tz": "Europe/Berlin"},
@@ -83,7 +83,7 @@ def rule(job):
 
 def test_an_equal_rule_changes_nothing(client):
     """
-    However it is spelled, and by `set` and `set_many` alike; its line of an export makes the same job.
+    An equal rule in any spelling changes nothing, in `set` and `set_many`; its exported line makes the same job.
     """
     for number, (asked, spelled) in enumerate(RULES):
         key = f"equal/{number}"
@@ -104,7 +104,7 @@ def test_an_equal_rule_changes_nothing(client):
 
 def test_another_rule_changes_the_series(client):
     """
-    Each field that names the instants counts.
+    A change of any field that determines the instants counts as another rule.
     """
     for number, other in enumerate(OTHERS):
         key = f"other/{number}"
@@ -153,7 +153,7 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    Only another number of days begins another count, from the last run.
+    Only another number of days starts a new count, from the last run.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
@@ -166,7 +166,7 @@ def test_another_zone_or_time_keeps_the_dates(client):
 
 def test_a_phase_that_is_asked_for(client):
     """
-    `at=` names the dates, past or to come; set again with it, a series with these dates is the same.
+    `at=` names the dates, past or future; a set with `at=` on one of the series' dates leaves the series unchanged.
     """
     fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2001-01-01T00:00Z"}
     job = client.set("phase", **fields).job
@@ -178,7 +178,7 @@ def test_a_phase_that_is_asked_for(client):
 
 def test_the_zone_of_this_machine(client, monkeypatch):
     """
-    `local` is stored by its name; on a machine without one the call is refused.
+    `local` is stored as the name of this machine's zone; without a name the call is refused.
     """
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()
@@ -222,7 +222,7 @@ def test_the_zone_of_this_machine(client, monkeypatch):
 )
 def test_refused(client, fields, named):
     """
-    The field, its value and the remedy are named, by a store and by a service.
+    A refusal names the field, its value and the remedy, from a store and from a service.
     """
     with pytest.raises((InvalidJobError, TypeError), match=named):
         client.set("bad", target="log", **fields)
@@ -232,7 +232,7 @@ def test_refused(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    A node that does not know it sets the job aside, and names the part.
+    A node that does not know a value marks the job as unroutable, and names that part.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}
@@ -243,7 +243,7 @@ def test_a_value_of_a_later_version(name):
 
 def test_not_succeeded_since(client):
     """
-    Recurring jobs are listed by when a run last succeeded, or else by when they were first set.
+    Recurring jobs are listed by the time of their last success, or else of their first set.
     """
     client.set("fresh", every=60, target="log")
     client.set("once", delay=60, target="log")
@@ -255,7 +255,7 @@ def test_not_succeeded_since(client):
 
 def test_other_data_of_the_zone():
     """
-    A date that was named by other data of its zone is named again, as that of a cron line is.
+    A date that was computed by other data of its zone is computed again, like that of a cron line.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

@@ -27,7 +27,7 @@ def gone(scheduler, until, key="k"):
 
 def test_async(make, url, until, events):
     """
-    An async handler is cancelled where it waits, and the history, the events and the figures say so.
+    An async handler is cancelled where it waits; history, events and figures say so.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -58,7 +58,7 @@ def test_async(make, url, until, events):
 
 def test_thread(make, url, until):
     """
-    A handler on a thread sees it, its heartbeat raises, and a second cancel answers as the first.
+    A handler on a thread can read it, its heartbeat raises, and a second cancel answers like the first.
     """
     begun, go_on, seen = threading.Event(), threading.Event(), []
     scheduler = make(url).start()
@@ -104,7 +104,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    A success stays a success; whatever else a handler returns, it is not called again.
+    A success remains a success; after any other result the handler is not called again.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -125,7 +125,7 @@ def test_an_attempt_that_ends_on_its_own(make, url, until, result):
 
 def test_recurring(make, url, events):
     """
-    A recurring job is gone with the run that is stopped.
+    A recurring job is removed with the stopped run.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -153,7 +153,7 @@ def test_recurring(make, url, events):
 @pytest.mark.parametrize("again", ["stop", "cancel", "set"])
 def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     """
-    The run of a recurring job that was stopped, cancelled or set again while it ran is in the history with its outcome.
+    The history has the outcome of a run whose recurring job was stopped, cancelled or set again while it ran.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -184,7 +184,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
 
 def test_pending(make, url):
     """
-    With `running=True` pending jobs are cancelled as without it.
+    With `running=True` pending jobs are also cancelled.
     """
     scheduler = make(url)
     scheduler.set("k", delay=60, handler="h")
@@ -216,7 +216,7 @@ def test_from_another_process(make, file_url, until):
 
 def test_over_http(make, service_url):
     """
-    A client of a service passes the request to stop on.
+    A client of a service passes on the request to stop.
     """
     client = make(service_url)
     client.set("k", delay=60, handler="h")

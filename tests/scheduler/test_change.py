@@ -1,5 +1,5 @@
 """
-Changing some of a job, with the rest as it was.
+Changes of some fields of a job; the others stay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def client(request, make, tmp_path):
 
 def kept(before, after, *changed):
     """
-    Assert that *after* is *before* but for the fields *changed* and a newer generation.
+    Assert that *after* equals *before* except for the fields *changed* and a newer generation.
     """
     assert after.generation > before.generation
     same = {name: getattr(after, name) for name in changed}
@@ -41,7 +41,7 @@ def kept(before, after, *changed):
 
 def test_one_field(client):
     """
-    A named field is changed, None being a value, and all else stays to the millisecond, including a pause.
+    A named field is changed, with None as a value; all others stay to the millisecond, including a pause.
     """
     retry = RetryPolicy(attempts=3)
     before = client.set("k", delay=HOUR, handler="h", target="pull", payload=[1], expires=60, retry=retry).job
@@ -67,7 +67,7 @@ def test_one_field(client):
 
 def test_rule_in_parts(client):
     """
-    Parts of a rule that are not named stay: phase, jitter, grace, exclusions, remaining runs.
+    Unnamed parts of a rule stay: phase, jitter, grace, exclusions, remaining runs.
     """
     rule = {"misfire": "skip", "misfire_grace": "90s", "overlap": "once", "max_runs": 9, "exclude": ["* 3 * * *"]}
     before = client.set(
@@ -96,7 +96,7 @@ def test_rule_in_parts(client):
 
 def test_another_rule(client):
     """
-    A job with another line, zone, interval or exclusion is due when that says, and keeps what else its rule has.
+    A job with another line, zone, interval or exclusion is due by these, and keeps the rest of its rule.
     """
     before = client.set("k", cron="0 9 * * *", tz="Europe/Berlin", max_runs=9, handler="h", target="pull").job
     after = client.change("k", cron="30 9 * * *").job
@@ -118,7 +118,7 @@ def test_another_rule(client):
 
 def test_refusals(client):
     """
-    Values that the job cannot have are refused by name, other outcomes are answered, and nothing is changed.
+    Invalid values are refused by name, other outcomes are answered, and nothing is changed.
     """
     once = client.set("once", delay=HOUR, handler="h", target="pull").job
     often = client.set("often", every=HOUR, handler="h", target="pull", until=4_133_980_800).job
@@ -146,7 +146,7 @@ def test_refusals(client):
 
 def test_a_run_that_is_tried_again():
     """
-    A failed run that waits keeps its attempts, its error and its instant, and continues with the changed fields.
+    A failed run that waits keeps its attempts, its error and its due time, and continues with the changed fields.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock).start()
@@ -176,7 +176,7 @@ def test_a_run_that_is_tried_again():
 
 def test_what_runs(make, url, until):
     """
-    A running job is neither changed nor fired again; a recurring job has the change once its run has ended.
+    A running job is neither changed nor fired again; a recurring job has the change after its run.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)
@@ -200,7 +200,7 @@ def test_what_runs(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval is that of its exclusions, even if those come later; it moves no run.
+    The zone of an interval applies to its exclusions, even if they are added later; it moves no run.
     """
     job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
     assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(
@@ -219,7 +219,7 @@ def test_an_interval_keeps_its_zone(client):
 
 def changing(store, key, times, monkeypatch, write):
     """
-    Let another caller *write* just after each of the first *times* reads of *key*.
+    Call *write*, as another caller, just after each of the first *times* reads of *key*.
     """
     read, left = store.get, [None] * times
 
@@ -235,7 +235,7 @@ def changing(store, key, times, monkeypatch, write):
 
 def test_others_change_it_meanwhile(monkeypatch):
     """
-    Others' writes between the read and the write are kept; if they continue, the error is transient.
+    Other callers' writes between the read and the write are kept; if they continue, the error is transient.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = AsyncScheduler(store)

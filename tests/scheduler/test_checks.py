@@ -60,7 +60,7 @@ def test_keys(key):
 )
 def test_bad_keys(key, said):
     """
-    A key that cannot be stored is refused with the reason, and a long one is not repeated at length.
+    A key that cannot be stored is refused with the reason, and a long one is shortened in the message.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.check_key(key)
@@ -90,7 +90,7 @@ def test_delays(delay, ms):
 @pytest.mark.parametrize("delay", [math.inf, 1e300, 10**400, CENTURY_S + 1], ids=["inf", "1e300", "10**400", "century"])
 def test_far_delays(delay):
     """
-    A delay past 100 years is refused with its value and the limit.
+    A delay of more than 100 years is refused with its value and the limit.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job is at most 100 years ahead"):
         checks.delay_ms(delay)
@@ -109,7 +109,7 @@ def test_nan():
 @pytest.mark.parametrize(("delay", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("PT0.0001S", 1), ("-5s", 0)])
 def test_delays_as_text(delay, ms):
     """
-    Text with units or in ISO 8601 is a length of time like any other.
+    Text with units or in ISO 8601 is a valid length of time.
     """
     assert checks.delay_ms(delay) == ms
 
@@ -117,7 +117,7 @@ def test_delays_as_text(delay, ms):
 @pytest.mark.parametrize("delay", ["5", "", "soon", "P1M", "9" * 10**6 + "s"], ids=lambda delay: delay[:5])
 def test_bad_delays_as_text(delay):
     """
-    Text that names no length of time is refused with the remedy, and a long one is not repeated at length.
+    Invalid text is refused with the remedy, and a long one is shortened in the message.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: write numbers with units such as 90s") as caught:
         checks.delay_ms(delay)
@@ -136,7 +136,7 @@ def test_delays_of_other_types(delay):
 @given(st.floats(allow_nan=False, max_value=CENTURY_S))
 def test_delays_are_never_cut_short(delay):
     """
-    No delay becomes shorter than it was asked for, nor a millisecond longer.
+    A delay becomes neither shorter than requested nor a millisecond longer.
     """
     ms = checks.delay_ms(delay)
     assert max(0.0, delay * 1000) <= ms <= max(0.0, delay * 1000) + 1
@@ -164,7 +164,7 @@ def test_instants():
 )
 def test_bad_instants(at, said):
     """
-    A naive datetime, or an instant that is too far, is refused with the remedy.
+    A naive datetime, or an instant that is too far away, is refused with the remedy.
     """
     with pytest.raises(InvalidJobError, match=said):
         checks.at_ms(at, NOW)
@@ -173,7 +173,7 @@ def test_bad_instants(at, said):
 @pytest.mark.parametrize("payload", [None, True, 0, -1.5, "ä", [], {"a": [1, {"b": None}]}, "\x00", 10**30])
 def test_payloads(payload):
     """
-    Whatever JSON has is stored and comes back.
+    Every JSON value is stored and returned.
     """
     assert checks.decode_payload(checks.encode_payload(payload)) == payload
 
@@ -216,7 +216,7 @@ def nested(depth: int) -> list[object]:
 )
 def test_bad_payloads(payload, said):
     """
-    A value that JSON does not have, or that is too large, is refused with a short message.
+    A value without a JSON form, or one that is too large, is refused with a short message.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)
@@ -225,7 +225,7 @@ def test_bad_payloads(payload, said):
 
 def test_payloads_that_nest():
     """
-    A hundred levels are taken, and any number of brackets that do not nest.
+    A hundred levels are accepted, and any number of brackets that do not nest.
     """
     for payload in (nested(99), {"a": [nested(10)] * 50}, "[" * 1_000, {'{"' * 200: '\\"' * 200}):
         assert checks.decode_payload(checks.encode_payload(payload)) == payload
@@ -233,7 +233,7 @@ def test_payloads_that_nest():
 
 class Color(Enum):
     """
-    A type of a caller's own.
+    A type of the caller.
     """
 
     RED = "red"
@@ -241,14 +241,14 @@ class Color(Enum):
 
 class Money(Decimal):
     """
-    A type of a caller's own.
+    A type of the caller.
     """
 
 
 @dataclass
 class Order:
     """
-    Another one.
+    Another type of the caller.
     """
 
     number: int
@@ -273,7 +273,7 @@ class Order:
 )
 def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
     """
-    The message names type and remedy, and a value passed by its remedy comes back unchanged.
+    The message names type and remedy, and a value passed by its remedy is returned unchanged.
     """
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})
@@ -290,7 +290,7 @@ def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
 )
 def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
     """
-    Those of msgspec, pydantic and attrs are recognised by an attribute of theirs, so that none of them is imported.
+    Types of msgspec, pydantic and attrs are recognised by an attribute, so none of these is imported.
     """
     with pytest.raises(InvalidJobError, match=f"JSON has no Order: {remedy}"):
         checks.encode_payload(type("Order", (), {mark: ()})())
@@ -310,7 +310,7 @@ def test_a_struct_comes_back_as_it_was():
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
 def test_seconds_of_options(value):
     """
-    Options and stops accept all lengths of time, and name invalid ones.
+    Options and stops accept all forms of lengths of time, and name invalid values.
     """
     options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
     scheduler = Scheduler("memory://", options=options)
@@ -331,7 +331,7 @@ def test_seconds_of_options(value):
 )
 def test_options_that_no_store_could_keep(options, said):
     """
-    They are refused by name, before anything is written under them.
+    Options beyond a store's limits are refused by name, before anything is written.
     """
     with pytest.raises(InvalidJobError, match=said):
         SchedulerOptions(**options)
@@ -374,7 +374,7 @@ def test_an_unknown_type_says_what_json_has():
 
 def test_choices():
     """
-    A mode is named by its text, and a wrong one is answered with the right ones.
+    A mode is named by its text, and a wrong one is refused with the valid names.
     """
     assert checks.choice("mode", "keep", SetMode) is SetMode.KEEP
     with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):
@@ -403,7 +403,7 @@ def test_traces():
 
 def test_the_century_of_an_instant_begins_now():
     """
-    An instant is bounded by its distance from now, not by its distance from 1970.
+    An instant is bounded by its distance from now, not from 1970.
     """
     assert checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
     assert checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + checks.FAR_MS

@@ -1,5 +1,5 @@
 """
-Clauses of the promise that concern a process rather than its store, on each of the four stores.
+Clauses of the promise about a process rather than its store, on each of the four stores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAR_S, PATIENCE_S = 86_400.0, 60.0
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store of each kind in turn.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "memory":
         return "memory://"
@@ -35,7 +35,7 @@ def url(request, tmp_path):
 @pytest.fixture
 def scheduler(url):
     """
-    Return a scheduler that does not run yet, and stop it in the end.
+    Return a scheduler that does not run yet, and stop it at the end.
     """
     with Scheduler(url) as scheduler:
         yield scheduler
@@ -43,7 +43,7 @@ def scheduler(url):
 
 def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
     """
-    A job that was due before it was set fires once its set is answered, never inside of that; the next one as well.
+    A job that is already due fires after its set is answered, never during it; the next one as well.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
@@ -85,7 +85,7 @@ def test_5_anything_goes_in_a_handler(scheduler, record):
 
 def test_7_something_earlier_comes_first(scheduler, record):
     """
-    A node that waits for a job of tomorrow fires one that comes for now, and nothing else.
+    A node that waits for a job of tomorrow fires a new job that is due now, and nothing else.
     """
     scheduler.handler("h")(record)
     scheduler.set("far", delay=FAR_S, handler="h", payload="far")
@@ -98,7 +98,7 @@ def test_7_something_earlier_comes_first(scheduler, record):
 
 def test_8_cancel_gives_back(scheduler):
     """
-    A cancelled job is gone at once from the store, and from the memory of the node that held it.
+    A cancelled job leaves the store, and the memory of the node that held it, at once.
     """
     scheduler.handler("h")(print)
     scheduler.start()
@@ -113,7 +113,7 @@ def test_8_cancel_gives_back(scheduler):
 
 def test_10a_each_waits_for_itself(url):
     """
-    Of one error of a store each caller gets its own, and a handler sees the context that the documents name.
+    After one error of a store each caller gets its own exception, and a handler sees the documented context.
     """
     store = open_store(url)
     scheduler = Scheduler(store)

@@ -20,7 +20,7 @@ STEPS = (-HOUR, HOUR, -86_400.0, 86_400.0)
 @pytest.fixture
 def clock():
     """
-    Return a clock whose time of day is known.
+    Return a clock with a known time of day.
     """
     return ManualClock(wall=WALL)
 
@@ -28,7 +28,7 @@ def clock():
 @pytest.fixture(params=["memory", "sqlite", "inline"])
 def scheduler(request, file_url, make, clock, record):
     """
-    Return a scheduler that fires into the record, from a store of each kind and inline.
+    Return a scheduler that fires into the record, on a store of each kind and inline.
     """
     if request.param == "inline":
         scheduler = make(kind=InlineScheduler, clock=clock).start()
@@ -40,7 +40,7 @@ def scheduler(request, file_url, make, clock, record):
 
 def due_in(scheduler, clock, key):
     """
-    Return in how many seconds of the wall clock the job of *key* is due.
+    Return the seconds, by the wall clock, until the job *key* is due.
     """
     job = scheduler.get(key)
     return None if job is None else job.due_at / 1e3 - clock.wall_ns() / 1e9
@@ -50,7 +50,7 @@ def due_in(scheduler, clock, key):
 @pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
 def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, delay):
     """
-    However the clock is set, a job with a delay fires after that delay, not before, and its instant shows it.
+    However the clock is set, a job with a delay fires exactly after that delay, and its due time shows it.
     """
     scheduler.set("k", delay=delay, handler="h", payload=1)
     clock.step_wall(step)
@@ -64,7 +64,7 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, d
 @pytest.mark.parametrize("step", STEPS)
 def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step):  # noqa: PLR0917  fixtures
     """
-    A job that waits for a worker while the clock is set is late by the time that it waited.
+    A job that waits for a worker while the clock is set is late by its waiting time.
     """
     scheduler = make(file_url, clock=clock, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()
@@ -90,7 +90,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_back_and_right_again(scheduler, clock, record, step, until):
     """
-    A clock that is set and set right leaves every instant unchanged, even if the step was noticed in between.
+    A clock that is set and set right leaves every due time unchanged, even if the step was noticed in between.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)
@@ -106,7 +106,7 @@ def test_back_and_right_again(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
     """
-    A job of `every=` comes a whole number of intervals after its first run, before and after the clock is set.
+    A job with `every=` runs a whole number of intervals after its first run, before and after the clock is set.
     """
     scheduler.set("k", every=7.0, handler="h", payload=1)
     clock.advance(7.01)
@@ -140,7 +140,7 @@ def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
 @pytest.mark.parametrize("step", [-HOUR, -86_400.0])
 def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step, until):
     """
-    A cron line runs when the clock shows a matching time, also one that it has shown before.
+    A cron line runs when the clock shows a matching time, even for the second time.
     """
     clock.advance(0.5)  # at a matching time itself, that one or the next may be meant
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
@@ -155,7 +155,7 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step,
 @pytest.mark.parametrize("step", [HOUR, 86_400.0])
 def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step, until):
     """
-    A clock that is set ahead makes one run of those that it left out, and the next comes by the new time.
+    A clock that is set ahead makes one run of all that it skipped, and the next run is by the new time.
     """
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     clock.step_wall(step)
@@ -188,7 +188,7 @@ def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_many_far_jobs(scheduler, clock, step, until):
     """
-    Thousands of far jobs are redated page by page, those with an instant of their own stay, and no life is a new one.
+    Thousands of far jobs are redated page by page, jobs with a fixed instant stay, and no generation changes.
     """
     count = 5_000
     requests = [SetRequest(f"k{n}", delay=HOUR + n, handler="h", payload=n) for n in range(count)]

@@ -1,5 +1,5 @@
 """
-A clock that moves only every 15.6 ms, as Windows' does under Python 3.11 and 3.12.
+A clock that moves only every 15.6 ms, like that of Windows under Python 3.11 and 3.12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JOBS = 40
 
 class CoarseClock(MonotonicClock):
     """
-    The system's clocks in steps of their grain.
+    The system's clocks in coarse steps.
     """
 
     def monotonic_ns(self) -> int:

@@ -1,5 +1,5 @@
 """
-Begins and ends that come densely share commits: a store in partitions gets about as many a second as any other.
+Frequent begins and ends share commits: a store in partitions gets about as many commits a second as any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANY = 64
 
 class Timers:
     """
-    A wheel that only remembers its timers.
+    A wheel that only records its timers.
     """
 
     def __init__(self):
@@ -36,7 +36,7 @@ class Timers:
 
     def call_at(self, when, callback, *arguments):
         """
-        Remember one.
+        Record a timer.
         """
         self.deadlines.append(when)
         self.calls.append((callback, arguments))
@@ -53,7 +53,7 @@ def clock():
 @pytest.fixture
 def make_resources(clock):
     """
-    Return the resources of a store in a number of partitions.
+    Return a function that makes the resources of a store with a number of partitions.
     """
 
     def make(partitions, **more):
@@ -66,7 +66,7 @@ def make_resources(clock):
 
 def end(number):
     """
-    Return an end that is in no lane.
+    Return an end that belongs to no lane.
     """
     return SimpleNamespace(lane=None), number
 
@@ -74,7 +74,7 @@ def end(number):
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
 def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, partitions):
     """
-    A partition's pause from one commit of ends to the next is as many times that of a whole store as there are.
+    With n partitions, the pause of each between commits of ends is n times that of an unpartitioned store.
     """
     posted = []
     gatherer = Gatherer(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
@@ -120,7 +120,7 @@ def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
 @pytest.mark.parametrize("is_urgent", [False, True])
 def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
     """
-    An end of a lane that waits for it is written at once, and takes along those that wait for the pause to end.
+    An end whose lane waits for it is written at once, together with the ends that wait for the pause to end.
     """
     posted = []
     gatherer = Gatherer(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
@@ -159,7 +159,7 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
 @pytest.fixture
 def begun():
     """
-    Return the instants of the entries that were admitted, in lists.
+    Return the due times of the admitted entries, one list per admission.
     """
     return []
 
@@ -167,7 +167,7 @@ def begun():
 @pytest.fixture
 def make_armer(make_resources, monkeypatch, begun):
     """
-    Return a factory of armers whose lanes note the entries and admit none, and whose clock reads *now_ms*.
+    Return a factory of claim batchers whose lanes record the entries and admit none, and whose clock reads *now_ms*.
     """
 
     def make(now_ms, timers=None):
@@ -195,7 +195,7 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     """
-    Begins due within twice the window go with ends, in one call; later ones, and those that went, do not.
+    Begins due within twice the window join a commit of ends, in one call; later ones, and ones already taken, do not.
     """
     armer = make_armer(now_ms)
     armer.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 200, 99, 5_000))
@@ -210,7 +210,7 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
 
 def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
     """
-    If the slot opens empty, nothing is begun; a job that came into it later is begun then.
+    If the slot opens empty, nothing is begun; a job that entered it later is begun then.
     """
     armer = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
     armer.add([SimpleNamespace(fire_at=now_ms + 80)])
@@ -225,7 +225,7 @@ def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
 
 def test_ends_do_not_take_along_many_begins(make_armer, begun):
     """
-    More begins than a few have enough of a commit of their own, and are not counted earlier than usual.
+    More than a few begins are worth a commit of their own, and are not counted earlier than usual.
     """
     armer = make_armer(now_ms := 1_000_000_000_000)
     armer.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
@@ -235,7 +235,7 @@ def test_ends_do_not_take_along_many_begins(make_armer, begun):
 
 def test_begins_go_just_before_the_ends(make_resources, clock):
     """
-    The next begins are posted beside the ends of a batch, and not beside ends that are written again after an error.
+    The next begins are posted with the ends of a batch, but not with ends that are written again after an error.
     """
     order = []
     resources = make_resources(

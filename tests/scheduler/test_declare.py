@@ -51,7 +51,7 @@ def url_of(kind, request, tmp_path):
 @pytest.fixture(params=STORES)
 def any_url(request, tmp_path):
     """
-    Return the URL of an empty store, of each kind in turn.
+    Return the URL of an empty store, for each kind of store.
     """
     return url_of(request.param, request, tmp_path)
 
@@ -59,7 +59,7 @@ def any_url(request, tmp_path):
 @pytest.fixture(params=[kind for kind in STORES if kind != "memory"])
 def durable_url(request, tmp_path):
     """
-    Return the URL of an empty store that outlives its process, of each kind in turn.
+    Return the URL of an empty store that outlives its process, for each kind of store.
     """
     return url_of(request.param, request, tmp_path)
 
@@ -81,14 +81,14 @@ def hourly(*keys, every=HOUR, **fields):
 
 def shown(answer):
     """
-    Return the words of an answer.
+    Return the outcomes in an answer.
     """
     return {key: outcome.value for key, outcome in answer.outcomes.items()}
 
 
 def test_a_program_that_starts_often(client):
     """
-    The first declaration creates the jobs; the next ones write nothing, and another list changes what differs.
+    The first declaration creates the jobs; equal ones write nothing, and a different list changes only the differences.
     """
     first = client.declare(hourly("b", "a"), manifest="billing")
     assert (first.manifest, first.outcome, first.revision) == ("billing", Outcome.CHANGED, None)
@@ -130,7 +130,7 @@ def test_a_dry_run(client):
 
 def test_keys_of_others(client):
     """
-    A key of no manifest is taken in as it is; one of another manifest refuses the whole, and names both.
+    A key without a manifest is adopted unchanged; a key of another manifest refuses the declaration, and names both.
     """
     own = client.set("k", every=HOUR, handler="h", payload=1).job
     taken = client.declare([*hourly("k", payload=1), *hourly("other")], manifest="first")
@@ -152,7 +152,7 @@ def test_keys_of_others(client):
 
 def test_revisions(client):
     """
-    After a newer revision an older one does nothing, unless it is a rollback; without one, the newest stays known.
+    An older revision does nothing after a newer one, unless it is a rollback; without one, the newest stays known.
     """
     assert client.declare(hourly("new"), manifest="m", revision=7).revision == 7
     before = client.list().jobs
@@ -170,7 +170,7 @@ def test_revisions(client):
 
 def test_an_empty_list(client):
     """
-    An empty list is refused unless it is allowed, and then cancels the jobs of this manifest alone.
+    An empty list is refused unless it is allowed, and then cancels only the jobs of this manifest.
     """
     client.declare(hourly("a", "b"), manifest="m")
     client.declare(hourly("c"), manifest="other")
@@ -223,7 +223,7 @@ def test_refused(make, schedules, fields, value):
 
 def test_a_manifest_is_of_recurring_jobs(make):
     """
-    A job that fires once belongs to no manifest, and in the place of one that does it leaves it.
+    A one-time job belongs to no manifest; if it replaces a job of one, the key leaves the manifest.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match="manifest"):
@@ -238,7 +238,7 @@ def test_a_manifest_is_of_recurring_jobs(make):
 
 def test_a_call_of_a_task(make):
     """
-    A schedule may be of a task's call, which says handler, payload and policy; it declares what these would.
+    A schedule may be a call of a task, which determines handler, payload and policy; it declares the same as these.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))
@@ -260,7 +260,7 @@ def test_a_call_of_a_task(make):
 
 def test_names(client):
     """
-    A manifest may have any name that fits, and a list is by exactly that.
+    A manifest may have any name of valid length, and a list filters by exactly that name.
     """
     names = ["m", "m/2", "..", "a b?c#d%41", "é" * 127, "x" * 255, "'; --", "M"]
     for number, name in enumerate(names):
@@ -272,7 +272,7 @@ def test_names(client):
 
 def test_what_has_ended_stays_so():
     """
-    A series that has made its runs is not created again at the next start, until its rule is another one.
+    A series that has made all its runs is not created again at the next start, until its rule changes.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -304,7 +304,7 @@ def test_what_has_ended_stays_so():
 
 def test_what_is_kept_of_rules_is_bounded(make):
     """
-    A manifest keeps the rules that it declared last, and of them those with a number of runs.
+    A manifest keeps only its latest declared rules, and of them those with a number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -316,7 +316,7 @@ def test_what_is_kept_of_rules_is_bounded(make):
 
 def test_what_a_series_owes():
     """
-    A missed run, a retry, a pause and a dead letter are there after each declaration, as after each set.
+    A missed run, a retry, a pause and a dead letter remain after each declaration, as after each set.
     """
     clock, ran, results = ManualClock(), [], []
     scheduler = InlineScheduler(clock)
@@ -344,7 +344,7 @@ def test_what_a_series_owes():
 
 def test_while_a_run_is_under_way(make, any_url):
     """
-    A run under way ends undisturbed, and its job is changed or gone after it; the answer waits for no run.
+    A running attempt ends undisturbed, and its job is changed or removed after it; the answer waits for no run.
     """
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
     node, client = make(any_url), make(any_url) if "memory" not in any_url else None
@@ -374,7 +374,7 @@ def test_while_a_run_is_under_way(make, any_url):
 
 def test_two_at_once(make, any_url):
     """
-    Of two programs that declare a manifest at once, it has all of what one of them says, and nothing of the other.
+    Of two programs that declare a manifest at once, one wins completely.
     """
     clients = [make(any_url) for _ in range(2)] if "memory" not in any_url else [make(any_url)] * 2
     lists = [hourly(*"abcd", payload=1), hourly(*"cdef", every=7200, payload=2)]
@@ -402,7 +402,7 @@ def test_two_at_once(make, any_url):
 
 def test_many_that_start_at_once(make, any_url):
     """
-    Many nodes that declare the same at once create each job once, and one generation is given to each.
+    Many nodes that declare the same at once create each job once, with one generation each.
     """
     clients = [make(any_url) for _ in range(4)] if "memory" not in any_url else [make(any_url)] * 4
     barrier, answers = threading.Barrier(4), []
@@ -424,7 +424,7 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration comes after some partitions were written, the answer still lists their outcomes.
+    If another declaration intervenes after some partitions were written, the answer still lists their outcomes.
     """
     url = url_of("partitions", request, tmp_path)
     client, other = make(url), make(url)
@@ -449,7 +449,7 @@ def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypat
 
 def test_one_commit(make, any_url, monkeypatch):
     """
-    A declaration is one commit of each partition, however many jobs it has, and a store that fails takes it whole.
+    A declaration is one commit per partition, however many jobs it has, and a store that fails accepts all or nothing.
     """
     client = make(any_url)
     client.declare(hourly("first"), manifest="m")
@@ -509,9 +509,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    A program that is killed while it declares leaves the old list, or parts of both where there are partitions.
+    A program that is killed while it declares leaves the old list, or with partitions parts of both lists.
 
-    The next declaration makes up for it.
+    The next declaration completes it.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr
@@ -529,7 +529,7 @@ def test_killed_between(make, durable_url):
 
 def test_others_who_never_end(make, monkeypatch):
     """
-    A declaration that others are always ahead of gives up in the end, and says so.
+    A declaration that other declarations always precede gives up eventually, and reports that.
     """
     client = make("memory://")
     store = client._core.client.store
@@ -569,7 +569,7 @@ def test_nothing_else_cancels(make, file_url):
 
 def test_asyncio():
     """
-    The asynchronous scheduler declares as the other one does.
+    The asynchronous scheduler declares like the synchronous one.
     """
 
     async def main():

@@ -45,9 +45,9 @@ def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written
 
 def test_what_nobody_knows_how_to_raise(make, record, until):
     """
-    After an error that no store should raise, no job is left running in the store that runs nowhere.
+    After an unexpected error of the store, no job is marked as running that runs nowhere.
 
-    The write took effect before it, and its parts are written again.
+    The write took effect before the error, and its parts are written again.
     """
     store, go_on, tripped = MemoryStore(), threading.Event(), []
     apply = store.apply

@@ -18,7 +18,7 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler, StoreInUseError
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store of each kind in turn.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "memory":
         return "memory://"
@@ -32,14 +32,14 @@ def url(request, tmp_path):
 
 def threads():
     """
-    Return the names of tickwheel's threads that run.
+    Return the names of tickwheel's running threads.
     """
     return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("tickwheel"))
 
 
 def objects():
     """
-    Return how many objects there are of each type that is ours, a driver's or of threads, and how many classes.
+    Return the number of objects of each type of ours, of drivers or of threads, and the number of classes.
     """
     gc.collect()
     names = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
@@ -59,7 +59,7 @@ def use(url, count):
 
 def test_stopped_clients_leave_nothing(url):
     """
-    A stopped client leaves no object, except those that several clients share.
+    A stopped client leaves no object, except objects that several clients share.
     """
     before_threads = threads()
     use(url, 3)
@@ -74,7 +74,7 @@ def test_stopped_clients_leave_nothing(url):
 @pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
 def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
     """
-    Collecting a scheduler that runs warns and ends its threads; a started one also logs it, and releases its shards.
+    Collecting a running scheduler warns and ends its threads; a started one also logs it, and releases its shards.
     """
     before = threads()
     scheduler = Scheduler(url)
@@ -96,7 +96,7 @@ def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
 
 def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
     """
-    One that was stopped, or never used, is collected without a word, whichever its kind.
+    A scheduler of any kind that was stopped, or never used, is collected without a warning.
     """
     for kind in (Scheduler, AsyncScheduler):
         kind(f"sqlite:///{tmp_path / 'jobs.db'}")
@@ -108,7 +108,7 @@ def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
 @pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
 def test_a_block_that_cannot_begin_leaves_nothing(tmp_path, recwarn, kind):
     """
-    A scheduler whose start fails in a `with` statement is stopped, so that nothing warns of it later.
+    A scheduler whose start fails in a `with` statement is stopped, so that it causes no later warning.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     before = threads()

@@ -1,5 +1,5 @@
 """
-The owner's memory of jobs that count elapsed time, against a dictionary.
+The owner's memory of jobs that count elapsed time, compared with a dictionary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_eras():
     """
-    Whatever comes in whatever order, each job has the last era that it was noted in, and any other has none.
+    In any order of calls, each job has the clock step that it was last noted in, and unknown jobs have none.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -45,7 +45,7 @@ def test_generations_and_eras():
 
 def test_what_has_passed_is_forgotten(monkeypatch):
     """
-    Generations that come one by one with gaps are remembered until their instants have passed, and no longer.
+    Generations that arrive one by one with gaps are remembered exactly until their due times have passed.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
@@ -62,7 +62,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    Jobs noted while another thread looks through older ones are known to be from before the clock step.
+    Jobs noted while another thread scans older ones are known to be from before the clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

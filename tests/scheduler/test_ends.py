@@ -19,7 +19,7 @@ AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 @pytest.fixture
 def scheduler(url, make):
     """
-    Return one that is started.
+    Return a started scheduler.
     """
     return make(url).start()
 
@@ -46,7 +46,7 @@ def test_retries_then_success(scheduler, events):
 
 def test_an_error_without_a_text(scheduler, events):
     """
-    An error whose text cannot be had, or not be stored as it is, is a failure like others; the worker goes on.
+    An error whose text cannot be read, or stored unchanged, is a failure like others; the worker continues.
     """
     told = events(scheduler)
 
@@ -69,7 +69,7 @@ def test_an_error_without_a_text(scheduler, events):
 
 def test_dead_letter_and_replay(scheduler, events):
     """
-    After its last attempt a job is dead with its error; replayed, it has all its attempts again.
+    After its last attempt a job is dead with its error; after a replay it has all its attempts again.
     """
     told = events(scheduler)
     broken = [True]
@@ -96,7 +96,7 @@ def test_dead_letter_and_replay(scheduler, events):
 
 def test_a_dead_job_does_not_hold_its_key(scheduler, events):
     """
-    A key whose job is dead can be set again.
+    The key of a dead job can be set again.
     """
     told = events(scheduler)
 
@@ -114,7 +114,7 @@ def test_a_dead_job_does_not_hold_its_key(scheduler, events):
 
 def test_unknown_handler(scheduler, events, until):
     """
-    A job whose handler is missing waits without an attempt, and runs as soon as the handler is there.
+    A job whose handler is missing waits without using an attempt, and runs as soon as the handler is registered.
     """
     told = events(scheduler)
     scheduler.handler("there")(lambda _: None)
@@ -134,7 +134,7 @@ def test_unknown_handler(scheduler, events, until):
 
 def test_results(scheduler, events):
     """
-    DeadLetter parks, Snooze gives the attempt back, Retry is a failure with a wait of its own.
+    DeadLetter parks, Snooze returns the attempt, Retry is a failure with its own delay.
     """
     told = events(scheduler)
     naps = []
@@ -166,7 +166,7 @@ def test_results(scheduler, events):
 @pytest.mark.parametrize("result", [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300)])
 def test_bad_results(scheduler, events, result):
     """
-    A result that names no time is a failed attempt that says so.
+    A result without a valid time is a failed attempt that says so.
     """
     told = events(scheduler)
     scheduler.handler("h", retry=RetryPolicy(attempts=1))(lambda _: result)
@@ -187,7 +187,7 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    A sync function around an async one returns a coroutine: that is a failed attempt, since nothing was done.
+    A sync function around an async one returns a coroutine: a failed attempt, since nothing was done.
     """
     told = events(scheduler)
 
@@ -202,7 +202,7 @@ def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
 
 def test_a_result_that_cannot_be_shown(scheduler, events):
     """
-    A result whose value cannot even be shown is a failed attempt like others.
+    A result whose repr fails is a failed attempt like others.
     """
     told = events(scheduler)
 
@@ -222,7 +222,7 @@ def test_a_result_that_cannot_be_shown(scheduler, events):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_any_exception(scheduler, events, error, is_async):
     """
-    Whatever a handler raises ends its attempt alone; the next job runs.
+    Any exception of a handler ends only its own attempt; the next job runs.
     """
     told = events(scheduler)
 
@@ -268,7 +268,7 @@ def test_timeout(scheduler, events, is_async):
 
 def test_hung_handlers_hold_no_worker(url, make, record):
     """
-    With every worker held by a handler past its timeout, other jobs still run.
+    Other jobs still run when every worker is held by a handler past its timeout.
     """
     scheduler = make(url, options=SchedulerOptions(workers=2)).start()
     go_on = threading.Event()

@@ -1,5 +1,5 @@
 """
-A node runs jobs for which it has the handler, the target and the rule; others wait for a node that has them.
+A node runs jobs for which it has the handler, the target and the rule; others wait for a suitable node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tickwheel.targets.kafka import KafkaTarget
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store of each kind.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
@@ -39,7 +39,7 @@ def url(request, tmp_path):
 
 class Zone:
     """
-    A zone whose file comes and goes.
+    A zone whose file can be installed and removed.
     """
 
     name = "Test/Zone"
@@ -51,21 +51,21 @@ class Zone:
 
     def come(self):
         """
-        Install it.
+        Install the zone.
         """
         self._file.write_bytes(self._bytes)
         forget_zones()
 
     def become(self, name):
         """
-        Install another release, in which the clock of this zone is that of *name*.
+        Install another release, in which this zone has the clock of *name*.
         """
         self._file.write_bytes(importlib.resources.files("tzdata.zoneinfo").joinpath(name).read_bytes())
         forget_zones()
 
     def go(self):
         """
-        Remove it, as from an image without it.
+        Remove the zone, as in an image without it.
         """
         self._file.unlink()
         forget_zones()
@@ -85,7 +85,7 @@ def forget_zones():
 @pytest.fixture
 def zone(tmp_path):
     """
-    Return a zone that is there.
+    Return an installed zone.
     """
     before, folder = zoneinfo.TZPATH, tmp_path / "zones"
     folder.mkdir()
@@ -100,7 +100,7 @@ def zone(tmp_path):
 @pytest.fixture
 def cronsim(monkeypatch):
     """
-    Return the library of cron lines, which comes and goes.
+    Return the library for cron lines, which can be removed and restored.
     """
 
     class Library:
@@ -124,7 +124,7 @@ def every(zone, **more):
 
 def waits(scheduler, key):
     """
-    Return the job once it was set aside.
+    Return the job once it was marked as unroutable.
     """
     job = scheduler.get(key)
     return job is not None and job.lacks_handler
@@ -133,7 +133,7 @@ def waits(scheduler, key):
 @pytest.mark.parametrize("rule", ["cron", "every"])
 def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
     """
-    A finished run is not repeated, is not dead, and its series continues once a node has the zone.
+    A finished run is not repeated, does not die, and its series continues on a node with the zone.
     """
     scheduler, runs = make(url), []
 
@@ -160,7 +160,7 @@ def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, ru
 @pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
 def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
     """
-    A failure counts as one, a snooze as none, and the next attempt is made once there is a node that has the zone.
+    A failure counts as an attempt, a snooze does not, and the next attempt is made on a node with the zone.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
@@ -233,7 +233,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
 
 def test_a_job_of_another_version_waits(make, url, until):
     """
-    A rule with fields of a later version is not followed without them, and ends nothing.
+    A rule with fields of a later version is not followed without them, and does not end.
     """
     scheduler = make(url)
     scheduler.handler("h")(lambda _: None)
@@ -261,7 +261,7 @@ def test_a_job_of_another_version_waits(make, url, until):
 
 def other_texts(text):
     """
-    Return texts that no node here can read, each like *text* or a rule with a zone.
+    Return texts that no node here can read, similar to *text* or to a rule with a zone.
     """
     zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
     facts = json.loads(text)
@@ -286,7 +286,7 @@ def other_texts(text):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_what_no_node_can_read_costs_nothing(make, url, until):
     """
-    Each node sets such a job aside once, however its rule is written, and does not take it up again and again.
+    Each node marks such a job as unroutable once, however its rule is written, and does not claim it repeatedly.
     """
     stores = [open_store(url) for _ in range(1 if url.startswith("sqlite") else 2)]
     asides = Counter()
@@ -322,7 +322,7 @@ def test_what_no_node_can_read_costs_nothing(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    A job whose target cannot be used here waits for a node on which it can; nothing is charged to it.
+    A job whose target is unusable here waits for another node, without costs for the job.
     """
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     scheduler = make(url, targets={"kafka": KafkaTarget()})
@@ -338,7 +338,7 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog):
     """
-    A node that starts after a job was set aside names the handler that is missing here, too.
+    A node that starts after a job became unroutable also names the handler that it lacks.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")
@@ -358,7 +358,7 @@ RELEASES = {"an hour ahead": ("Etc/GMT-2", -1), "five behind": ("Etc/GMT+4", 5),
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hours):  # noqa: PLR0917  fixtures
     """
-    A node that starts with other zone data waits for the instant that the line names by these, and changes no other.
+    A node that starts with other zone data uses the due time by these data, and changes no other job.
     """
     before = make(url)
     kept = {"moved": {"cron": "0 9 1 * *"}, "paused": {"cron": "0 9 1 * *"}, "utc": {"cron": "0 9 1 * *", "tz": "UTC"}}

@@ -26,7 +26,7 @@ def run(name, *arguments):
 @pytest.mark.skipif(not CRONS.exists(), reason="../shared/traces is absent")
 def test_all_real_crons_are_accepted(tmp_path):
     """
-    The 978 lines are accepted, into a file and again, and every one is a job.
+    The 978 lines are accepted, into a file and again, and each becomes a job.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     for _ in range(2):
@@ -36,7 +36,7 @@ def test_all_real_crons_are_accepted(tmp_path):
 
 def test_a_line_that_never_fires_is_refused(tmp_path):
     """
-    A refused line is named with the reason, the others are set, and the exit code says that something was refused.
+    A line that never fires is named with the reason, the others are set, and the exit code reports the refusal.
     """
     path = tmp_path / "crons.json"
     path.write_text(json.dumps({"some/where": {"ci.yml": [{"cron": "0 0 31 2 *"}, {"cron": "@daily"}]}}))
@@ -71,7 +71,7 @@ PRINTED = {
 @pytest.mark.parametrize("command", PRINTED, ids=lambda command: command[0])
 def test_an_example(command):
     """
-    The example prints what its users expect, and nothing on the error stream.
+    The example prints the expected output, and nothing to stderr.
     """
     name, *seconds = command
     for factor in (1, 6, 36):  # slower where the machine stalled for as long as the example waits
@@ -84,7 +84,7 @@ def test_an_example(command):
 
 def test_every_example_is_run():
     """
-    No example of the scheduler is without a test.
+    Every example of the scheduler has a test.
     """
     with_brokers = {"celery_eta.py", "rabbitmq_delay.py", "three_nodes.py"}  # in targets/test_examples.py
     with_frameworks = {"fastapi_app.py", "flask_app.py", "sqlalchemy_app.py"}  # in test_framework_examples.py

@@ -1,5 +1,5 @@
 """
-The question why a job has not run yet: each reason, with its lane, its figures and a remedy; and the debug lines.
+The reasons why a job has not run yet, each with its lane, its figures and a remedy; and the debug lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 
 def hung(scheduler, name, go_on, **limits):
     """
-    Register a handler of that *name* whose attempts hang; return the record of those that have begun.
+    Register a hanging handler *name*; return the record of its attempts.
     """
     begun = []
 
@@ -53,7 +53,7 @@ def fails(_payload):
 
 def reason(scheduler, key):
     """
-    Return the reason that holds up the job of *key*; each one has its words, its lane and a remedy.
+    Return the reason that holds up the job *key*; check that it has its words, its lane and a remedy.
     """
     found = scheduler.explain(key)
     assert found.key == key
@@ -65,7 +65,7 @@ def reason(scheduler, key):
 
 def test_what_the_store_knows(url, make, until):
     """
-    A job may be ahead, wait for its next attempt, be paused or dead, or not be there at all.
+    A job may be due later, wait for its next attempt, be paused or dead, or not exist.
     """
     scheduler = make(url).start()
     scheduler.handler("fails", retry=LATER)(fails)
@@ -90,7 +90,7 @@ def test_what_the_store_knows(url, make, until):
 @pytest.mark.parametrize("key", ["", "x" * 513, 7])
 def test_a_bad_key(make, key):
     """
-    A key that cannot be one is refused.
+    An invalid key is refused.
     """
     with pytest.raises(InvalidJobError, match="key"):
         make("memory://").explain(key)
@@ -98,7 +98,7 @@ def test_a_bad_key(make, key):
 
 def test_no_process_fires(url, make):
     """
-    Before the start, a due job has no owner; one that is ahead is ahead, and its text warns.
+    Before the start, a due job has no owner; a future job is just not due, and its text warns.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -112,7 +112,7 @@ def test_no_process_fires(url, make):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_paused_scope(url, make, record, scope, is_before):
     """
-    The scope that pauses a job is named, whether the job is due or not, and until it is resumed.
+    The scope that pauses a job is named, whether the job is due or not, until it is resumed.
     """
     scheduler = make(url)
     scheduler.handler("h")(record)
@@ -133,7 +133,7 @@ def test_a_paused_scope(url, make, record, scope, is_before):
 
 def test_no_handler(url, make, record, until):
     """
-    A job that no process can run names the missing handler.
+    For a job that no process can run, the missing handler is named.
     """
     scheduler = make(url).start()
     scheduler.handler("other")(record)
@@ -146,7 +146,7 @@ def test_no_handler(url, make, record, until):
 
 def test_a_payload_that_does_not_fit(make, until):
     """
-    A job that was set aside for its payload names the misfit.
+    For a job that is unroutable because of its payload, the mismatch is named.
     """
     scheduler = make("memory://").start()
 
@@ -163,7 +163,7 @@ def test_a_payload_that_does_not_fit(make, until):
 @pytest.mark.parametrize("jobs", [5, 500])
 def test_a_limited_lane(url, make, go_on, until, jobs):
     """
-    The limit of a handler is named with its figures, also where its lane has more jobs than there is room for.
+    The limit of a handler is named with its figures, even if its lane has more jobs than fit into memory.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     begun = hung(scheduler, "one", go_on, concurrency=1)
@@ -191,7 +191,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
 
 def test_no_worker(url, make, until):
     """
-    A job of a queue from which no worker leases.
+    A job of a queue without workers is explained.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -201,7 +201,7 @@ def test_no_worker(url, make, until):
 
 def test_busy(url, make, go_on, until):
     """
-    Jobs wait for a worker, and for a place, if attempts of their lane take all of them.
+    Jobs wait for a worker, or for a place, if attempts of their lane occupy all.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -231,7 +231,7 @@ def test_the_previous_run(url, make, go_on, until):
 
 class Troubled(MemoryStore):
     """
-    A store that can be made to answer no reads, or to take no corrected instants.
+    A store that can refuse reads or corrected due times.
     """
 
     lacks = ""
@@ -243,14 +243,14 @@ class Troubled(MemoryStore):
 
     def get(self, key):
         """
-        Read a job, unless the test has taken reads away.
+        Read a job, unless the test has disabled reads.
         """
         self._check_up("get")
         return super().get(key)
 
     def apply(self, writes):
         """
-        Apply *writes*, unless the store lacks corrected instants.
+        Apply *writes*, unless the store refuses corrected due times.
         """
         if any(isinstance(write, Redate) for write in writes):
             self._check_up("apply")
@@ -259,7 +259,7 @@ class Troubled(MemoryStore):
 
 class Leasing(Troubled):
     """
-    A store whose leases end, and which can be made to renew none.
+    A store whose leases end, and which can refuse renewals.
     """
 
     abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
@@ -272,7 +272,7 @@ class Leasing(Troubled):
 
     def renew(self, owner):
         """
-        Renew the lease, unless the test has taken renewals away.
+        Renew the lease, unless the test has disabled renewals.
         """
         self._check_up("renew")
         return self._ending(super().renew(owner))
@@ -283,7 +283,7 @@ class Leasing(Troubled):
 
 def test_a_store_that_does_not_answer(make):
     """
-    That the store does not answer is an explanation; another fault of it is raised.
+    A store that does not answer is an explanation; any other fault of the store is raised.
     """
     store = Troubled()
     scheduler = make(store).start()
@@ -295,7 +295,7 @@ def test_a_store_that_does_not_answer(make):
 
 def test_a_lease_that_is_not_trusted(make, until):
     """
-    While the leases are not renewed, that is the reason for every job, and the next renewal ends it.
+    While the leases are not renewed, that is the reason for every job, until the next renewal.
     """
     store = Leasing()
     scheduler = make(store).start()
@@ -310,7 +310,7 @@ def test_a_lease_that_is_not_trusted(make, until):
 
 def test_a_clock_that_was_set(make, until):
     """
-    While instants are written again after the clock was set, that is the reason.
+    While due times are rewritten after a clock step, that is the reason.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     store = Troubled(clock)
@@ -326,7 +326,7 @@ def test_a_clock_that_was_set(make, until):
 
 def test_at_a_moved_clock(make):
     """
-    An inline scheduler answers, too.
+    An inline scheduler explains, too.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = make(kind=InlineScheduler, clock=clock).start()
@@ -354,7 +354,7 @@ def test_from_another_process(file_url, make, go_on, until):
 
 def test_asynchronously():
     """
-    `AsyncScheduler` answers the same.
+    `AsyncScheduler` returns the same.
     """
 
     async def ask():
@@ -368,7 +368,7 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    Of many lanes 50 are named, those that wait before others, and the others are added up.
+    Of many lanes 50 are named, the waiting ones first, and the others are added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)
@@ -388,7 +388,7 @@ def test_many_lanes(make, until):
 
 def test_the_debug_lines(make, go_on, until, caplog):
     """
-    Each reason for which a lane waits is logged once a second at most, and names the lane.
+    Each reason of a waiting lane is logged at most once a second, and names the lane.
     """
     caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
     scheduler = make("memory://", options=SchedulerOptions(staged_max=100)).start()
@@ -414,7 +414,7 @@ def test_the_debug_lines(make, go_on, until, caplog):
 
 def test_one_line_a_second(caplog):
     """
-    Each pair of a lane and a reason has one line a second, and at a higher level no line.
+    Each pair of a lane and a reason has one line a second, and none at a higher log level.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))

@@ -22,14 +22,14 @@ AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 @pytest.fixture
 def scheduler(url, make):
     """
-    Return one that is started.
+    Return a started scheduler.
     """
     return make(url).start()
 
 
 def test_a_job_fires_once_and_is_gone(scheduler, record, until):
     """
-    A handler gets the payload and the firing, not before the instant, and the job is gone afterwards.
+    A handler gets the payload and the firing, not before the due time, and the job is gone afterwards.
     """
 
     @scheduler.handler("h")
@@ -62,7 +62,7 @@ def test_already_due(scheduler, record):
 
 def test_async_handlers(scheduler, record):
     """
-    Async handlers run at the same time on one loop.
+    Async handlers run concurrently on one loop.
     """
 
     @scheduler.handler("h")
@@ -78,7 +78,7 @@ def test_async_handlers(scheduler, record):
 
 def test_order(url, make, record):
     """
-    With one worker, jobs run in the order of their instants, first set first among equals.
+    With one worker, jobs run in order of due time, first set first among equals.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -90,7 +90,7 @@ def test_order(url, make, record):
 
 def test_what_is_late_is_not_overtaken(make, record, until):
     """
-    A job whose timer's thread is held up begins before one that is due later and needs no timer.
+    A job whose timer thread is delayed begins before one that is due later and needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -108,7 +108,7 @@ def test_what_is_late_is_not_overtaken(make, record, until):
 
 def test_what_is_due_beside_a_fault(make, record, until):
     """
-    If the hand-over of a job fails, other due jobs begin, even if no later job comes.
+    If the dispatch of a job fails, other due jobs begin, even if no later job arrives.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
@@ -129,7 +129,7 @@ def test_what_is_due_beside_a_fault(make, record, until):
 
 def test_moved_away_while_near(scheduler, record, events):
     """
-    A job that is staged and then moved fires at its new instant only; a cancelled one not at all.
+    A job that is moved while it is staged fires only at its new time; a cancelled one does not fire.
     """
     told = events(scheduler)
     scheduler.handler("h")(record)
@@ -151,7 +151,7 @@ def test_moved_away_while_near(scheduler, record, events):
 
 def test_too_late(scheduler, record):
     """
-    A running job can be neither moved nor cancelled, and the answer says so; set again, both lives run.
+    A running job can be neither moved nor cancelled, and the answer says so; after a new set both generations run.
     """
     go_on = threading.Event()
 
@@ -173,7 +173,7 @@ def test_too_late(scheduler, record):
 
 def test_set_anew_while_running(scheduler, record, events):
     """
-    The end of a firing does not end the life that was set meanwhile: it is refused, and counted.
+    The end of a firing does not end a generation that was set since: it is refused, and counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -195,7 +195,7 @@ def test_set_anew_while_running(scheduler, record, events):
 
 def test_a_handler_sets_its_own_key(scheduler, record):
     """
-    A handler may set its own key: the new life runs, the old one ends quietly.
+    A handler may set its own key: the new generation runs, the old one ends without an error.
     """
 
     @scheduler.handler("h")
@@ -210,7 +210,7 @@ def test_a_handler_sets_its_own_key(scheduler, record):
 
 def test_run_now(scheduler, record):
     """
-    A far job can be run at once.
+    A future job can be run at once.
     """
     scheduler.handler("h")(record)
     scheduler.set("k", delay=3600, handler="h", payload=1)
@@ -220,7 +220,7 @@ def test_run_now(scheduler, record):
 
 def test_expired(scheduler, events):
     """
-    A job that expired before it could fire is left out, and said so.
+    A job that expired before it could fire is omitted, and reported.
     """
     told = events(scheduler)
     started, go_on = threading.Event(), threading.Event()
@@ -246,7 +246,7 @@ def test_expired(scheduler, events):
 
 def test_events_tell_the_life(scheduler, events):
     """
-    The events of a job come in order and agree with each other.
+    The events of a job arrive in order and agree with each other.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -263,7 +263,7 @@ def test_events_tell_the_life(scheduler, events):
 
 def test_a_hook_that_writes(scheduler, record, caplog):
     """
-    A verb called in a hook that runs where commits are made is refused, instead of waiting for itself without end.
+    A verb called in a hook of the committing thread is refused, as it would wait for itself forever.
     """
 
     def hook(event):
@@ -284,7 +284,7 @@ def test_a_hook_that_writes(scheduler, record, caplog):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
 def test_a_hook_that_raises(scheduler, record, error):
     """
-    A hook's exception does not reach the firing or other hooks, and an ended subscription gets no more events.
+    A hook's exception does not reach the firing or other hooks, and a closed subscription gets no more events.
     """
 
     def broken(_event):
@@ -303,7 +303,7 @@ def test_a_hook_that_raises(scheduler, record, error):
 
 def test_ctrl_c_in_a_hook(make):
     """
-    Ctrl-C while a hook runs in the main thread is not treated as the hook's exception.
+    Ctrl-C during a hook in the main thread is not treated as the hook's exception.
     """
 
     def interrupted(_event):

@@ -1,5 +1,5 @@
 """
-Forecasts: the next jobs, and their numbers in each part of the future.
+Forecasts: the next jobs, and the number of jobs in each part of the future.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SINCE = 4_133_980_800
 @pytest.fixture
 def filled(url):
     """
-    Return a scheduler with jobs at random instants around the year 2101, and those instants by key.
+    Return a scheduler with jobs at random instants around the year 2101, and these instants by key.
     """
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201  shown when a test fails
@@ -33,7 +33,7 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    A step counts the jobs due from its begin to before its end, and jobs outside of all steps are not counted.
+    A step counts the jobs due from its begin to before its end; jobs outside all steps are not counted.
     """
     scheduler, due_at = filled
     expected = [0] * steps
@@ -47,7 +47,7 @@ def test_forecast_counts_each_step(filled, step, steps):
 
 def test_upcoming_is_in_the_order_of_instants(filled):
     """
-    The next jobs come by their instant, and among equal ones by their generation, from a begin and before an end.
+    The next jobs are in order of due time, then of generation, from a begin to before an end.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)
@@ -63,7 +63,7 @@ def test_upcoming_is_in_the_order_of_instants(filled):
 )
 def test_bad_steps(url, step, steps, part):
     """
-    A forecast of no steps, or too many, or of no length is refused by name.
+    A forecast with no steps, too many, or steps of no length is refused by name.
     """
     with Scheduler(url) as scheduler, pytest.raises(InvalidJobError, match=part):
         scheduler.forecast(SINCE, step, steps)

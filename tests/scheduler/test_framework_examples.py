@@ -1,7 +1,7 @@
 """
-The examples for frameworks, on the frameworks, all of which requirements/dev.txt has: one that is missing is an error.
+The examples for frameworks, with the frameworks, all in requirements/dev.txt: a missing one is an error.
 
-That for Django is in tests/integrations/test_django.py.
+The example for Django is tested in tests/integrations/test_django.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ with_greenlet = pytest.mark.skipif(
 @pytest.fixture
 def load(monkeypatch, tmp_path):
     """
-    Return what imports an example, whose jobs are in a file of this test.
+    Return a function that imports an example, whose jobs are in a file of this test.
     """
     monkeypatch.setenv("JOBS", f"sqlite:///{tmp_path / 'jobs.db'}")
 
@@ -69,7 +69,7 @@ def test_fastapi(load, until):
 
 def test_flask(load, until, caplog):
     """
-    As on FastAPI; the handler has the application's context.
+    The Flask example behaves like FastAPI's; the handler has the application's context.
     """
     app = load("flask_app").create_app()
     client = app.test_client()
@@ -100,7 +100,7 @@ def test_sqlalchemy(tmp_path):
 @with_greenlet
 def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
     """
-    On PostgreSQL so do a Session and an AsyncSession.
+    On PostgreSQL a Session and an AsyncSession do the same.
     """
     done = run(EXAMPLES / "sqlalchemy_app.py", postgres_url, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, SOLD + SOLD_ASYNC, "")

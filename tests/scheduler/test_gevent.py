@@ -1,5 +1,5 @@
 """
-Under gevent, stores and services are asked in threads of the system, and greenlets that wait let the others run.
+Under gevent, stores and services are called in system threads, and waiting greenlets let the others run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Intervals, missed runs, jitter, and the text that is stored.
+Intervals, missed runs, jitter, and the stored text.
 """
 
 import itertools
@@ -18,7 +18,7 @@ MINUTELY = Interval(60_000, NOON)
 
 def test_interval_keeps_its_phase():
     """
-    However late a run ends, the next instant is a whole number of intervals from the anchor.
+    However late a run ends, the next due time is a whole number of intervals after the anchor.
     """
     assert MINUTELY.next(NOON) == NOON + 60_000
     assert MINUTELY.next(NOON + 59_999) == NOON + 60_000
@@ -33,7 +33,7 @@ def test_interval_keeps_its_phase():
 )
 def test_following_a_late_run(misfire, expected):
     """
-    After a run that ended four minutes late, once and skip go on in the future, all with the next one missed.
+    After a run that ended four minutes late, `once` and `skip` continue in the future, `all` with the next missed run.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000, NOON + 240_000) == (expected, None)
 
@@ -41,7 +41,7 @@ def test_following_a_late_run(misfire, expected):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_following_a_timely_run(misfire):
     """
-    After a run in time every policy gives the same instant.
+    After a timely run every policy gives the same next due time.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON, NOON + 5) == (NOON + 60_000, None)
 
@@ -59,7 +59,7 @@ def test_following_a_timely_run(misfire):
 )
 def test_following_a_long_run(misfire, overlap, expected):
     """
-    After a run that lasted past three instants, the overlap policy decides the next run, and its nominal instant.
+    After a run that lasted past three due times, the overlap policy decides the next run and its nominal time.
     """
     if expected is None:
         expected = (NOON + 240_000, None)
@@ -71,7 +71,7 @@ def test_following_a_long_run(misfire, overlap, expected):
 @pytest.mark.parametrize("misfire", [Misfire.ONCE, Misfire.SKIP])
 def test_all_that_came_during_a_run(misfire):
     """
-    Each of the instants that came while a run lasted has its run, and none is taken for one that was missed.
+    Each due time that came while a run lasted has its run, and none counts as missed.
     """
     series = Recurrence(MINUTELY, misfire, grace_ms=1_000, overlap=Overlap.ALL)
     due_at, begun, ended, runs = NOON, NOON, NOON + 200_000, []
@@ -86,7 +86,7 @@ def test_all_that_came_during_a_run(misfire):
 
 def test_instants_that_were_missed_are_no_overlap():
     """
-    Instants before the begin of a late run were missed; instants between its attempts passed during it.
+    Due times before the start of a late run were missed; due times between its attempts passed during the run.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
@@ -96,7 +96,7 @@ def test_instants_that_were_missed_are_no_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    With cancel alone, at the next instant; a run that is tried again has no more time than the first attempt.
+    Only with `cancel` a run is overtaken, at the next due time; a retried run has no more time than its first attempt.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
@@ -109,7 +109,7 @@ def test_when_a_run_is_overtaken():
 
 def test_missed_runs():
     """
-    Only skip leaves a late run out, and only past the grace.
+    Only `skip` omits a late run, and only after the grace.
     """
     assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
     assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
@@ -118,7 +118,7 @@ def test_missed_runs():
 
 def test_the_grace():
     """
-    With skip, a run may be late by the grace that was asked for.
+    With `skip`, a run may be late by the requested grace.
     """
     patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
     assert not patient.is_missed(NOON, NOON + 3_600_000)
@@ -128,7 +128,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    The last nominal instant may equal the end; jitter does not count, and after it there is no run.
+    The last nominal time may equal the end; jitter does not count, and after it there is no run.
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
@@ -152,7 +152,7 @@ def test_max_runs():
 
 def test_all_goes_on_from_the_run_that_was_retried():
     """
-    With all, a run that is tried again later is followed by the instants that passed meanwhile.
+    With `all`, a run that is retried later is followed by the due times that passed in the meantime.
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
@@ -169,7 +169,7 @@ def test_all_goes_on_from_the_run_that_was_retried():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_a_run_ahead_of_the_series(misfire):
     """
-    After run_now, the instant that was pending before comes next, even if the rule has an earlier one.
+    After run_now, the due time that was pending before comes next, even if the rule has an earlier one.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
@@ -197,7 +197,7 @@ def test_a_run_ahead_of_the_series(misfire):
 )
 def test_a_run_ahead_that_lasts(misfire, overlap, expected):
     """
-    The instant that was pending passes like any other while the run lasts, and those before it do not count.
+    The pending due time passes like any other while the run lasts, and those before it do not count.
     """
     ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
     assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
@@ -206,7 +206,7 @@ def test_a_run_ahead_that_lasts(misfire, overlap, expected):
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time to live of a run is kept from its first try on, and does not change for the next run.
+    The time to live of a run counts from its first attempt, and does not change for the next run.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -217,7 +217,7 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    An interval's phase and the runs that it waits for move along with the clock, a calendar and an end do not.
+    An interval's phase and the runs that it waits for move along when the clock is set; a calendar and an end do not.
     """
     assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
@@ -228,7 +228,7 @@ def test_a_clock_that_was_set():
 
 def test_runs_end_with_the_calendar():
     """
-    Runs past the year 9999, which no calendar can express, are left out.
+    Runs after the year 9999, which no calendar can express, are omitted.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON))
     runs = list(century.upcoming("k", NOON, 1000))
@@ -238,7 +238,7 @@ def test_runs_end_with_the_calendar():
 
 def test_jitter_is_stable_and_spread():
     """
-    A key's shift is the same each time, is between 0 and the jitter, and differs between keys over the whole range.
+    The jitter of a key is always the same, between 0 and the maximum, and keys cover the whole range.
     """
     recurrence = Recurrence(MINUTELY, jitter_ms=10_000)
     shifts = [recurrence.shift_ms(f"key-{n}") for n in range(1000)]
@@ -251,7 +251,7 @@ def test_jitter_is_stable_and_spread():
 
 def test_jitter_moves_each_run_alike():
     """
-    With jitter, successive instants are still one interval apart, even where the shift is longer than the interval.
+    With jitter, successive due times are still one interval apart, even if the shift is longer than the interval.
     """
     for jitter_ms in (30_000, 500_000):
         instants = list(Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5))
@@ -272,7 +272,7 @@ def test_jitter_moves_each_run_alike():
 )
 def test_text(recurrence):
     """
-    The stored text reads back as the same recurrence and is the same however it was made.
+    The stored text is parsed to the same recurrence, and is the same however that was made.
     """
     text = recurrence.to_text()
     assert Recurrence.from_text(text) == recurrence
@@ -281,7 +281,7 @@ def test_text(recurrence):
 
 def test_the_zone_of_an_interval():
     """
-    An interval has its zone in the text where that is another than UTC; a text without one means UTC.
+    The text of an interval contains its zone if that is not UTC; a text without a zone means UTC.
     """
     text = Recurrence(MINUTELY).to_text()
     assert "tz" not in text
@@ -302,14 +302,14 @@ def test_unreadable_text(text):
 
 def berlin(*texts):
     """
-    Return exclusions of Berlin.
+    Return exclusions in the time zone of Berlin.
     """
     return tuple(Exclusion.parse(text, "Europe/Berlin") for text in texts)
 
 
 def test_exclusions():
     """
-    Excluded instants are left out of every kind of rule; the text keeps them, in their zone.
+    Excluded instants are omitted from every kind of rule; the text keeps them, with their zone.
     """
     nine = Cron.parse("0 9 * * *", "Europe/Berlin")
     recurrence = Recurrence(nine, exclude=berlin("* * * * SAT,SUN", "2026-12-24/2027-01-02"))
@@ -327,7 +327,7 @@ def test_exclusions():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
-    An excluded instant was not missed: after an outage over it, `all` begins with the first run that is not excluded.
+    An excluded instant does not count as missed: after an outage, `all` begins with the first run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
@@ -347,7 +347,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
 )
 def test_a_long_stretch_is_passed(line, exclude):
     """
-    After the last run of a Friday the series goes on on Monday, however the line of the weekend is written.
+    After the last run of a Friday the series continues on Monday, however the line of the weekend is written.
     """
     rule = Interval(300_000, NOON - 500_000) if line is None else Cron.parse(line, "Europe/Berlin")
     zone = ZoneInfo("Europe/Berlin")
@@ -357,13 +357,13 @@ def test_a_long_stretch_is_passed(line, exclude):
 
 
 ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
-"""Two lines that leave out a week in 600,000 stretches."""
+"""Two lines that together exclude a week, in 600,000 intervals."""
 
 
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    A search without a result ends soon, and does not report the end of the series; a list has the runs before it.
+    A search without a result ends soon, without reporting the end of the series; a list has the runs before it.
     """
     recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
     with pytest.raises(RecurrenceError, match="no run is found in 50 years, or too many stretches: exclude less"):
@@ -379,14 +379,14 @@ def test_a_search_that_finds_nothing(exclude):
 
 def test_an_end_before_what_is_found():
     """
-    An end comes first: a series of which the rest is left out until then is over.
+    A series whose remaining runs before its end are all excluded is over.
     """
     assert Recurrence(MINUTELY, exclude=berlin("2023-11-14/2023-11-20"), until=NOON + 1).nominal(NOON) is None
 
 
 def test_exclusions_at_the_end_of_the_calendar():
     """
-    In the year 9999, where no next one can be looked at, nothing is excluded.
+    In the year 9999, where no next instant can be computed, nothing is excluded.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON), exclude=berlin("* * 31 12 *"))
     assert 70 < len(list(century.upcoming("k", NOON, 1000))) < 90

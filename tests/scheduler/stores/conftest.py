@@ -19,7 +19,7 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def path(tmp_path):
     """
-    Return where a store's file may be.
+    Return a path for a store's file.
     """
     return tmp_path / "jobs.db"
 
@@ -27,7 +27,7 @@ def path(tmp_path):
 @pytest.fixture
 def open_file(path):
     """
-    Return what opens stores on *path*; they are closed in the end.
+    Return a function that opens stores on *path*; they are closed at the end.
     """
     opened = []
 
@@ -44,7 +44,7 @@ def open_file(path):
 @pytest.fixture
 def clock():
     """
-    Return a clock that is set to the start of a slot of far jobs.
+    Return a clock that reads the start of a slot of far jobs.
     """
     return ManualClock(wall=1_699_963_200.0)
 
@@ -52,7 +52,7 @@ def clock():
 @pytest.fixture
 def store(path, clock):
     """
-    Return an open store on *path* with an owner, whose time is *clock*.
+    Return an open store on *path* that has an owner and uses *clock*.
     """
     with closing(SqliteStore(path, clock=clock)) as store:
         store.open()
@@ -63,7 +63,7 @@ def store(path, clock):
 @pytest.fixture
 def open_database(postgres, database):
     """
-    Return what opens stores in that database; they are closed in the end.
+    Return a function that opens stores in that database; they are closed at the end.
     """
     opened = []
 
@@ -99,7 +99,7 @@ NOBODY = 65534
 @pytest.fixture
 def own_as_nobody():
     """
-    Return what sets a thousand jobs in a file as its owner, as a user without rights, and returns what that printed.
+    Return a function that sets a thousand jobs in a file as a user without rights, who owns it; it returns the output.
     """
 
     def own(path):

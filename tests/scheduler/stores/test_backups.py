@@ -1,5 +1,5 @@
 """
-Backups that are made while jobs are set, as documented, and the stores restored from them.
+Backups made while jobs are set, as documented, and the stores restored from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAR_S = 86_400
 @contextlib.contextmanager
 def busy(url):
     """
-    Set jobs all the time; yield a function that returns which sets were answered until now: by key, their generations.
+    Set jobs continuously; yield a function that returns the acknowledged sets: by key, their generations.
     """
     answered, is_over = {}, threading.Event()
 
@@ -44,7 +44,7 @@ def busy(url):
 
 def restored(url, before):
     """
-    Fire a job of a restored store, and check that it has all jobs answered *before*.
+    Fire a job of a restored store, and check that it has all jobs acknowledged *before*.
     """
     is_fired = threading.Event()
     with Scheduler(url) as scheduler:
@@ -58,7 +58,7 @@ def restored(url, before):
 
 def test_sqlite(tmp_path, until):
     """
-    A copy that SQLite makes while others write has all that was answered before, and fires.
+    A copy that SQLite makes during writes has everything that was acknowledged before, and fires.
     """
     path, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
     with busy(f"sqlite:///{path}") as answered:
@@ -76,7 +76,7 @@ def test_sqlite(tmp_path, until):
 @pytest.mark.parametrize("how", ["into a new database", "over the old one", "copied"])
 def test_postgres_on_the_same_server(postgres, database, caplog, how):
     """
-    A dump that is restored on the same server, or a copy of a database there, gives no generation out twice.
+    After a restored dump or a copied database on the same server, no generation is given out twice.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -108,7 +108,7 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
 
 def test_postgres_restored_beneath_a_node(postgres, database, until):
     """
-    A client that was open while a dump was restored over its tables notices it with its next set.
+    A client that is open while a dump is restored over its tables notices it with its next set.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -123,7 +123,7 @@ def test_postgres_restored_beneath_a_node(postgres, database, until):
 
 def test_postgres(make_postgres, until):
     """
-    A base backup that was made while others wrote has it, too; no generation is given out twice.
+    All acknowledged writes are in a base backup that was made during writes, and no generation is given out twice.
     """
     server = make_postgres()
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")

@@ -1,5 +1,5 @@
 """
-Every store's clock is cut to whole milliseconds and never rounded up, by its own arithmetic.
+Every store truncates its clock to whole milliseconds, and never rounds up, whatever computes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FRACTIONS = (0, 1, 499, 500, 501, 999)
 
 def instants_us():
     """
-    Return that many instants in microseconds, those around the middle and the end of a millisecond first.
+    Return *count* instants in microseconds, beginning with those around the middle and the end of a millisecond.
     """
     dice = random.Random(1)
     edges = [EPOCH_US + 1_000 * n + fraction for n in range(100) for fraction in FRACTIONS]
@@ -30,7 +30,7 @@ def instants_us():
 
 class Readings:
     """
-    A clock whose wall is set.
+    A clock whose wall time is set by the test.
     """
 
     def __init__(self):
@@ -38,7 +38,7 @@ class Readings:
 
     def wall_ns(self):
         """
-        Return it in nanoseconds, the last of the microsecond.
+        Return the wall time in nanoseconds: the last one of its microsecond.
         """
         return self.us * 1000 + 999
 
@@ -46,7 +46,7 @@ class Readings:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_clock_of_this_machine(kind, tmp_path):
     """
-    A store that reads this machine's clock cuts it.
+    A store that reads this machine's clock truncates it.
     """
     clock = Readings()
     store = MemoryStore(clock) if kind == "memory" else SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
@@ -56,7 +56,7 @@ def test_clock_of_this_machine(kind, tmp_path):
 
 def test_clock_of_postgres(postgres):
     """
-    Every statement that reads PostgreSQL's clock cuts it.
+    Every statement that reads PostgreSQL's clock truncates it.
     """
     text = "\n".join(SQL.values())
     readings = re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
@@ -73,7 +73,7 @@ def test_clock_of_postgres(postgres):
 
 def test_clock_of_redis(redis_server):
     """
-    The scripts of the Redis store cut its clock.
+    The scripts of the Redis store truncate its clock.
     """
     text = SCRIPTS["read"].text.decode()
     now_ms = text[text.index("local function now_ms()") :].partition("\nend\n")[0] + "\nend"
@@ -99,7 +99,7 @@ def test_clock_of_redis(redis_server):
 
 def test_clock_that_the_client_reads(redis_server, monkeypatch):
     """
-    A client's reading of Redis' clock is cut as well.
+    A client's reading of Redis' clock is also truncated.
     """
     store = open_store(redis_server.url("?prefix=clock"))
     for us in instants_us()[:600]:

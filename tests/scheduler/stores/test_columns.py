@@ -1,5 +1,5 @@
 """
-The columns of a job are declared once, and statements follow that list.
+The columns of a job are declared once, and the statements follow that list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite._queries import SQL as SQLITE
 
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
-"""Four columns of a job or more, one after the other; or three that are written, as one change of a row."""
+"""At least four columns of a job in succession, or three assigned ones, as in an update of a row."""
 CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
 STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 MARK = re.compile("^-- columns: .", re.MULTILINE)
@@ -35,7 +35,7 @@ FILES = [
 
 def names_columns(statement):
     """
-    Return whether *statement* lists columns of a job one by one.
+    Return True if *statement* lists columns of a job one by one.
     """
     code = re.sub(r"^\s*--.*$|@\w+\([^()]*\)", "", statement, flags=re.MULTILINE)
     return bool(re.search("tickwheel_(job|live)", code) and (LIST.search(code) or CHANGE.search(code)))
@@ -44,7 +44,7 @@ def names_columns(statement):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_statements_do_not_name_columns(path):
     """
-    A statement that lists columns of a job uses a macro, or says why it does not.
+    A statement that lists columns of a job uses a macro, or states why it does not.
     """
     statements = STATEMENT.findall(path.read_text("utf-8"))
     assert statements
@@ -53,7 +53,7 @@ def test_statements_do_not_name_columns(path):
 
 def test_lists_of_columns_are_found():
     """
-    The test above finds lists, in any form that statements have them.
+    The test above finds lists in every form that occurs in statements.
     """
     for text in (
         "SELECT key, generation, due_at, payload FROM tickwheel_job",
@@ -100,7 +100,7 @@ def test_no_macro_is_left():
 
 def test_tables_have_the_columns_and_defaults():
     """
-    A row with the columns of a plain job alone is one with the defaults, and no column of a table is forgotten.
+    A row with only the columns of a plain job has the defaults elsewhere, and no column of a table is missing here.
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _schema.migrate(connection, "url")
@@ -128,7 +128,7 @@ def test_tables_of_postgres_have_the_columns(postgres, database, open_database):
 
 def test_every_field_is_a_column_but_two():
     """
-    A field of `Job` is a column, in its order, and its default is that of a plain job.
+    All fields of `Job` but two are columns, in the same order, with the defaults of a plain job.
     """
     assert [field.name for field in fields(model.Job)] == [*columns.NAMES, *columns.UNSTORED]
     assert {*columns.PLAIN, *columns.DEFAULTS} == {*columns.NAMES}
@@ -139,7 +139,7 @@ def test_every_field_is_a_column_but_two():
 @pytest.mark.parametrize("column", columns.ALL, ids=lambda column: column.name)
 def test_a_row_holds_every_value(column):
     """
-    A job with a value of its own in a column comes back from a row, and is not plain unless every job has one there.
+    A job with a non-default value in one column is read back from a row; it is plain only if all jobs have that value.
     """
     own = {
         "state": model.State.RUNNING,
@@ -158,7 +158,7 @@ def test_a_row_holds_every_value(column):
 
 class Nothing(dict):
     """
-    NULL for any name.
+    A mapping that returns NULL for any name.
     """
 
     def __missing__(self, name):
@@ -168,7 +168,7 @@ class Nothing(dict):
 @pytest.mark.parametrize("name", SQLITE)
 def test_sqlite_prepares_every_statement(name):
     """
-    No statement names a table or a column that does not exist.
+    No statement refers to a table or column that does not exist.
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
@@ -181,7 +181,7 @@ def test_sqlite_prepares_every_statement(name):
 
 def test_postgres_prepares_every_statement(postgres, database, open_database):
     """
-    No statement names a table or a column that does not exist; the server infers the types of all its parameters.
+    No statement refers to a table or column that does not exist; the server infers the types of all parameters.
     """
     psycopg = pytest.importorskip("psycopg")
     open_database().close()

@@ -1,5 +1,5 @@
 """
-The suite of durable stores: on those that keep data, on one that is exclusive, and on one that keeps nothing.
+The suite of durable stores: on stores that keep data, on an exclusive one, and on one that keeps nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.testing.store_suite import DurableStoreSuite
 
 class TestDurableSqlite(DurableStoreSuite):
     """
-    A file.
+    The suite on a SQLite file.
     """
 
     @pytest.fixture(autouse=True)
@@ -21,14 +21,14 @@ class TestDurableSqlite(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return what opens one file.
+        Return a function that opens one file.
         """
         return make_store, (f"sqlite:///{self.folder / 'jobs.db'}",)
 
 
 class TestDurableServer(DurableStoreSuite):
     """
-    PostgreSQL and Redis.
+    The suite on PostgreSQL and Redis.
     """
 
     @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ class TestDurableServer(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return what opens one database, whose leases end soon.
+        Return a function that opens one database, with short leases.
         """
         return make_store, (f"{self.url}{'&' if '?' in self.url else '?'}lease_s=2",)
 
@@ -45,12 +45,12 @@ class TestDurableServer(DurableStoreSuite):
 @pytest.mark.needs("os.fork")
 class TestDurableExclusive(TestDurableSqlite):
     """
-    A file that only one process may open.
+    The suite on a file that only one process may open.
     """
 
     def recipe(self):
         """
-        Return what opens it.
+        Return a function that opens the file.
         """
         from exclusive_store import ExclusiveStore  # noqa: PLC0415  its lock is POSIX's
 
@@ -60,7 +60,7 @@ class TestDurableExclusive(TestDurableSqlite):
 class Forgetful(DurableStoreSuite):
     def recipe(self):
         """
-        Return what keeps nothing.
+        Return a function that opens a store which keeps nothing.
         """
         return MemoryStore, ()
 
@@ -68,7 +68,7 @@ class Forgetful(DurableStoreSuite):
 @pytest.mark.parametrize("name", [name for name in dir(DurableStoreSuite) if name.startswith("test_")])
 def test_a_store_that_keeps_nothing_fails(name):
     """
-    Each test of the suite notices it.
+    Each test of the suite detects a store that keeps nothing.
     """
     with pytest.raises(AssertionError):
         getattr(Forgetful(), name)()

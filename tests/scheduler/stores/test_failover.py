@@ -1,5 +1,5 @@
 """
-A standby that was promoted while it lagged behind: numbers that were given out before are never used again.
+A promoted standby that lagged behind: numbers that were given out before are never used again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tickwheel.jobs import model
 from tickwheel.stores import open_store
 
 LOST = 80
-"""Number of writes that the standby lacks: more than a sequence is logged ahead by."""
+"""Number of writes that the standby lacks: more than a sequence logs in advance."""
 
 
 class RedisPair:
     """
-    A socket that leads to one Redis server or the other.
+    A socket that leads to one of two Redis servers.
     """
 
     def __init__(self, make_redis, until):
@@ -30,20 +30,20 @@ class RedisPair:
 
     def has_all(self):
         """
-        Return whether the standby has all that the primary has written.
+        Return True if the standby has all writes of the primary.
         """
         facts = [server.execute("INFO", "replication") for server in (self.primary, self.standby)]
         return facts[0]["master_repl_offset"] == facts[1]["master_repl_offset"]
 
     def detach(self):
         """
-        Cut the standby off.
+        Disconnect the standby from the primary.
         """
         self.standby.execute("REPLICAOF", "127.0.0.1", "1")
 
     def fail_over(self):
         """
-        Lose the primary, and promote the standby.
+        Stop the primary and promote the standby.
         """
         self.primary.stop(signal.SIGKILL)
         self.standby.execute("REPLICAOF", "NO", "ONE")
@@ -54,7 +54,7 @@ class RedisPair:
 @pytest.fixture(params=["postgres", "redis"])
 def pair(request, until):
     """
-    Return a primary and its standby, of each kind in turn.
+    Return a primary and its standby, for each kind of store.
     """
     if request.param == "redis":
         return RedisPair(request.getfixturevalue("make_redis"), until)
@@ -73,7 +73,7 @@ def write(store, name, count, until):
 
 def test_nothing_is_given_twice(pair, until):
     """
-    Generations and epochs that only the lost primary knew are not given again, and its leases are over.
+    Generations and epochs that only the lost primary knew are not given out again, and its leases have ended.
     """
     store = open_store(f"{pair.url}shards=3")
     epochs = [lease.epoch for lease in store.acquire("first")]

@@ -1,5 +1,5 @@
 """
-A scheduler that was opened before a fork: the child can neither use nor harm its parent's store.
+A scheduler opened before a fork: the child can neither use nor harm its parent's store.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ scheduler.stop()
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store, of each kind in turn.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "memory":
         return "memory://"
@@ -102,7 +102,7 @@ def url(request, tmp_path):
 @pytest.mark.parametrize("story", [REFUSED, STOPPED, ENDED, DROPPED], ids=["refused", "stopped", "ended", "dropped"])
 def test_what_the_child_does(url, state, story):
     """
-    The child is refused, and its stop, its end and its collector leave the parent's connections alone.
+    The child is refused; its stop, its exit and its garbage collector leave the parent's connections alone.
     """
     command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
@@ -140,7 +140,7 @@ scheduler.stop()
 
 def test_a_fork_while_another_thread_starts():
     """
-    A stop in the child does not wait for a lock of a thread that is the parent's.
+    A stop in the child does not wait for a lock that another thread of the parent held.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
@@ -176,7 +176,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_the_name_of_a_child(tmp_path):
     """
-    A scheduler that was made before a fork and is first used after it has the child's process id in its name.
+    A scheduler that is made before a fork and first used after it has the child's process id in its name.
     """
     command = [sys.executable, "-W", "ignore", "-c", MADE_BEFORE, f"sqlite:///{tmp_path / 'jobs.db'}"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

@@ -1,5 +1,5 @@
 """
-A store that gets more shards in place, while jobs wait, run and are written by nodes that know the old number.
+A store that gets more shards in place, while nodes that know the old number write, wait and run jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVER = 2**63 - 1
 @pytest.fixture
 def lease_s():
     """
-    Return how long a lease lasts: longer than most stalls, where no test waits for its end.
+    Return the length of a lease: longer than most stalls, in tests that do not wait for its end.
     """
     return 6
 
@@ -33,7 +33,7 @@ def lease_s():
 @pytest.fixture(params=["postgres", "redis"])
 def address(request, lease_s):
     """
-    Return the address of an empty store, to be followed by options, of each kind in turn.
+    Return the address of an empty store, ready for appended options, for each kind of store.
     """
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
@@ -47,7 +47,7 @@ def address(request, lease_s):
 @pytest.fixture
 def make(address):
     """
-    Return a function that opens the store with at least that many shards; all are closed at the end.
+    Return a function that opens the store with at least *shards* shards; all stores are closed at the end.
     """
     opened = []
 
@@ -69,7 +69,7 @@ def set_jobs(store, name, count=40):
 
 def where(leases, store):
     """
-    Return in which of the shards of *leases* each key is due.
+    Return, for each key, the shard of *leases* in which it is due.
     """
     found = [(job.key, shard) for shard in leases for job in store.due(shard, EVER, None, 1_000)]
     assert len(dict(found)) == len(found)
@@ -78,7 +78,7 @@ def where(leases, store):
 
 def test_jobs_stay_where_they_are(make):
     """
-    A store has the largest requested number of shards; waiting jobs stay in theirs, and new jobs spread.
+    A store has the largest number of shards ever requested; waiting jobs stay in their shards, and new jobs spread.
     """
     store = make(3)
     jobs = set_jobs(store, "old")
@@ -102,7 +102,7 @@ def test_jobs_stay_where_they_are(make):
 
 def test_old_and_new_nodes_share_a_store(make):
     """
-    Nodes that know the old number and such that know the new one fire each other's jobs, and hear of them.
+    Nodes that know the old number of shards and nodes that know the new one fire each other's jobs, and get the notes.
     """
     old, new = make(4), make(9)
     for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):
@@ -142,7 +142,7 @@ def test_old_and_new_nodes_share_a_store(make):
 @pytest.mark.parametrize("seed", [3, 41, None])  # 41: rescued where it was paused as it ran
 def test_random_writes_while_it_grows(address, seed):
     """
-    Whatever is written, and however often the store is opened with more shards in between, it is as the model says.
+    Any random writes agree with the model, however often the store is opened with more shards in between.
     """
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -172,7 +172,7 @@ time.sleep(3600)
 @pytest.mark.parametrize("lease_s", [2])
 def test_a_node_is_killed_while_the_store_grows(make, address, until):
     """
-    While jobs wait and fire, a node that knows the old number is killed, others know the new one, and all jobs run.
+    A node that knows the old number of shards is killed while jobs wait and fire; other nodes run all jobs.
     """
     make(4)
     runs, there = [], []

@@ -1,5 +1,5 @@
 """
-The history in its stores: its cost, attempts that were cut off, and two processes that prune.
+The history in each store: its cost, interrupted attempts, and two pruning processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAR = 2**40
 @pytest.fixture
 def served(request, server_url):
     """
-    Return the URL of an empty store of one shard on a server, and what lets its owner's lease end.
+    Return the URL of an empty store of one shard on a server, and a function that lets its owner's lease end.
     """
     if server_url.startswith("redis"):
         server, prefix = request.getfixturevalue("redis_server"), server_url.partition("prefix=")[2]
@@ -33,7 +33,7 @@ def served(request, server_url):
 
 def test_who_cut_it_off(served):
     """
-    An attempt whose owner has lost its lease is recorded with that owner's name, and once.
+    An attempt whose owner has lost its lease is recorded once, with that owner's name.
     """
     url, end_lease = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -88,7 +88,7 @@ def test_two_prune(served):
 
 def test_a_success_costs_no_statement(tmp_path):
     """
-    The end of a job that fires once runs no statement on the history; each record costs one.
+    The end of a job that fires once runs no statement on the history; each record costs one statement.
     """
     statements: list[str] = []
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:

@@ -29,7 +29,7 @@ def firing(key="bill/17", generation=1, attempt=1, first_set_at=5):
 @pytest.fixture(params=["sqlite", "postgres"])
 def connect(request, tmp_path):
     """
-    Return what opens connections to one database with the table.
+    Return a function that opens connections to one database with the table.
     """
     if request.param == "sqlite":
         path = tmp_path / "own.db"
@@ -62,7 +62,7 @@ def connect(request, tmp_path):
 
 def bill(conn, each):
     """
-    Have the effect, once.
+    Perform the effect once.
     """
     is_first = first_time(conn, each)
     if is_first:
@@ -72,14 +72,14 @@ def bill(conn, each):
 
 def count(conn):
     """
-    Return how many effects there are.
+    Return the number of effects.
     """
     return conn.execute("SELECT count(*) FROM bills").fetchone()[0]
 
 
 def test_a_repeat_has_no_effect(connect):
     """
-    The first commit has the effect; a later attempt of the same life finds it, and another life has its own.
+    The first commit performs the effect; a later attempt of the same life skips it, and another life performs its own.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -95,7 +95,7 @@ def test_a_repeat_has_no_effect(connect):
 
 def test_a_rollback_takes_it_back(connect):
     """
-    An effect that was rolled back has not happened, and the next firing may have it.
+    An effect that was rolled back has not happened, and the next firing may perform it.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -108,7 +108,7 @@ def test_a_rollback_takes_it_back(connect):
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_two_at_the_same_time(connect, ends):
     """
-    A second firing waits for the first one's transaction, and goes by how that ends.
+    A second firing waits for the first one's transaction, and depends on how that ends.
     """
     first, found, begun = connect(), [], threading.Event()
     assert bill(first, firing())
@@ -131,7 +131,7 @@ def test_two_at_the_same_time(connect, ends):
 
 def test_prune(connect):
     """
-    Old effects are forgotten, young ones are not.
+    Old records of effects are pruned, recent ones are not.
     """
     conn = connect()
     bill(conn, firing())
@@ -142,7 +142,7 @@ def test_prune(connect):
 
 def test_with_asyncio(postgres, database):
     """
-    An async connection of psycopg does the same.
+    An async connection of psycopg behaves alike.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
@@ -156,7 +156,7 @@ def test_with_asyncio(postgres, database):
 
 def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
-    If the note would be kept without its effect, the connection is refused with the remedy.
+    A connection that would commit the record without the effect is refused with the remedy.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
@@ -214,7 +214,7 @@ scheduler.stop()
 
 def test_killed_between_commit_and_settle(tmp_path):
     """
-    A process that is killed after its effect was committed fires again, and has no second effect.
+    A process killed after its effect was committed fires again, without a second effect.
     """
     run = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     first = subprocess.run([*run, "first"], capture_output=True, text=True, timeout=60, check=False)

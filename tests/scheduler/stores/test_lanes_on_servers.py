@@ -1,5 +1,5 @@
 """
-One lane with far more jobs than there is room for, on servers; see `tests/scheduler/test_lanes.py`.
+One lane with far more jobs than fit into memory, on servers; see `tests/scheduler/test_lanes.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LANES = 10
 @pytest.fixture(params=["postgres", "redis", "partitions"])
 def server_url(request):
     """
-    Return the URL of an empty store on a server, of each kind in turn.
+    Return the URL of an empty store on a server, for each kind of server.
     """
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
@@ -28,7 +28,7 @@ def server_url(request):
 @pytest.mark.slow
 def test_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of ten lanes run beside and behind those of a limited one, also at the next owner of the store.
+    Jobs of ten lanes run beside and behind those of a limited lane, also after a takeover.
     """
     made = []
     for turn in range(2):
@@ -55,7 +55,7 @@ def test_beside_a_crowd(server_url, make, record, until):
 
 def test_many_queues_without_workers(server_url, make, record, until):
     """
-    They leave room for a handler that was never seen, also at the next owner; a worker gets the jobs of its queue.
+    Jobs of queues without workers leave room for a new handler, also after a takeover; a worker gets its queue's jobs.
     """
     many = [SetRequest(f"{n}", delay=0, target="pull", handler=f"q{n}") for n in range(HERD)]
     wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: each is read on its own, so the first is not said
@@ -80,7 +80,7 @@ def test_many_queues_without_workers(server_url, make, record, until):
 
 def test_explained_by_another_node(server_url, make, until):
     """
-    A process that does not fire knows from the reports of the node that does why a job waits.
+    A process that does not fire learns from the firing node's reports why a job waits.
     """
     owner, client = make(server_url), make(server_url)
     owner.handler("crowd", rate=0.01)(print)
@@ -98,7 +98,7 @@ def test_explained_by_another_node(server_url, make, until):
 
 def test_takeovers_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of a full lane and of others run at the node that takes over some shards, and later at the one left.
+    Jobs of a full lane and of others run at a node that takes over some shards, and later at the last node.
     """
     go_on, nodes = threading.Event(), []
 

@@ -1,5 +1,5 @@
 """
-The memory store keeps the protocol, which makes it a verified fake.
+The memory store keeps the protocol, so it is a verified fake.
 """
 
 from tickwheel.stores import MemoryStore
@@ -13,6 +13,6 @@ class TestMemoryStore(StoreSuite):
 
     def make_store(self) -> MemoryStore:
         """
-        Return an empty one.
+        Return an empty store.
         """
         return MemoryStore()

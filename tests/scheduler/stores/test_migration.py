@@ -1,5 +1,5 @@
 """
-Jobs go from any store to any other, whatever ends the migration, and none of them is lost or fires twice.
+Jobs are moved from any store to any other, however the migration ends, and none is lost or fires twice.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Migration(open_store(source), open_store(target), batch=7, on_step=on_step).run(
 @pytest.fixture
 def lease_s():
     """
-    Return how long a lease lasts: longer than most stalls, where a test does not wait for its end.
+    Return the length of a lease: longer than most stalls, in tests that do not wait for its end.
     """
     return 6
 
@@ -62,7 +62,7 @@ def lease_s():
 @pytest.fixture
 def new_url(request, tmp_path, lease_s):
     """
-    Return what makes the URL of an empty store of a kind.
+    Return a function that makes the URL of an empty store of a kind.
     """
 
     def make(kind):
@@ -96,7 +96,7 @@ def stores(request, new_url):
 
 def fill(store):
     """
-    Set jobs of every kind, and return them as they are, by key.
+    Set jobs of every kind, and return the stored jobs by key.
     """
     leases = {lease.shard: lease.epoch for lease in owned(store)}
     jobs = [model.Job(f"due {i:02}", 0, DUE + i, b"%d" % i, handler="h", trace="t", first_set_at=5) for i in range(20)]
@@ -113,7 +113,7 @@ def fill(store):
 
 def fill_paused(store):
     """
-    Set paused jobs, which would be due: one for once, a series, and one that runs; return all that are there, by key.
+    Set paused jobs that would be due (a one-time job, a series and a running job); return all stored jobs by key.
     """
     leases = {lease.shard: lease.epoch for lease in owned(store)}
     for key, recurrence in (("paused", None), ("paused series", "every 5 s"), ("paused run", "every 5 s")):
@@ -128,14 +128,14 @@ def fill_paused(store):
 
 def is_due(job):
     """
-    Return whether `fire` fires *job*.
+    Return True if `fire` fires *job*.
     """
     return job.due_at < FAR and job.pause is None
 
 
 def owned(store, owner="filler"):
     """
-    Return the leases on all shards, once a killed owner's have run out.
+    Return the leases on all shards, after a killed owner's leases have run out.
     """
     shards = {store.shard_of(str(i)) for i in range(2_000)}
     give_up = time.monotonic() + PATIENCE_S
@@ -179,7 +179,7 @@ def fire(store):
 
 def as_moved(job):
     """
-    Return *job* without the changes of a migration: its generation, and that it runs; its message id stays.
+    Return *job* as a migration leaves it: without generation and running state, but with its message id.
     """
     state = model.State.PENDING if job.state is model.State.RUNNING else job.state
     return replace(with_message_id(job), generation=0, state=state)
@@ -188,7 +188,7 @@ def as_moved(job):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_all_is_moved(stores):
     """
-    Pending and dead jobs arrive as they were, the source is empty, and generations go on above; scopes stay paused.
+    Pending and dead jobs arrive unchanged, the source is empty, generations continue above, and scopes stay paused.
     """
     source, target, _, _ = stores
     before = fill(source)
@@ -210,7 +210,7 @@ def test_all_is_moved(stores):
 )
 def test_manifests_are_moved(stores):
     """
-    Jobs arrive in their manifests, whose records the target gets from the source, except those that it already has.
+    Jobs arrive in their manifests; the target copies the source's records of manifests that it does not have.
     """
     source, target, *urls = stores
     series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
@@ -239,7 +239,7 @@ def test_manifests_are_moved(stores):
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_more_shards(new_url, kind):
     """
-    Jobs that wait go to a store with more shards on the same server, over which they are spread, and each fires once.
+    Jobs move to a store with more shards on the same server, spread over these, and each fires once.
     """
     with closing(open_store(f"{new_url(kind)}&shards=2")) as source:
         before = fill(source)
@@ -262,7 +262,7 @@ def test_more_shards(new_url, kind):
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
     """
-    Killed after any step, both stores fire before it is resumed: every job fires once, and all the others arrive.
+    After a kill at any step, both stores fire before the migration is resumed: each job fires once, the others arrive.
     """
     source, target, *urls = stores
     before = fill(source)
@@ -281,7 +281,7 @@ def test_killed_between_steps(stores, step):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_pauses_outlast_every_break(stores):
     """
-    Broken off after each step in turn and begun again, a migration brings every pause, with when, by whom and why.
+    A migration that is interrupted after each step in turn and restarted moves all pauses with time, author and reason.
     """
     source, target, _, _ = stores
     before = {key: as_moved(job) for key, job in fill_paused(source).items()}
@@ -297,7 +297,7 @@ def test_pauses_outlast_every_break(stores):
 
 def test_a_mark_of_an_earlier_version(stores):
     """
-    A job that a version without pauses left on its way arrives.
+    A job that a version without pauses left half moved arrives.
     """
     source, target, _, _ = stores
     words = json.dumps([identity_of(source), identity_of(target), "pending", "why", 0])
@@ -310,7 +310,7 @@ def test_a_mark_of_an_earlier_version(stores):
 
 class Parking:
     """
-    A store that changes its writes as a test requires, once a migration begins to park.
+    A store that changes its writes as a test requires, once a migration begins to park jobs.
     """
 
     def __init__(self, store, change):
@@ -322,7 +322,7 @@ class Parking:
 
     def apply(self, writes):
         """
-        Write the changed form of *writes*.
+        Apply the changed form of *writes*.
         """
         is_parking = any(isinstance(write, model.Begin) for write in writes)
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
@@ -363,7 +363,7 @@ def test_a_lost_lease_resumes_nothing(stores):
 
 def test_who_resumes_a_job_meanwhile_wins(stores):
     """
-    A job that is resumed or paused just before it is parked arrives as the caller wants it.
+    A job that is resumed or paused just before it is parked arrives in the state that the caller chose.
     """
     source, target, _, _ = stores
     source.apply([*(model.Set(model.Job(key, 0, FAR)) for key in ("a", "b")), model.SetPause("a", "ops")])
@@ -402,7 +402,7 @@ def test_every_call_fails_once(stores):
 
 class Breaking:
     """
-    Lets one of all writes fail: the odd ones before they take effect, the even ones after.
+    Makes one of all writes fail: odd ones before they take effect, even ones after.
     """
 
     def __init__(self, turn):
@@ -434,7 +434,7 @@ class Breaking:
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
 def test_owner_is_found(stores):
     """
-    A source with a live owner is refused, at once if so requested, and left as it was.
+    A source with a live owner is refused, at once if so requested, and stays unchanged.
     """
     source, target, url, _ = stores
     before = fill(source)
@@ -450,7 +450,7 @@ def test_owner_is_found(stores):
 
 def test_what_callers_do_meanwhile_holds(stores):
     """
-    A job that is set, replayed or cancelled in either store while it is on its way ends as the caller wants it.
+    A job that is set, replayed or cancelled in either store while it is moved ends as the caller wanted.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("a", "b", "c", "d", "e")])
@@ -477,7 +477,7 @@ def test_what_callers_do_meanwhile_holds(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
     """
-    A migration ends while callers set a job for each one that it moves, reports the late ones, and a second takes them.
+    A migration ends although callers set a job for each moved one; it reports late jobs, and a second run moves them.
     """
     source, target, _, _ = stores
     numbers = itertools.count()
@@ -498,7 +498,7 @@ def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key that is live in both stores stays in both as it was, paused or not, and is reported; a dead letter gives way.
+    A key that is live in both stores is left alone in both, paused or not, and reported; a dead letter is replaced.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])
@@ -517,7 +517,7 @@ def test_conflicts_stay(stores):
 
 def test_one_store_is_not_two(stores):
     """
-    A store under two names is found to be one, and nothing happens to it.
+    A store that is given under two names is recognised as one, and stays unchanged.
     """
     source, _, url, _ = stores
     before = fill(source)
@@ -530,7 +530,7 @@ def test_one_store_is_not_two(stores):
 
 def test_another_migration_is_left_alone(stores, new_url):
     """
-    Jobs that are on their way to a third store are reported, and wait for their own migration.
+    Jobs on their way to a third store are reported, and wait for their own migration.
     """
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))
@@ -547,7 +547,7 @@ def test_another_migration_is_left_alone(stores, new_url):
 @pytest.mark.parametrize("stores", [("sqlite", "postgres"), ("postgres", "redis"), ("redis", "sqlite")], indirect=True)
 def test_each_column_is_moved(stores):
     """
-    A job with a value of its own in one column has it in the other store, near or far.
+    A job with a value of its own in one column has the same value in the other store, near or far.
     """
     source, target, _, _ = stores
     now = source.now_ms()

@@ -46,7 +46,7 @@ def redis_url(redis_server):
 @pytest.fixture(params=["postgres_url", "redis_url"])
 def address(request):
     """
-    Return the address of an empty store, to be followed by options, of each kind in turn.
+    Return the address of an empty store, ready for appended options, for each kind of store.
     """
     return request.getfixturevalue(request.param)
 
@@ -54,7 +54,7 @@ def address(request):
 @pytest.fixture
 def make(address):
     """
-    Return what opens nodes on one store; they are closed in the end.
+    Return a function that opens nodes on one store; they are closed at the end.
     """
     opened = []
 
@@ -78,7 +78,7 @@ def test_new_store_has_sixteen_shards(make):
 
 def test_shards_are_shared(make):
     """
-    A new node gets its share at the next renewal of the node that has all, and its shards go back when it stops.
+    A new node gets its share at the next renewal of the node that has all, and returns its shards when it stops.
     """
     first, second = make("shards=4"), make()
     assert len(first.acquire("first")) == 4
@@ -94,7 +94,7 @@ def test_shards_are_shared(make):
 
 def test_every_node_is_seen_with_its_figures(make):
     """
-    All clients can read nodes' last reports, until a node releases its leases; only nodes can report.
+    All clients can read the nodes' last reports until a node releases its leases; only nodes can report.
     """
     first, second, third = make("shards=4"), make(), make()
     for name, store in (("first", first), ("second", second)):
@@ -116,7 +116,7 @@ def test_every_node_is_seen_with_its_figures(make):
 
 def test_a_node_that_ended_is_seen_for_a_while(make):
     """
-    A node that was killed is still among the nodes, with its last figures and an end that has passed.
+    A killed node stays in the list for a while, with its last figures and an end of lease in the past.
     """
     killed, other = make("shards=2&lease_s=1"), make("lease_s=1")
     killed.acquire("killed")
@@ -147,7 +147,7 @@ def test_no_node_has_two_more_than_another(make, shards, nodes):
 
 def test_epochs_are_unique(make):
     """
-    No two leases share an epoch, of whatever shards.
+    No two leases of any shards have the same epoch.
     """
     store = make("shards=5")
     first = [lease.epoch for lease in store.acquire("owner")]
@@ -159,7 +159,7 @@ def test_epochs_are_unique(make):
 
 def test_node_that_does_not_renew(make, until):
     """
-    A node that is paused past its lease loses its shards; its writes are refused when it comes back.
+    A node that is suspended past its lease loses its shards; its writes are refused when it continues.
     """
     paused, heir = make("shards=2&lease_s=1"), make("lease_s=1")
     epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
@@ -177,7 +177,7 @@ def test_node_that_does_not_renew(make, until):
 @pytest.fixture
 def set_clock_back(request, address):
     """
-    Return what lets a store look as if its server's clock had been set back by an hour.
+    Return a function that makes a store look as if its server's clock had been set back by an hour.
     """
     if address.startswith("redis"):
         server, place = request.getfixturevalue("redis_server"), f"{{{address.partition('prefix=')[2].rstrip('&')}}}"
@@ -204,7 +204,7 @@ def set_clock_back(request, address):
 
 def test_a_clock_that_was_set_back(make, until, set_clock_back):
     """
-    A lease that was written before the server's clock was set back ends within its length; who lives keeps its own.
+    A lease written before the server's clock was set back ends within its length; a living node keeps its lease.
     """
     dead, alive, looker = make("shards=4&lease_s=1"), make("lease_s=1"), make()
     dead.acquire("dead")
@@ -232,7 +232,7 @@ def test_a_clock_that_was_set_back(make, until, set_clock_back):
 
 def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
     """
-    Nodes whose leases are of different lengths leave each other's as they are.
+    Nodes with leases of different lengths do not change each other's leases.
     """
     long, short = make("shards=2&lease_s=60"), make("lease_s=1")
     (lease, _) = long.acquire("long")
@@ -256,7 +256,7 @@ def test_what_an_owner_writes_after_its_lease(make, until):
 
 def test_two_schedulers_of_one_process(address, until):
     """
-    Two schedulers of one process, whose host and process id are the same, are two owners, and share the shards.
+    Two schedulers of one process, with the same host and process id, are two owners, and share the shards.
     """
     with Scheduler(f"{address}shards=4&lease_s=1") as first, Scheduler(f"{address}lease_s=1") as second:
         for scheduler in (first, second):
@@ -270,7 +270,7 @@ def test_two_schedulers_of_one_process(address, until):
 
 def test_one_question_for_all_shards(address, until, monkeypatch):
     """
-    Others' writes in many shards are found by looks at all of them together, without a query for each.
+    Other clients' writes in many shards are found by one query for all shards.
     """
     store, looks, others, fired = make_store(address), [], [], set()
     look = store.look
@@ -292,7 +292,7 @@ def test_one_question_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    Attempts that run while a node joins run once, where they began, and their owner still reports them as started.
+    Attempts that run while a node joins run once, at the same node, and their owner still reports them as started.
     """
     runs, goes_on = [], threading.Event()
     nodes = [Scheduler(f"{address}shards=4&lease_s=6", options=SchedulerOptions(workers=12)) for _ in range(2)]
@@ -391,7 +391,7 @@ def test_restarted_in_place(address, record, until):
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres_url", "redis_url"])
 def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
     """
-    A start whose lease was granted, and which did not hear of it, can be tried again, and fires at once.
+    A start whose lease was granted, but whose answer was lost, can be repeated, and fires at once.
     """
     urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
     store = make_store(urls.get(kind) or request.getfixturevalue(kind))
@@ -428,7 +428,7 @@ os._exit(0)
 @pytest.mark.needs("os.fork")
 def test_forked_before_the_start():
     """
-    Processes that were forked from one with a scheduler that had not started are owners of different names.
+    Processes forked from one with a scheduler that had not started are owners with different names.
     """
     answer = subprocess.run(
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
@@ -438,7 +438,7 @@ def test_forked_before_the_start():
 
 def test_progress_on_another_node(address, until):
     """
-    A process that fires nothing learns from the node's report how far a job has come.
+    A process that fires nothing reads the progress of a job from the node's report.
     """
     ended = threading.Event()
     owner, client = Scheduler(f"{address}lease_s=3"), Scheduler(address)
@@ -458,7 +458,7 @@ def test_progress_on_another_node(address, until):
 
 def test_what_another_node_runs_is_stopped(address, until):
     """
-    A node that does not run the job asks the one that does to stop it, and neither tries it again.
+    A node asks the node that runs a job to stop it, and neither retries it.
     """
     begun, ended = threading.Event(), threading.Event()
     owner, client = Scheduler(f"{address}lease_s=30"), Scheduler(address)

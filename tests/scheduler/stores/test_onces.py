@@ -1,5 +1,5 @@
 """
-The answers that are kept for requests which may come again: they lapse, and go a few at a time.
+Answers kept for requests that may be repeated: they expire, and are deleted a few at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.stores import open_store
 
 def marked(number, lasts_ms):
     """
-    Return a set under the mark of the request of that *number*.
+    Return a set with the idempotency mark of request *number*.
     """
     return Set(Job("k", 0, 5), once=Once(f"{number:032x}", "0:k", "0" * 32, lasts_ms))
 
@@ -23,7 +23,7 @@ def marked(number, lasts_ms):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
 def kept(request, tmp_path):
     """
-    Return an open store, and what counts the answers that are there, lapsed or not.
+    Return an open store, and a function that counts the stored answers, expired or not.
     """
     if request.param == "memory":
         with closing(open_store("memory://")) as store:
@@ -48,7 +48,7 @@ def kept(request, tmp_path):
 
 def test_lapsed_answers_go(kept):
     """
-    Answers that have lapsed are deleted by the commits that keep others, at most two for each, and no other is.
+    Expired answers, and no others, are deleted by commits that keep new ones, at most two for each new one.
     """
     store, count = kept
     store.apply([marked(number, 3_600_000) for number in range(5)])
@@ -66,7 +66,7 @@ def test_lapsed_answers_go(kept):
 
 def test_writes_without_a_mark_keep_nothing(kept):
     """
-    Whatever is written without a mark leaves no answer behind.
+    Writes without a mark leave no answer behind.
     """
     store, count = kept
     store.apply([Set(Job(f"{number}", 0, 5)) for number in range(10)])

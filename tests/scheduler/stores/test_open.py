@@ -1,5 +1,5 @@
 """
-From a URL to a store, and how a wrong one is refused.
+Stores opened by URL, and refusals of wrong URLs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_memory():
 
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
-    Three slashes lead from the working directory, four from the root, and the path is taken literally.
+    Three slashes begin at the working directory, four at the root, and the path is taken literally.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (
@@ -41,7 +41,7 @@ def test_sqlite_paths(tmp_path, monkeypatch):
 
 def test_sqlite_options(tmp_path):
     """
-    The faster mode is asked for in the URL.
+    The faster mode is requested in the URL.
     """
     for mode, loses in (("full", False), ("normal", True), ("NORMAL", True)):
         store = open_store(f"sqlite:///{tmp_path}/{mode}.db?synchronous={mode}")
@@ -70,7 +70,7 @@ def test_sqlite_options(tmp_path):
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):
     """
-    A URL that does not name a store is refused with the fault and the remedy, and no file is left behind.
+    A URL that does not name a store is refused with the fault and the remedy, and leaves no file behind.
     """
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message):
@@ -123,7 +123,7 @@ def test_passwords_are_masked(url):
 )
 def test_passwords_that_are_not_escaped(url):
     """
-    A URL that a driver would misread is refused before, so that no part of a password is in the driver's words.
+    A URL that a driver would misread is refused first, so that the driver's message shows no part of a password.
     """
     with pytest.raises(StoreError, match=r"cannot be understood: %-escape the user's name and the password") as caught:
         open_store(url)
@@ -134,7 +134,7 @@ def test_passwords_that_are_not_escaped(url):
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 def test_escaped_passwords_are_understood(scheme):
     """
-    A password with any %-escaped characters is passed on decoded.
+    A password with %-escaped characters is passed on decoded.
     """
     with pytest.raises(StoreError, match="the connection failed"):
         open_store(f"{scheme}://app:%40%2F%3F%23%25%5B@127.0.0.1:1/0")
@@ -142,7 +142,7 @@ def test_escaped_passwords_are_understood(scheme):
 
 def test_nothing_is_masked_without_a_password():
     """
-    A URL without a password is shown as it is.
+    A URL without a password is shown unchanged.
     """
     for url in ("sqlite:////var/lib/jobs.db", "memory://", "nosuch://user@host:5432/db"):
         assert masked(url) == url
@@ -151,7 +151,7 @@ def test_nothing_is_masked_without_a_password():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_opened_once(kind, request, tmp_path):
     """
-    A scheduler on a store that is open already uses its connections, and leaves none behind.
+    A scheduler on a store that is already open uses its connections, and leaves none behind.
     """
     if kind == "postgres":
         url = request.getfixturevalue("postgres_url")

@@ -1,5 +1,5 @@
 """
-An answer near the instant is final: after `cancelled`, `moved`, `replaced` or `paused` nothing starts that was there.
+An answer close to the due time is final: after `cancelled`, `moved`, `replaced` or `paused` the old job never starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 NUMBERS = itertools.count()
 PATIENCE_S = 300.0
 INSTANTS, JOBS_EACH = 50, 50
-"""Four races of 2,500 jobs in each store that other processes reach."""
+"""Four races of 2,500 jobs in each store that other processes can reach."""
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ class Starts:
 @pytest.fixture
 def owner(url):
     """
-    Return what starts a scheduler on the store, with a handler; it is stopped in the end.
+    Return a function that starts a scheduler on the store, with a handler; it is stopped at the end.
     """
     made = []
 
@@ -105,7 +105,7 @@ def owner(url):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_race(url, owner, begin, is_same, is_busy):
     """
-    Of 2,500 jobs that are changed, cancelled or paused within 5 ms of their instants none starts after the answer.
+    Of 2,500 jobs that are changed, cancelled or paused within 5 ms of their due time none starts after the answer.
     """
     starts = Starts(is_open=not is_busy)
     scheduler = owner(starts, workers=2)
@@ -139,7 +139,7 @@ def test_race(url, owner, begin, is_same, is_busy):
 
 def is_overtaken(times, key, generation, facts):
     """
-    Return whether the older generation of *key* started although, or after, it was said that it would not.
+    Return True if the older generation of *key* started although, or after, an answer said that it would not.
     """
     outcome, _, answered_at = facts
     started = times.get((key, generation), [])
@@ -151,7 +151,7 @@ def is_overtaken(times, key, generation, facts):
 @pytest.fixture
 def begin():
     """
-    Return what starts a process that waits for its plan; it is stopped in the end.
+    Return a function that starts a process that waits for its plan; it is stopped at the end.
     """
     started = []
 
@@ -181,7 +181,7 @@ def end_child(child, steps):
 
 def wait_until(is_true):
     """
-    Wait until *is_true* says so.
+    Wait until *is_true* returns True.
     """
     give_up = time.monotonic() + PATIENCE_S
     while not is_true():
@@ -192,7 +192,7 @@ def wait_until(is_true):
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
 def test_what_waits_is_shown_as_waiting(url, until):
     """
-    A job that waits for a worker is shown so by the scheduler that fires it, until it starts.
+    The firing scheduler shows a job that waits for a worker as waiting, until it starts.
     """
     go_on, begun = threading.Event(), threading.Event()
     with Scheduler(url, options=SchedulerOptions(workers=1)) as scheduler:

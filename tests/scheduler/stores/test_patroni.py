@@ -1,5 +1,5 @@
 """
-A store on two PostgreSQL servers of which Patroni makes one lead: whichever that is, jobs go on.
+A store on two PostgreSQL servers with Patroni: jobs run whichever server leads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from processes import lent
 @pytest.fixture
 def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its driver is missing
     """
-    Return what makes two servers of which the second has all that the first has answered.
+    Return a function that makes two servers; the second has everything that the first has acknowledged.
     """
     for program in ("patroni", "etcd"):
         if not shutil.which(program):
@@ -27,10 +27,10 @@ def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its d
 @pytest.mark.slow
 def test_the_leader_is_switched_and_lost_under_load(make_group, until):
     """
-    Nothing that was answered is lost, by a planned switchover and then by the death of the leader's machine.
+    No acknowledged write is lost in a planned switchover, and then in the death of the leader's machine.
 
-    Nothing fires early, twice, or after its cancel; the one caller sees nothing but transient errors, and no more calls
-    than it had under way are in doubt. All goes on automatically.
+    Nothing fires early, twice, or after its cancel. The one caller gets only transient errors, and at most the calls in
+    flight have an unknown outcome. Everything continues automatically.
     """
     group = make_group()
     with loaded(f"{group.url}shards=4&lease_s=2", pause_s=0.01) as load:

@@ -1,5 +1,5 @@
 """
-The PostgreSQL store behind a pooler that lends a session of the server for one transaction at a time.
+The PostgreSQL store behind a pooler that assigns a session of the server for one transaction at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 class PooledTests:
     """
-    Makes stores in databases of their own, all of whose connections share two sessions.
+    Makes stores in databases of their own, whose connections all share two sessions.
     """
 
     shards = 1
@@ -42,7 +42,7 @@ class PooledTests:
 
     def opened_by(self, name):
         """
-        Return one in the database *name*, which hears on a connection of its own to the server.
+        Return a store in the database *name* that listens on a separate connection to the server.
         """
         listen = quote(self.server.url(name), safe="")
         store = make_store(f"{self.pooler.url(name)}&pooler=transaction&shards={self.shards}&listen={listen}")
@@ -65,7 +65,7 @@ class TestSharedPooledStore(PooledTests, SharedStoreSuite):
 
     def make_peer(self, store):
         """
-        Return another in the same database.
+        Return another store in the same database.
         """
         return self.opened_by(self.made[store])
 
@@ -73,14 +73,14 @@ class TestSharedPooledStore(PooledTests, SharedStoreSuite):
 @pytest.fixture(scope="module")
 def pooler(make_pgbouncer):
     """
-    Return a pooler that refuses settings it does not know, as poolers do by default.
+    Return a pooler that refuses unknown settings, as poolers do by default.
     """
     return make_pgbouncer()
 
 
 def test_a_pooler_that_refuses_settings(pooler, database):
     """
-    Without `pooler=` the pooler's refusal is an error for good, which names the remedy.
+    Without `pooler=` the pooler's refusal is a permanent error that names the remedy.
     """
     with pytest.raises(StoreError, match="add pooler=transaction to the URL") as caught:
         open_store(pooler.url(database))
@@ -89,7 +89,7 @@ def test_a_pooler_that_refuses_settings(pooler, database):
 
 def test_a_pooler_that_drops_settings(make_pgbouncer, database):
     """
-    Nor is a session used whose settings were dropped without a word.
+    A session whose settings were silently dropped is not used.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options")
     with pytest.raises(StoreError, match=r"drops the settings .* add pooler=transaction") as caught:
@@ -99,7 +99,7 @@ def test_a_pooler_that_drops_settings(make_pgbouncer, database):
 
 def test_settings_come_with_each_transaction(pooler, database):
     """
-    A session's settings are made for each transaction, and none of them is left to the next client.
+    A session's settings are made for each transaction, and none remains for the next client.
     """
     store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
@@ -114,7 +114,7 @@ def test_settings_come_with_each_transaction(pooler, database):
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
-    A job that another process sets for now is fired soon, by polling or because the owner listens on the server itself.
+    A due job set by another process is fired soon, by polling or by listening on the server itself.
     """
     url = f"{pooler.url(database)}&pooler=transaction"
     if is_direct:
@@ -138,7 +138,7 @@ def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
 )
 def test_options_that_mean_nothing(options, expected):
     """
-    A value that is not known is refused before anything is connected.
+    An unknown value of an option is refused before any connection is made.
     """
     with pytest.raises(StoreError, match=expected):
         make_store(f"postgres://host/jobs?{options}")
@@ -146,7 +146,7 @@ def test_options_that_mean_nothing(options, expected):
 
 def test_the_password_of_the_server_itself_is_masked():
     """
-    The URL that is listened to has a password of its own, which no message shows.
+    The URL of the connection that listens has its own password, which no message shows.
     """
     store = make_store("postgres://a:one@host/jobs?pooler=transaction&listen=postgres%3A%2F%2Fa%3Atwo%40host%2Fjobs")
     assert store.url == "postgres://a:***@host/jobs?pooler=transaction&listen=***"

@@ -31,7 +31,7 @@ class PostgresTests:
 
     def opened_by(self, url: str) -> PostgresStore:
         """
-        Return one in the database of *url*.
+        Return a store in the database of *url*.
         """
         store = PostgresStore(url, url=url, shards=self.shards)
         self.made[store] = url
@@ -61,6 +61,6 @@ class TestSharedPostgresStore(PostgresTests, SharedStoreSuite):
 
     def make_peer(self, store: PostgresStore) -> PostgresStore:
         """
-        Return another in the same database.
+        Return another store in the same database.
         """
         return self.opened_by(self.made[store])

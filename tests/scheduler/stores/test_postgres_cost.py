@@ -1,5 +1,5 @@
 """
-The cost of the PostgreSQL store's look-ups, in rows that the server reads: a count, not a time.
+The cost of the PostgreSQL store's queries, in rows that the server reads: a count, not a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAGE = {
 
 def filled(postgres, database):
     """
-    Return an open store with fifty jobs due soon and five thousand far ahead, which the server has no statistics of.
+    Return an open store with fifty jobs due soon and five thousand far ahead; the server has no statistics about them.
     """
     store = open_store(
         f"{postgres.url(database)}&shards=1&lease_s=60"
@@ -110,7 +110,7 @@ def nodes_of(plan):
 )
 def test_reads_what_it_returns(unchanged, name, values, at_most):
     """
-    No look-up reads more rows than it returns, give or take one, however many are in the future.
+    No query reads more than one row beyond those that it returns, however many jobs are in the future.
     """
     with unchanged._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
@@ -122,7 +122,7 @@ def test_reads_what_it_returns(unchanged, name, values, at_most):
 
 def test_statements_of_a_look(postgres, database, monkeypatch):
     """
-    A look at sixteen shards is one statement, and one more where others may have written.
+    A scan of sixteen shards is one statement, plus one if other clients may have written.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=16")) as store:
         cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in store.acquire("owner")]
@@ -143,7 +143,7 @@ def test_statements_of_a_look(postgres, database, monkeypatch):
 @pytest.fixture
 def pages(monkeypatch):
     """
-    Return a list that gets how many pages of the cache each look-up of jobs reads.
+    Return a list that gets the number of cache pages read by each query for jobs.
     """
     read = []
     execute = psycopg.Connection.execute
@@ -160,7 +160,7 @@ def pages(monkeypatch):
 
 def test_what_is_settled_is_passed_once(postgres, database, pages):
     """
-    Dead rows in front of pending jobs, kept for an old snapshot, are not passed at each look.
+    Dead rows in front of pending jobs, kept for an old snapshot, are not read again by each scan.
     """
     store = open_store(f"{postgres.url(database)}&shards=1")
     (lease,) = store.acquire("owner")
@@ -188,7 +188,7 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
 def test_writes_of_a_firing_go_by_instant(unchanged, name):
     """
-    Begins and ends find their jobs in the index of due jobs, where those of one instant are side by side.
+    Begins and ends find their jobs in the index of due jobs, where jobs of one instant are adjacent.
     """
     with unchanged._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
@@ -209,7 +209,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
 )
 def test_statistics_of_another_moment(store, statement, state, past):
     """
-    Bulk writes find each job by its place, even if the server's statistics are from a moment without such jobs.
+    Bulk writes find each job by its position, even if the server's statistics are older than these jobs.
     """
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
     if statement in {"begin_jobs", "end_jobs"}:
@@ -238,7 +238,7 @@ def test_statistics_of_another_moment(store, statement, state, past):
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
 def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
     """
-    A check for remaining jobs in a tail reads at most one row of it, whatever the server's statistics.
+    A check for remaining jobs in a draining shard reads at most one row of it, with any statistics of the server.
     """
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
         connection.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
@@ -255,7 +255,7 @@ def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
 @pytest.mark.parametrize("shards", [1, 64])
 def test_a_takeover_takes_as_many_round_trips_for_many_shards(postgres, database, monkeypatch, shards):
     """
-    A standby behind a slow link has its lease for longer than it takes to get it: one question, however many shards.
+    A standby takes over any number of shards in one round trip, so its lease outlasts a takeover over a slow link.
     """
     store = open_store(f"{postgres.url(database)}&shards={shards}")
     asked = []

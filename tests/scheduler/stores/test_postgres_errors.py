@@ -17,7 +17,7 @@ from tickwheel.stores.postgres._errors import _CLASSES, state_of_refusal, store_
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
 TRANSIENT = {"08", "25", "40", "53", "55", "57", "72"}
-"""The classes that pass: the connection, transactions in the way, resources, locks, an operator's word."""
+"""The transient classes: connection, interfering transactions, resources, locks, an operator's intervention."""
 PERMANENT = {
     *(
         "00",
@@ -92,7 +92,7 @@ REFUSALS = {
 
 def error_of(state):
     """
-    Return an error as the driver raises it.
+    Return an error like the driver's.
     """
     error = psycopg.Error("it says something about a database, a role and authentication failed")
     error.sqlstate = state
@@ -101,7 +101,7 @@ def error_of(state):
 
 def test_every_class_is_known():
     """
-    The table has every class that the driver knows, and each of them is transient or not as this one says.
+    The table has every class that the driver knows, and classifies it like this test.
     """
     known = {
         kind.sqlstate[:2] for kind in vars(psycopg.errors).values() if isinstance(getattr(kind, "sqlstate", None), str)
@@ -117,7 +117,7 @@ def test_every_class_is_known():
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_states(state, is_connected):
     """
-    An error is recognised by its SQLSTATE, whether or not the connection has gone with it.
+    An error is classified by its SQLSTATE, whether or not the connection was lost with it.
     """
     is_transient, what = STATES[state]
     found = store_error(error_of(state), "db", is_connected=is_connected)
@@ -131,7 +131,7 @@ def test_states(state, is_connected):
 )
 def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
-    A commit whose connection is lost, or whose end the server does not know, may have taken effect.
+    A commit whose connection is lost, or whose end the server does not know, has an unknown outcome.
     """
     found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)
@@ -140,7 +140,7 @@ def test_commit_of_unknown_end(state, is_connected, is_unknown):
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refused_connections(text):
     """
-    A connection is refused for good only where the whole sentence says so; what may pass is transient.
+    A refused connection is permanent only if the whole message says so; anything that may pass is transient.
     """
     assert (
         state_of_refusal(f'connection failed: connection to server on socket "/database/role": {text}')
@@ -150,7 +150,7 @@ def test_refused_connections(text):
 
 def test_server_without_a_connection(postgres, database):
     """
-    A server that has no connection left for this user, or takes none to this database, may have one later.
+    A server without a free connection for this user or database may have one later.
     """
     postgres.execute("CREATE ROLE crowded LOGIN CONNECTION LIMIT 0")
     postgres.execute(f"CREATE DATABASE closed_{database} ALLOW_CONNECTIONS false")
@@ -164,7 +164,7 @@ def test_server_without_a_connection(postgres, database):
 
 def test_server_that_shuts_down(make_postgres):
     """
-    A server that waits for its last session to end, and takes no new one, is not a database that does not exist.
+    A server that shuts down and accepts no new session is not mistaken for a missing database.
     """
     server = make_postgres()
     with psycopg.connect(host=str(server.folder), user="tick", dbname="postgres"):

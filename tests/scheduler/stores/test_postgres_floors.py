@@ -1,5 +1,5 @@
 """
-Floors: below which nothing is pending as far as was looked.
+Low watermarks: no job is pending below them, as far as was scanned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def clock():
 @pytest.fixture
 def floors(clock):
     """
-    Return floors that count on that clock.
+    Return watermarks that use that clock.
     """
     return Floors(clock.monotonic)
 
@@ -35,14 +35,14 @@ def of(floors, *shards):
 
 def learn(floors, *firsts):
     """
-    Make *floors* learn the first pending instants found by a look at everything up to now.
+    Make *floors* learn the first pending instants found by a scan of everything up to now.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 
 
 def test_learnt(floors):
     """
-    A floor is the first pending instant, or some seconds below the end of the look.
+    A watermark is the first pending instant, or some seconds below the end of the scan.
     """
     learn(floors, (0, 5), (1, None), (2, NOW - 1))
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
@@ -50,7 +50,7 @@ def test_learnt(floors):
 
 def test_lowered(floors):
     """
-    A new pending job lowers all floors above it, even those that an earlier look would raise.
+    A new pending job lowers all watermarks above it, even those that an earlier scan would raise.
     """
     turn = floors.of()[1]
     learn(floors, (0, 500), (1, 5))
@@ -63,7 +63,7 @@ def test_lowered(floors):
 
 def test_forgotten(floors, clock):
     """
-    After a minute, and whenever something is in doubt, a look starts from the beginning.
+    After a minute, and in any doubt, a scan starts from the beginning.
     """
     learn(floors, (0, 5))
     clock.advance(50)

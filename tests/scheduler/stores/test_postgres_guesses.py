@@ -1,5 +1,5 @@
 """
-Sets of keys that the PostgreSQL store guesses to be new: right guesses and wrong ones.
+Sets of keys that the PostgreSQL store guesses to be new: right and wrong guesses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JOBS = [
 @pytest.fixture
 def make(postgres, database):
     """
-    Return what opens stores in one database.
+    Return a function that opens stores in one database.
     """
     opened = []
 
@@ -44,14 +44,14 @@ def make(postgres, database):
 
 def set_all(store, keys):
     """
-    Set a job of each key, and return the outcomes.
+    Set a job for each key, and return the outcomes.
     """
     return [answer.outcome for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in keys])]
 
 
 def test_what_was_guessed_right_is_stored(make):
     """
-    Every field of a new job is stored as it is answered.
+    Every field of a new job is stored with the value in the answer.
     """
     store = make()
     answers = store.apply([model.Set(job) for job in JOBS])
@@ -64,7 +64,7 @@ def test_what_was_guessed_right_is_stored(make):
 
 def test_wrong_guess(make):
     """
-    One key that has a job among new ones, a key set twice, and a new generation asked for are answered as usual.
+    An existing key among new ones, a key set twice, and a conditional set are answered as usual.
     """
     store = make()
     assert set_all(store, ["a"]) == [CREATED]
@@ -79,7 +79,7 @@ def test_wrong_guess(make):
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
 def test_what_cannot_be_stored(make, bad):
     """
-    A value that no column takes is refused as permanent, and nothing of its batch is there.
+    A value that does not fit any column is refused as permanent, and nothing of its batch is stored.
     """
     store = make()
     with pytest.raises(StoreError) as caught:
@@ -91,7 +91,7 @@ def test_what_cannot_be_stored(make, bad):
 
 def test_two_who_set_the_same_new_keys(make):
     """
-    Of two nodes that set the same keys in the same moment, in opposite orders, one creates each and both are answered.
+    Two nodes set the same keys at the same moment, in opposite orders: each key is created once, both are answered.
     """
     stores = [make(), make()]
     outcomes = [[], []]
@@ -115,7 +115,7 @@ def test_two_who_set_the_same_new_keys(make):
 
 def test_begins_and_sets_of_the_same_jobs(make):
     """
-    An owner that begins jobs, and a caller that sets them again in the same moment, never deadlock.
+    An owner that begins jobs and a caller that sets them again at the same moment never deadlock.
     """
     owner, caller = make(), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}

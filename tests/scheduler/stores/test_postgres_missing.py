@@ -29,7 +29,7 @@ except MissingExtraError as error:
 @pytest.mark.parametrize(("missing", "named"), [("driver", "psycopg"), ("libpq", "libpq, which psycopg needs,")])
 def test_what_is_missing_is_named(missing, named):
     """
-    Without the driver, or without libpq below it, the error names the missing one and the extra that brings both.
+    Without the driver, or without libpq, the error names the missing one and the extra that installs both.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres-binary]'")
     command = [sys.executable, "-P", "-c", SCRIPT, missing]

@@ -26,7 +26,7 @@ LISTENERS = "FROM pg_stat_activity WHERE query = 'LISTEN tickwheel' AND datname 
 @pytest.fixture
 def make(postgres, database):
     """
-    Return what opens stores in that database; they are closed in the end.
+    Return a function that opens stores in that database; they are closed at the end.
     """
     opened = []
 
@@ -42,7 +42,7 @@ def make(postgres, database):
 @pytest.fixture
 def payload(postgres, database):
     """
-    Return what returns the next payload that comes on the channel, heard as a node does that reads none.
+    Return a function that returns the next payload on the channel, received like a node that ignores payloads.
     """
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:
         connection.execute("LISTEN tickwheel")
@@ -62,7 +62,7 @@ def set_in(store, shard):
 
 def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
     """
-    A client's set is read once, by the owner of its shard, and by none of the other three.
+    A client's set is read once, by the owner of its shard, and not by the other three owners.
     """
     looks = Counter()
     execute = psycopg.Connection.execute
@@ -90,7 +90,7 @@ def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
     """
-    A payload is read if it names an owned shard, or set-aside jobs, or nothing, as from older nodes.
+    A payload is read if it names an owned shard or unroutable jobs, or if it is empty, as from older nodes.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -100,7 +100,7 @@ def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
 
 def test_each_write_names_its_shards(make, payload):
     """
-    A client's set or withdrawal request wakes older nodes, and newer ones read the shards in it.
+    A client's set or withdrawal request wakes older nodes; newer nodes read the shard numbers in it.
     """
     owner, client = make("&shards=3"), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -118,7 +118,7 @@ def test_each_write_names_its_shards(make, payload):
 
 def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
     """
-    A set within a transaction is announced, with its shard, once that is committed.
+    A set within a transaction is announced with its shard after the commit.
     """
     client = make("&shards=3")
     with psycopg.connect(postgres.url(database)) as connection:
@@ -144,7 +144,7 @@ def test_more_shards_than_a_payload_can_name(make, payload):
 
 def test_what_moves_to_another_owner_wakes_that_one(make, until):
     """
-    After a hand-over, and after a takeover, writes wake the new owner; the former one hears only of its own shards.
+    After a hand-over or a takeover, writes wake the new owner; the former one is woken only for its own shards.
     """
     former, heir, client = make("&shards=2&lease_s=2"), make("&lease_s=60"), make()
     former.acquire("former")
@@ -160,7 +160,7 @@ def test_what_moves_to_another_owner_wakes_that_one(make, until):
 
 def test_a_listener_that_lost_its_session(make, postgres, database, until):
     """
-    An owner whose session is ended looks, listens again, and hears then what concerns it and nothing else.
+    An owner whose session ended scans, listens again, and then hears the notes of its own shards and no others.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -199,7 +199,7 @@ builtins.kept = Closing()
 
 def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
-    A close when daemon threads no longer run, as from a destructor, does not wait for the one that listens.
+    A close after daemon threads have stopped, as from a destructor, does not wait for the listening thread.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)
@@ -208,7 +208,7 @@ def test_a_close_at_the_end_of_the_interpreter(postgres, database):
 
 def test_who_polls_hears_nothing(make, postgres, database):
     """
-    With `listen=poll` an owner does not listen, and still announces its writes to others.
+    With `listen=poll` an owner does not listen, but still announces its writes to others.
     """
     polling, other = make("&shards=2&listen=poll"), make()
     polling.acquire("polling")

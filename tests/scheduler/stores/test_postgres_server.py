@@ -26,7 +26,7 @@ PATIENCE_S = 30.0
 
 def test_no_such_database(postgres):
     """
-    A database that is not there is named, and the remedy.
+    The error for a missing database names it and the remedy.
     """
     with pytest.raises(StoreError, match=r"there is no such database .*: create it, or name another") as caught:
         open_store(postgres.url("nowhere"))
@@ -35,7 +35,7 @@ def test_no_such_database(postgres):
 
 def test_a_silent_host(postgres, database):
     """
-    A host that takes connections and says nothing, as a machine that hangs, is passed by for the next one in the URL.
+    A host that accepts connections but does not answer, like a hanging machine, is skipped for the next one in the URL.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hosts = f"127.0.0.1,{postgres.folder}&port={silent.getsockname()[1]},5432"
@@ -54,7 +54,7 @@ def test_a_silent_host(postgres, database):
 )
 def test_options_that_lead_nowhere(open_database, options, said):
     """
-    An option of the driver's that cannot be followed is named, and is not a failure that passes.
+    An option of the driver that cannot be applied is named, and the error is permanent.
     """
     with pytest.raises(StoreError, match=said) as caught:
         open_database(options)
@@ -63,7 +63,7 @@ def test_options_that_lead_nowhere(open_database, options, said):
 
 def test_dropped_tables(postgres, database, open_database):
     """
-    Tables that were dropped beneath an open store are missing, which has nothing to do with rights.
+    Tables dropped under an open store are reported as missing, not as a lack of privileges.
     """
     store = open_database()
     postgres.execute("DROP TABLE tickwheel_job", database)
@@ -73,7 +73,7 @@ def test_dropped_tables(postgres, database, open_database):
 
 def test_wrong_password(postgres, database):
     """
-    A wrong password is reported, is not shown, and is not tried again.
+    A wrong password is reported without being shown, and is not retried.
     """
     postgres.guard("guarded", "right")
     url = f"postgresql://guarded:hush-hush@/{database}?host={postgres.folder}"
@@ -86,7 +86,7 @@ def test_wrong_password(postgres, database):
 
 def test_nobody_listens(tmp_path):
     """
-    A server that is not there is a transient error.
+    An unreachable server is a transient error.
     """
     with pytest.raises(StoreError, match="the connection failed") as caught:
         open_store(f"postgres:///db?host={tmp_path}&user=tick")
@@ -106,7 +106,7 @@ def test_nobody_listens(tmp_path):
 )
 def test_wrong_options(open_database, options, message):
     """
-    An option that means nothing is named.
+    An unknown option is named.
     """
     with pytest.raises(StoreError, match=message):
         open_database(options)
@@ -114,7 +114,7 @@ def test_wrong_options(open_database, options, message):
 
 class TooSlowError(Exception):
     """
-    The exception of a signal handler, like those of task queues when a task takes too long.
+    The exception of a signal handler, like those that task queues use for slow tasks.
     """
 
 
@@ -122,7 +122,7 @@ class TooSlowError(Exception):
 @pytest.mark.parametrize("options", ["", "&pooler=transaction"])
 def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, until, options):
     """
-    A read that an exception of a signal's handler ends leaves no connection behind that cannot be used.
+    A read interrupted by a signal handler's exception leaves no unusable connection behind.
     """
 
     def too_slow(*_):
@@ -147,7 +147,7 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, unt
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
-    A write that is interrupted as it begins or ends leaves no transaction open.
+    A write interrupted at its begin or end leaves no transaction open.
     """
     store = open_database()
     connection = store._connections.connect()
@@ -172,7 +172,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
 
 def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     """
-    A node that cannot start fully leaves all shards to the others.
+    A node that cannot start completely leaves all shards to the others.
     """
     scheduler = Scheduler(postgres.url(database))
 
@@ -189,7 +189,7 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
 
 def test_key_that_postgres_does_not_take(open_database):
     """
-    A NUL in a key is refused as permanent, and harms nothing.
+    A NUL in a key is refused as permanent, and does no harm.
     """
     store = open_database()
     with pytest.raises(StoreError, match="a value cannot be stored") as caught:
@@ -200,7 +200,7 @@ def test_key_that_postgres_does_not_take(open_database):
 
 def test_lost_connections(postgres, open_database, until):
     """
-    When the server ends all sessions, calls fail as transient until there are new ones, and nothing is lost.
+    Calls fail as transient after the server has ended all sessions, until there are new ones, and nothing is lost.
     """
     store = open_database()
     (job,) = [set_one(store)]
@@ -215,7 +215,7 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    When one call meets a session that the server has ended, all waiting sessions are dropped, so only that call fails.
+    All idle sessions are dropped as soon as one call meets a session that the server has ended: only that call fails.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -230,7 +230,7 @@ def test_lost_connections_that_waited(postgres, open_database):
 
 def test_crash_of_the_server(postgres, open_database, until):
     """
-    When the server crashes and returns, all answered writes are there, and the owner continues in its epochs.
+    After a crash and a restart of the server all acknowledged writes are there, and the owner keeps its epochs.
     """
     store = open_database("&lease_s=120")  # while the server is slow to come back, the lease must last
     leases = store.acquire("owner")
@@ -255,7 +255,7 @@ def test_crash_of_the_server(postgres, open_database, until):
 
 def test_begin_between_two_leases(postgres, database, open_database):
     """
-    An attempt that is begun after a lease has ended, and before the next one, is recovered by the next owner.
+    An attempt that begins between two leases is recovered by the next owner.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
@@ -273,7 +273,7 @@ def test_begin_between_two_leases(postgres, database, open_database):
 
 def test_node_that_is_paused_in_a_transaction(open_database, until):
     """
-    A transaction that is idle past its lease is ended by the server, and does not keep the shards from others.
+    The server ends a transaction that is idle past its lease, so it does not keep the shards from other nodes.
     """
     paused, heir = open_database("&shards=1&lease_s=1"), open_database("&lease_s=1")
     (lease,) = paused.acquire("paused")
@@ -295,7 +295,7 @@ def test_node_that_is_paused_in_a_transaction(open_database, until):
 
 def test_begins_rewrite_in_place(postgres, database, open_database, until):
     """
-    A begin touches no index, also where all jobs of a page begin: PostgreSQL counts them as rewritten in place.
+    A begin changes no index, even if all jobs of a page begin: PostgreSQL counts these updates as HOT.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -332,7 +332,7 @@ def test_retries_after_a_lease(open_database, monkeypatch):
 
 def test_what_a_server_may_lose(open_database, make_postgres):
     """
-    A server that waits for its disk loses nothing that it answered; one that does not says what, and the remedy.
+    A server that waits for its disk loses nothing that it acknowledged; another one names its loss and the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
@@ -344,7 +344,7 @@ def test_what_a_server_may_lose(open_database, make_postgres):
 
 def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
-    With an asynchronous standby, a scheduler warns at its start, or while it runs, of the possible loss in a failover.
+    With an asynchronous standby, a scheduler warns of the possible loss in a failover, at its start or while it runs.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client has nothing to decide
@@ -365,7 +365,7 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
 def test_a_server_gone_without_a_word_is_noticed(make_postgres):
     """
-    Over TCP the system is asked to detect a silent server within seconds, unless the URL says otherwise.
+    Over TCP the system detects a silent server within seconds, unless the URL says otherwise.
     """
     number = os.getpid()
     address = f"127.54.{number >> 8 & 255}.{number & 255}"  # of this machine; no other server is there
@@ -381,7 +381,7 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
 
 def truncate(postgres, database):
     """
-    Empty all tables of tickwheel's, which their nodes go on using.
+    Empty all tables of tickwheel, which their nodes keep using.
     """
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:
@@ -396,7 +396,7 @@ def truncate(postgres, database):
 
 def test_emptied_tables(postgres, database, until, caplog):
     """
-    Once the tables were emptied, later sets fire, under numbers that were never given out.
+    After the tables were emptied, later sets fire, under numbers that were never given out.
     """
     url, ran = f"{postgres.url(database)}&lease_s=2", []
     with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:
@@ -426,7 +426,7 @@ def test_emptied_tables(postgres, database, until, caplog):
 
 def test_emptied_tables_that_nobody_made_again(open_database, postgres, database):
     """
-    A store that starts on emptied tables says so, and what to do: their version is gone, too.
+    A store that starts on emptied tables reports them and the remedy: their version is missing, too.
     """
     open_database().close()
     truncate(postgres, database)

@@ -1,5 +1,5 @@
 """
-A session of PostgreSQL: the settings of the URL and of the environment, and the encoding.
+A session of PostgreSQL: settings of the URL and of the environment, and the encoding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 
 def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
     """
-    Options of the URL hold beside ours: tables in another schema, with an owner that is notified of writes there.
+    Options of the URL are kept with ours: tables in another schema, whose owner is notified of writes.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()
@@ -38,7 +38,7 @@ def test_what_the_url_says_of_the_session(postgres, database, open_database, unt
 
 def test_what_the_environment_says_of_the_session(postgres, database, open_database, monkeypatch):
     """
-    So do those of PGOPTIONS, where the URL has none: all programs see the same schema.
+    The options in PGOPTIONS are used if the URL has none, so all programs use the same schema.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
@@ -49,7 +49,7 @@ def test_what_the_environment_says_of_the_session(postgres, database, open_datab
 
 def encoded(postgres, database, encoding):
     """
-    Make that empty database again in *encoding*.
+    Recreate that empty database in *encoding*.
     """
     postgres.execute(f"DROP DATABASE {database}")
     postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
@@ -58,7 +58,7 @@ def encoded(postgres, database, encoding):
 @pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
 def test_keys_of_any_script(postgres, database, open_database, monkeypatch, encoding):
     """
-    Text comes back as it was given, whatever encoding the database, the environment and the URL say.
+    Text is returned unchanged in all encodings of the database, the environment and the URL.
     """
     encoded(postgres, database, encoding)
     monkeypatch.setenv("PGCLIENTENCODING", "latin1")
@@ -73,7 +73,7 @@ def test_keys_of_any_script(postgres, database, open_database, monkeypatch, enco
 @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
 def test_a_database_that_lacks_characters(postgres, database, open_database, encoding):
     """
-    A database that cannot hold every text is refused before anything is made in it.
+    A database that cannot store every text is refused before any table is created.
     """
     encoded(postgres, database, encoding)
     with pytest.raises(StoreError, match=f"the database is in {encoding}, .*: name one in UTF8") as caught:

@@ -22,7 +22,7 @@ STATES = ("small", "none", "empty", "large")
 PLACEHOLDER = re.compile(r"%(?:s|\((\w+)\)s|(%))")
 EVER = 2**63 - 1
 BATCH = 500
-"""Rows that one statement writes."""
+"""Number of rows that one statement writes."""
 SHARDS = 16
 ALL = list(range(SHARDS))
 ASIDE, PAUSED = 2**31 - 1, 2**31 - 2
@@ -47,21 +47,21 @@ SELECT i %% {shards}, i, i, 1, md5(i::text), {ever} FROM generate_series(%s::int
 
 def running(rows):
     """
-    Return up to which number the jobs run that were filled in.
+    Return the number up to which the filled-in jobs run.
     """
     return rows // 10
 
 
 def key_of(number):
     """
-    Return the key of the job of that *number*.
+    Return the key of job *number*.
     """
     return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
 def firing(first):
     """
-    Return the places of a batch of jobs from number *first* on: shards, instants and generations.
+    Return the positions of a batch of jobs from number *first* on: shards, instants and generations.
     """
     numbers = [i for i in range(first, first + 2 * BATCH) if i % 40 not in {1, 2, 3}][:BATCH]
     return [i % SHARDS for i in numbers], numbers, numbers
@@ -69,7 +69,7 @@ def firing(first):
 
 def values_of(rows):
     """
-    Return the values of each statement on a store of *rows* rows.
+    Return the parameter values of each statement on a store of *rows* rows.
     """
     middle = rows // 2
     shards, dues, generations = firing(middle)
@@ -255,7 +255,7 @@ def planned():
 
 def fill(connection, first, last):
     """
-    Make jobs of the numbers *first* to *last*, with notes, history and requests.
+    Make jobs numbered *first* to *last*, with notes, history and requests.
     """
     script = FILL.format(running=running(last), shards=SHARDS, aside=ASIDE, paused=PAUSED, ever=EVER)
     for statement in script.split(";")[:-1]:
@@ -264,7 +264,7 @@ def fill(connection, first, last):
 
 def forget_statistics(connection, reltuples):
     """
-    Let the server know nothing of the tables' values, and only *reltuples* of their number of rows.
+    Remove the server's statistics about the tables, except that they have *reltuples* rows.
     """
     tables = connection.execute("SELECT oid FROM pg_class WHERE relname LIKE 'tickwheel%'").fetchall()
     numbers = [number for (number,) in tables]
@@ -274,7 +274,7 @@ def forget_statistics(connection, reltuples):
 
 def set_statistics(connection, state, rows):
     """
-    Bring the server from one of the `STATES` to the next; the rows are there from the first on.
+    Bring the server from one of the `STATES` to the next; the rows exist from the first one on.
     """
     if state == "small":
         fill(connection, 1, 100)
@@ -308,7 +308,7 @@ def numbered(text, values):
 
 def cost_of(connection, text, values):
     """
-    Return how many pages of the cache the statement touches, and how many rows it looks at in all.
+    Return the number of cache pages that the statement touches, and the number of rows that it reads.
     """
     prepared, given = numbered(text, values)
     connection.execute(f"PREPARE tried AS {prepared}")
@@ -325,7 +325,7 @@ def cost_of(connection, text, values):
 
 def rows_in(plan):
     """
-    Return how many rows the nodes of a plan looked at.
+    Return the number of rows that the nodes of a plan read.
     """
     own = sum(plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter"))
     return own * plan["Actual Loops"] + sum(map(rows_in, plan.get("Plans", ())))
@@ -334,7 +334,7 @@ def rows_in(plan):
 @pytest.fixture
 def connection(postgres, database):
     """
-    Return a connection of a store whose tables the server never analyses of its own accord.
+    Return a connection to a store whose tables are never analysed automatically.
     """
     with closing(open_store(f"{postgres.url(database)}&shards={SHARDS}")) as store:
         store.acquire("owner")
@@ -349,7 +349,7 @@ def connection(postgres, database):
 
 def test_every_statement_is_tried():
     """
-    The values name all statements that have a plan, and no other.
+    The values cover exactly the statements that have a plan.
     """
     assert set(values_of(1_000)) == set(planned())
 
@@ -357,7 +357,7 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state, each statement touches at most three times the pages of the best state, and a hundred; so with rows.
+    In each state, each statement touches at most three times the pages of the best state plus a hundred; so with rows.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:
@@ -373,7 +373,7 @@ def test_statistics_change_no_cost(connection, rows):
 
 def is_dear(costs, margin):
     """
-    Return whether the pages, or the rows, of one of *costs* are more than three times those of another, and a *margin*.
+    Return True if the pages or rows of one of *costs* exceed three times those of another plus *margin*.
     """
     pages, looked_at = zip(*costs, strict=True)
     return max(pages) > 3 * min(pages) + margin or max(looked_at) > 3 * min(looked_at) + 10 * margin

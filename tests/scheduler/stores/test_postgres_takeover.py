@@ -24,7 +24,7 @@ EVER = 2**63 - 1
 @pytest.fixture
 def left(postgres, database, open_database):
     """
-    Return two stores, of which the first had one shard and left three running jobs and a note there; and a connection.
+    Return two stores and a connection; the first store had one shard and left three running jobs and a note in it.
     """
     first, second = open_database("&shards=1"), open_database("&shards=1")
     (lease,) = first.acquire("first")
@@ -39,7 +39,7 @@ def left(postgres, database, open_database):
 
 def states(store):
     """
-    Return the state of each job by its key.
+    Return the state of each job by key.
     """
     return {job.key: job.state.value for job in store.page(model.JobQuery()).jobs}
 
@@ -47,7 +47,7 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    Jobs that a transaction holds are rescued by the first renewal after its end, and their owner gets notes of them.
+    Jobs locked by a transaction are recovered by the first renewal after its end, and their owner gets notes of them.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -76,7 +76,7 @@ def test_locked_jobs_are_rescued_later(left, paused):
 
 def test_locked_notes_are_left(left):
     """
-    Notes that a former owner is taking away do not hold up the next one.
+    Notes that a former owner is consuming do not delay the next one.
     """
     first, second, other = left
     other.execute("DELETE FROM tickwheel_note")
@@ -90,7 +90,7 @@ def test_locked_notes_are_left(left):
 
 def test_notes_of_one_look_are_limited(open_database, monkeypatch):
     """
-    A look takes away a limited number of notes, and announces that there are more.
+    A scan consumes a limited number of notes, and reports that there are more.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -124,7 +124,7 @@ KILLED = """
 
 def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, until):
     """
-    Shards of a process that was killed are taken by the first node that asks, long before their lease ends.
+    Shards of a killed process are taken by the first node that asks, long before their lease ends.
     """
     url = f"{postgres.url(database)}&shards=4&lease_s=3600"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), url]
@@ -142,7 +142,7 @@ def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, u
 
 def test_a_restarted_server_frees_no_lease(make_postgres):
     """
-    The end of all sessions with their server's says nothing of their owners: living ones keep their leases.
+    The loss of all sessions in a server restart does not mean that owners died: living ones keep their leases.
     """
     server = make_postgres()
     with closing(open_store(f"{server.url('postgres')}&shards=4&lease_s=3600")) as first:
@@ -158,7 +158,7 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_database):
     """
-    An owner that lost its subscription keeps its leases: from its next renewal on others wait for their end.
+    An owner that lost its subscription keeps its leases: after its next renewal other nodes wait for their end.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4

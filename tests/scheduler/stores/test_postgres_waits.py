@@ -1,5 +1,5 @@
 """
-The events that have occurred at a descriptor, in the numbers of `selectors`, for the waits of the driver.
+The events that occurred at a descriptor, as numbers of `selectors`, for the waits of the driver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BOTH = EVENT_READ | EVENT_WRITE
 @pytest.fixture(params=["poll", "select"])
 def ready(request, monkeypatch):
     """
-    Return the function, which waits by poll, or by select where there is no poll.
+    Return the function, which waits by `poll`, or by `select` if there is no `poll`.
     """
     if request.param == "select":
         monkeypatch.setattr(_timed, "_poll", None)
@@ -38,7 +38,7 @@ def ends():
 
 def test_events(ready, ends):
     """
-    Of the events that are waited for, those that have occurred are returned, and 0 if time is up.
+    Of the requested events the ones that occurred are returned, and 0 at the timeout.
     """
     here, there = ends
     assert [ready(here.fileno(), events, 0.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [
@@ -57,7 +57,7 @@ def test_events(ready, ends):
 
 def test_a_full_pipe_and_a_hang_up(ready, ends):
     """
-    A descriptor that takes nothing more is not writable; after a hang-up the same events as by a selector.
+    A descriptor with a full buffer is not writable; after a hang-up the events are the same as from a selector.
     """
     here, there = ends
     here.setblocking(False)

@@ -23,7 +23,7 @@ LATER = {"delay": 3600, "handler": "h"}
 @pytest.fixture
 def url(postgres, database):
     """
-    Return a database with a table of the caller's.
+    Return a database with a table of the caller.
     """
     postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY)", database)
     return postgres.url(database)
@@ -50,14 +50,14 @@ def client(url):
 
 def orders(conn):
     """
-    Return how many orders there are.
+    Return the number of orders.
     """
     return conn.execute("SELECT count(*) FROM orders").fetchone()[0]
 
 
 def test_commit_and_rollback(client, conn):
     """
-    A job set within a transaction is there if and only if the caller commits; so are the counts.
+    A job set within a transaction exists exactly if the caller commits; the counts agree.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     client.set("k", conn=conn, **LATER)
@@ -72,7 +72,7 @@ def test_commit_and_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join as set does, and see earlier writes of the transaction.
+    Move, cancel and the bulk forms join the transaction like set, and see its earlier writes.
     """
     first = client.set("a", **LATER).job
     again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -106,7 +106,7 @@ def test_it_fires(url, conn, make, record, is_elsewhere):
 
 def test_an_open_transaction_stops_nobody(url, make, record):
     """
-    However many transactions with jobs stay open, the scheduler goes on, and the counts are right in the end.
+    The scheduler continues, however many transactions with jobs stay open, and the counts are right in the end.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -138,7 +138,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(url, conn, make, record, when):
     """
-    A process that is killed before its commit leaves neither order nor job, and one killed after it leaves both.
+    A process killed before its commit leaves neither order nor job, and one killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -153,7 +153,7 @@ def test_crash(url, conn, make, record, when):
 
 def test_an_error_leaves_the_transaction(client, conn):
     """
-    A write that fails undoes itself and nothing else.
+    A failed write undoes itself and nothing else.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute("ALTER TABLE tickwheel_job ADD CHECK (key <> 'bad')")
@@ -193,7 +193,7 @@ def test_a_signal_in_the_middle_of_a_write(client, url, conn):
 
 class Shouting(psycopg.adapt.Loader):
     """
-    Makes a text with an exclamation mark of any value.
+    Converts any value to text with an exclamation mark.
     """
 
     def load(self, data):
@@ -218,7 +218,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    See that *connection* is refused in these *words*, and that nothing was written.
+    Check that *connection* is refused in these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", conn=connection, **LATER)
@@ -255,7 +255,7 @@ def test_connections_that_cannot_be_joined(client, url, conn, postgres):
 
 def test_async(url):
     """
-    The scheduler for asyncio joins an AsyncConnection, and refuses one that blocks.
+    The scheduler for asyncio joins an AsyncConnection, and refuses a blocking one.
     """
 
     async def main():

@@ -1,5 +1,5 @@
 """
-Recurring jobs on stores of servers, by their clocks: the run after a long, late or failed one, and the last one.
+Recurring jobs on stores with servers, by their clocks: runs after long, late or failed ones, and the last run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EVERY_MS = 500
 @pytest.mark.parametrize(("overlap", "least", "most"), [("skip", 0, 0), ("once", 1, 1), ("all", 3, 99)])
 def test_what_follows_a_long_run(server_url, make, events, until, overlap, least, most):  # noqa: PLR0917  fixtures
     """
-    A run lasts past three instants: none, one or all of them are made up for, and then the series goes on as it was.
+    After a run that lasts past three due times, none, one or all of these are made up; then the series continues.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -43,7 +43,7 @@ def test_what_follows_a_long_run(server_url, make, events, until, overlap, least
 
 def test_cancel_the_other(server_url, make, events, until):
     """
-    A run that is not over is asked to stop when the next one is due, which begins then.
+    A run that still runs when the next one is due is asked to stop, and the next one begins then.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -63,7 +63,7 @@ def test_cancel_the_other(server_url, make, events, until):
 @pytest.mark.parametrize("bound", ["until", "max_runs"])
 def test_the_end_of_a_series(server_url, make, events, bound):
     """
-    The run at its last instant, or the last of its number, ends a series, and the job is gone.
+    A series ends, and its job is removed, with the run at its last instant or the last of its number.
     """
     scheduler = make(server_url)
     told, rules = events(scheduler), []
@@ -83,7 +83,7 @@ def test_the_end_of_a_series(server_url, make, events, bound):
 
 def test_skip_with_grace(server_url, make, events, until):
     """
-    Of two runs that were missed, the one that is late by less than its grace begins; both series keep their instants.
+    Of two missed runs, the one that is late by less than its grace begins; both series keep their schedule.
     """
     scheduler = make(server_url)
     told = events(scheduler)
@@ -103,7 +103,7 @@ def test_skip_with_grace(server_url, make, events, until):
 
 def test_all_after_a_failed_run(server_url, make, events):
     """
-    Runs that fell due while one was tried again come too, each once and with its own instant.
+    Runs that fell due while an earlier one was retried also run, each once and with its own due time.
     """
     scheduler = make(server_url)
     told, outcomes = events(scheduler), iter((ValueError("no"), None, None, None, None))

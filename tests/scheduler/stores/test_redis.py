@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 
 class RedisTests:
     """
-    Makes stores with a prefix of their own.
+    Makes stores, each with its own prefix.
     """
 
     shards = 1
@@ -32,7 +32,7 @@ class RedisTests:
 
     def make_store(self) -> RedisStore:
         """
-        Return one with a new prefix.
+        Return a store with a new prefix.
         """
         return self.opened_by(
             self.server.url(f"?prefix=store%20{next(NUMBERS)}&shards={self.shards}&partitions={self.partitions}")
@@ -67,18 +67,18 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
     partitions = 3
 
     test_a_wait_without_a_change_lasts = None
-    """All partitions share one listener, which the store has that is made of them."""
+    """All partitions share one listener, which belongs to the store that consists of them."""
 
     def make_store(self):
         """
-        Return the second one of those with a new prefix.
+        Return the second partition of a store with a new prefix.
         """
         return super().make_store().partitions[1]
 
 
 class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one store object with several partitions, except for bounds that hold for each: see above.
+    The contract suite on one store object with several partitions, except for limits that apply per partition.
     """
 
     shards = 5
@@ -98,7 +98,7 @@ class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
 
     def make_peer(self, store):
         """
-        Return another with the same prefix.
+        Return another store with the same prefix.
         """
         return self.opened_by(self.made[store])
 
@@ -112,14 +112,14 @@ class TestSharedRedisStore(RedisTests, SharedStoreSuite):
 
     def make_peer(self, store: RedisStore) -> RedisStore:
         """
-        Return another with the same prefix.
+        Return another store with the same prefix.
         """
         return self.opened_by(self.made[store])
 
 
 def test_unix_socket(redis_server):
     """
-    The server can be reached through its socket.
+    The server can be reached through its Unix socket.
     """
     store = open_store(f"unix://{redis_server.folder}/socket?db=3")
     assert isinstance(store, RedisStore)
@@ -131,7 +131,7 @@ def test_unix_socket(redis_server):
 
 def test_dead_of_a_former_version(redis_server):
     """
-    Dead jobs that a former version wrote, which kept no order of them, are found as well.
+    Dead jobs written by a former version, which did not record their order, are also found.
     """
     store = open_store(redis_server.url("?prefix=former"))
     jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]

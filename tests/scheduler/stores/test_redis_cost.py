@@ -19,7 +19,7 @@ FAR = 10**12
 @pytest.fixture
 def server(make_redis):
     """
-    Return a server of this test alone.
+    Return a server for this test alone.
     """
     return make_redis()
 
@@ -40,14 +40,14 @@ def store(server):
 
 def look(store, limit):
     """
-    Look for changes, and for *limit* jobs that are due before the far ones.
+    Scan for changes, and for *limit* jobs that are due before the far ones.
     """
     return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
 
 
 def commands_of(server, call):
     """
-    Return how often which command ran while *call* was made.
+    Return the number of executions of each command during *call*.
     """
     server.execute("CONFIG", "RESETSTAT")
     call()
@@ -73,7 +73,7 @@ def commands_of(server, call):
 )
 def test_commands_of_a_look(server, store, call, commands):
     """
-    The number of commands of a look depends on its result, and not on the number of future jobs.
+    The number of commands of a scan depends on its result, not on the number of future jobs.
     """
     assert commands_of(server, lambda: call(store)) == commands
 
@@ -117,7 +117,7 @@ def test_a_success_costs_no_command_on_the_history(server):
 
 def test_memory_of_a_job(server, store):
     """
-    A pending job of 100 bytes of payload takes at most 560 bytes of the server's memory, and gives all of it back.
+    A pending job with 100 bytes of payload uses at most 560 bytes of the server's memory, and all of it is freed.
     """
 
     def used():

@@ -38,7 +38,7 @@ REPLIES = {
 @pytest.mark.parametrize("reply", REPLIES)
 def test_replies(reply):
     """
-    Each answer is transient or not as the table says, and is never of unknown end: the server has said that it refused.
+    Each error is transient or permanent as the table says, and its outcome is known: the server has refused.
     """
     error = redis._parsers.base.BaseParser.parse_error(reply)
     found = store_error(error, "redis", is_sent=True)

@@ -1,5 +1,5 @@
 """
-One Redis store on several servers: a cluster, and a primary that sentinels watch.
+One Redis store on several servers: a cluster, and a primary watched by sentinels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def cluster(make_redis):
 @pytest.fixture(params=["cluster", "sentinels"])
 def group(request, make_redis):
     """
-    Return servers that are one store, of each kind in turn.
+    Return servers that form one store, for each kind of group.
     """
     kind = redis_servers.RedisCluster if request.param == "cluster" else redis_servers.RedisSentinels
     group = kind(make_redis)
@@ -44,9 +44,9 @@ def group(request, make_redis):
 
 def test_a_lost_primary(group, until):
     """
-    Its replica is found by the store itself, with all that the replica had; a write is acknowledged within ten seconds.
+    The store itself finds the promoted replica, with all its data; a write is acknowledged within ten seconds.
 
-    Every error before is transient, and no generation comes again.
+    Every error before that is transient, and no generation is given out again.
     """
     careful, store = open_store(f"{group.url}replicas=1"), open_store(group.url)
     jobs = [set_one(careful, f"key {number}") for number in range(100)]
@@ -65,7 +65,7 @@ def test_a_lost_primary(group, until):
 
 def test_another_store_object_finds_it_at_once(group, until):
     """
-    A store that is opened after a failover finds the new primary by the same URL, though some hosts of it are gone.
+    A store opened after a failover finds the new primary by the same URL, though some of its hosts are gone.
     """
     store = open_store(group.url)
     set_one(store, "before")
@@ -79,7 +79,7 @@ def test_another_store_object_finds_it_at_once(group, until):
 
 def test_a_slot_that_moves(cluster):
     """
-    While the keys of a slot are on their way, calls are refused as transient and not done; then they find the new node.
+    While the keys of a slot are moved, calls are refused as transient and not done; then they use the new node.
     """
     store = open_store(cluster.url)
     before = {key: set_one(store, key) for key in ("one", "two")}
@@ -102,7 +102,7 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    Another process's set wakes the owner, before and after the slot has moved: only the slot's nodes pass news on.
+    Another process's set wakes the owner, before and after the slot moves: only the slot's nodes forward notes.
     """
     url = f"{cluster.url}prefix=news"
     owner, other = open_store(url), open_store(url)
@@ -123,7 +123,7 @@ def test_news_from_another_process(cluster, until):
 
 def is_heard(owner, other, until):
     """
-    Return whether *owner* hears, while it waits, that *other* sets jobs.
+    Return True if *owner* is woken, while it waits, by the sets of *other*.
     """
     heard = threading.Event()
     listening = threading.Thread(target=lambda: owner.wait_for_change(30) and heard.set())
@@ -135,7 +135,7 @@ def is_heard(owner, other, until):
 
 def test_jobs_over_a_failover(group, until):
     """
-    A scheduler continues: jobs set before and after the loss fire, and none early.
+    A scheduler continues after a failover: jobs set before and after it fire, and none early.
     """
     fired = {}
     done = threading.Event()
@@ -159,7 +159,7 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas have is refused as not known to be kept, with what to do; it is at the primary.
+    A write that too few replicas have is refused as possibly lost, with the remedy; it is stored at the primary.
     """
     server = make_redis()
     store = open_store(server.url("?replicas=1&prefix=alone"))
@@ -186,7 +186,7 @@ def test_replicas_that_are_missing(make_redis):
 )
 def test_wrong_urls(url, message):
     """
-    A URL that cannot be understood says what to write.
+    The error for an invalid URL says what to write.
     """
     pytest.importorskip("redis")
     with pytest.raises(StoreError, match=message):
@@ -195,7 +195,7 @@ def test_wrong_urls(url, message):
 
 def test_nobody_listens():
     """
-    If no host answers that is transient, and the password of no kind is shown.
+    If no host answers, the error is transient, and no kind of password is shown.
     """
     pytest.importorskip("redis")
     ports = [free_port() for _ in range(2)]

@@ -21,7 +21,7 @@ def cluster(make_redis):
 
 def move_slot(cluster, load, until, *, is_slow):
     """
-    Move the slot of the store to another master; if *is_slow*, rest halfway until a call was refused.
+    Move the slot of the store to another master; if *is_slow*, stop halfway until a call is refused.
     """
     source = cluster.holder()
     target = next(node for node in cluster.masters() if node is not source)
@@ -36,10 +36,10 @@ def move_slot(cluster, load, until, *, is_slow):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     """
-    Nothing that was answered is lost, nothing fires early or after its cancel, and no attempt begins twice.
+    No acknowledged write is lost, nothing fires early or after its cancel, and no attempt begins twice.
 
-    What is refused is refused as transient, and not done. Of one life only that runs again whose attempt could not be
-    settled while the slot moved: it was cut off, as by a failover, and its history says so.
+    Refusals are transient, with a known outcome. A generation runs again only if its attempt could not be settled while
+    the slot moved: it was cut off, as by a failover, and its history says so.
     """
     with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):

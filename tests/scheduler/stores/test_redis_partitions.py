@@ -1,5 +1,5 @@
 """
-A store in several partitions: the spread of jobs, and the other partitions while one master is unreachable.
+A store in several partitions: the distribution of jobs, and the other partitions while one master is unreachable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUMBERS = itertools.count()
 PARTITIONS = 3
 PATIENCE_S = 60.0
 TIME_S = 5
-"""The liveness bar."""
+"""Maximum seconds that a due job may be overdue."""
 ACKNOWLEDGED_S = 10
 """Maximum seconds from the loss of a master until a write is acknowledged there again."""
 
@@ -47,7 +47,7 @@ def redis_url(redis_server):
 @pytest.fixture
 def cluster(make_redis):
     """
-    Return three masters without replicas, of which two go on when one is away; one that is killed has every answer.
+    Return three masters without replicas; two continue if one is down, and a killed one keeps all acknowledged writes.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
@@ -69,7 +69,7 @@ def test_tags_are_spread(prefix, total):
 
 def test_slots_are_those_of_the_server(cluster):
     """
-    A cluster computes the slots as we do: each master has one of three partitions.
+    The server computes the same slots as we do: each master has one of three partitions.
     """
     holders = {cluster.holder(Partition(number, 3).tag("tickwheel")).port for number in range(3)}
     assert len(holders) == 3
@@ -77,7 +77,7 @@ def test_slots_are_those_of_the_server(cluster):
 
 def test_the_number_is_kept(redis_server):
     """
-    A store has the partitions that it was made with; another number is refused, with what to write.
+    A store keeps the number of partitions that it was made with; another number is refused, with the right one.
     """
     url = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
     store = open_store(f"{url}&partitions=3")
@@ -98,7 +98,7 @@ def test_the_number_is_kept(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once, have as many shards as each other, and those of one that leaves go on.
+    Three nodes fire each job once and have equal numbers of shards; the jobs of a leaving node continue.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):
@@ -120,7 +120,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    Jobs that wait for a handler are taken up in every partition by a node that has it, and paused in all by its scope.
+    A node with the missing handler claims waiting jobs in every partition; a pause of its scope covers all partitions.
     """
     poor, rich = make(redis_url), make(redis_url)
     poor.handler("other")(print)
@@ -139,7 +139,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_what_is_set_after_a_mark_is_above_it(redis_url):
     """
-    The last generation that was given is one for all partitions, though each gives its own; as after an adoption.
+    The latest generation is common to all partitions, though each gives out its own; so after an adoption.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -173,7 +173,7 @@ def keys_of(store, number):
 
 def silent(make, store, url):
     """
-    Return the partitions of which a job that another process sets is overdue for longer than the bar.
+    Return the partitions in which a job set by another process is overdue for too long.
     """
     node = make(url)
     node.handler("h")(print)
@@ -187,7 +187,7 @@ def silent(make, store, url):
 
 def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
     """
-    No partition is silent, and no generation is given twice.
+    No partition is silent, and no generation is given out twice.
     """
     store = open_store(redis_url)
     assert len(set(given(store))) == 20 * PARTITIONS
@@ -197,7 +197,7 @@ def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
 
 def test_a_generation_that_two_give_is_found(redis_url):
     """
-    A store whose partitions draw one by one gives numbers twice, which the check before finds.
+    The previous check detects a store whose partitions draw generations independently, which repeats numbers.
     """
 
     def draw(self):
@@ -212,7 +212,7 @@ def test_a_generation_that_two_give_is_found(redis_url):
 
 def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
     """
-    A node that stages all partitions but one leaves that one silent, which the check before finds.
+    The previous check detects a node that stages all partitions but one, which makes that one silent.
     """
     store, own = open_store(redis_url), Stager.own
     with mock.patch.object(Stager, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])):
@@ -222,7 +222,7 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
 
 def test_pages(redis_url):
     """
-    A listing goes through all partitions in the order of the keys, each job once, with any limit.
+    A listing covers all partitions in the order of the keys, each job once, with any limit.
     """
     store = open_store(redis_url)
     keys = [f"key {number:03}" for number in range(100)]
@@ -242,7 +242,7 @@ def test_pages(redis_url):
 
 def test_history_is_pruned_in_each(redis_url):
     """
-    Of all that is kept each partition has its share.
+    Each partition keeps its share of the history.
     """
     store = open_store(redis_url)
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -261,7 +261,7 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatch):
     """
-    If one partition sends no news, its requests are polled, even while news of the others arrive.
+    If one partition sends no notes, its requests are polled, even while notes of the others arrive.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -291,9 +291,9 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_master_is_away(make, record, cluster, events, how):
     """
-    While one partition does not answer, jobs of the others are set, and fire in time; then its own do, too.
+    While one partition does not answer, jobs of the others are set and fire in time; afterwards its own do, too.
 
-    Its keys are refused as transient. Its running attempts are cut off and run again, under an epoch that is new.
+    Writes of its keys are refused as transient. Its running attempts are cut off and run again, under a new epoch.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)
@@ -332,9 +332,9 @@ def test_a_master_is_away(make, record, cluster, events, how):
 @pytest.mark.parametrize("number", range(PARTITIONS))
 def test_a_master_hangs(make, record, cluster, until, number):
     """
-    While the master of a partition hangs, before its leases end, the others' jobs are begun, fired and settled.
+    While the master of a partition hangs, before its leases end, other partitions' jobs are begun, fired and settled.
 
-    That is so for jobs that are due together with jobs of that partition, and for jobs that another process sets.
+    This includes jobs that are due together with jobs of that partition, and jobs that another process sets.
     """
     url = f"{cluster.url}lease_s=10&partitions=3"
     store = open_store(url)
@@ -364,7 +364,7 @@ def test_a_master_is_lost_under_load(make_redis, until):
     """
     Of three masters with a replica each one is killed: nothing that its replica had is lost, and nothing runs twice.
 
-    A call that is refused is so as transient, and the replica has taken over within ten seconds.
+    Refusals are transient, and the replica takes over within ten seconds.
     """
     cluster = redis_servers.RedisCluster(make_redis)
     try:

@@ -1,5 +1,5 @@
 """
-Schedulers on one Redis: several nodes, nodes that come and go, and a store that fails at every call once.
+Schedulers on one Redis: several nodes, nodes that come and go, and a store that fails once at every call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def redis_url(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once, whichever node sets it and whichever leaves meanwhile.
+    Three nodes fire each job once, whichever node sets it and whichever leaves.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):
@@ -51,7 +51,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 @pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
-    Once a server has lost all data, later sets fire, under numbers that were never given out.
+    After a server has lost all data, later sets fire, under numbers that were never given out.
     """
     server = make_redis()
     opened = open_store(server.url("?shards=2"))
@@ -83,7 +83,7 @@ def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
 
 def test_all_shards_are_told(make, events, redis_url):
     """
-    Each node, and a client that fires nothing, shows all shards with their owners, epochs and ends.
+    Each node, and a client that fires nothing, shows all shards with their owners, epochs and ends of leases.
     """
     nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
     asker, told = make(redis_url), events(nodes[1])
@@ -105,7 +105,7 @@ def test_all_shards_are_told(make, events, redis_url):
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_fails_once(make, record, redis_url, call, after):
     """
-    Whichever call fails, before or after it took effect, every job fires, and none twice.
+    If any call fails, before or after it took effect, every job fires, and none twice.
     """
     store = FaultyStore(open_store(redis_url))
     scheduler = make(store)

@@ -27,7 +27,7 @@ PATIENCE_S = 30.0
 @pytest.fixture
 def server(make_redis):
     """
-    Return a server of this test alone.
+    Return a server for this test alone.
     """
     return make_redis("--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local")
 
@@ -35,7 +35,7 @@ def server(make_redis):
 @pytest.fixture
 def make(redis_server):
     """
-    Return what opens stores of one prefix; they are closed in the end.
+    Return a function that opens stores of one prefix; they are closed at the end.
     """
     opened = []
     prefix = f"server-{next(NUMBERS)}"
@@ -52,7 +52,7 @@ def make(redis_server):
 
 def test_nobody_listens():
     """
-    A server that is not there is a transient error, of which it is known that nothing was written.
+    An unreachable server is a transient error, after which it is known that nothing was written.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ def test_nobody_listens():
 
 def test_many_connections(redis_server):
     """
-    However many connections were made before, another one can be made: some drivers count to a hundred.
+    A new connection is possible however many were made before: some drivers count to a hundred.
     """
     connections = _connections.Connections(redis_server.url(), "redis", "{many}")
     for _ in range(150):
@@ -74,7 +74,7 @@ def test_many_connections(redis_server):
 
 def test_missing_driver(make, monkeypatch):
     """
-    Without the driver the error names the extra that brings it.
+    Without the driver the error names the extra that installs it.
     """
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(MissingExtraError, match=r"redis is not installed: pip install 'tickwheel\[redis\]'"):
@@ -94,7 +94,7 @@ def test_newer_schema(redis_server, make):
 @pytest.mark.parametrize("change", [("HDEL", "layout"), ("HSET", "layout", "0123456789abcdef")])
 def test_a_layout_before_the_first_release(redis_server, make, change):
     """
-    A store with another layout of its blobs is refused with its version and a remedy, and left as it is.
+    A store with an unknown blob layout is refused with its version and a remedy, and stays unchanged.
     """
     with closing(make()) as store:
         set_one(store)
@@ -111,7 +111,7 @@ def test_a_layout_before_the_first_release(redis_server, make, change):
 @pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])
 def test_keys_of_somebody_else(redis_server, make, name):
     """
-    A key that holds something else is left as it is, and the remedy named.
+    A key of another type or program stays unchanged, and the error names the remedy.
     """
     redis_server.execute("SET", f"{make.prefix}:{name}", "theirs")
     with pytest.raises(StoreFormatError, match=r"holds something else .*: choose another prefix="):
@@ -121,7 +121,7 @@ def test_keys_of_somebody_else(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    Without memory a set is refused as permanent and leaves nothing, and running jobs can be settled.
+    Without memory, Redis refuses a set as permanent and stores nothing of it; running jobs can be settled.
     """
     store = make("&shards=1", server)
     (lease,) = store.acquire("owner")
@@ -142,7 +142,7 @@ def test_no_memory(server, make):
 
 def test_a_store_is_opened_without_memory(server, make):
     """
-    Without memory another process can open the store, list, cancel, take over and fire, which frees memory.
+    Without memory, Redis lets another process open the store, list, cancel, take over and fire: that frees memory.
     """
     first = make("&shards=1", server)
     jobs = [set_one(first, key) for key in ("a", "b")]
@@ -162,7 +162,7 @@ def test_a_store_is_opened_without_memory(server, make):
 
 def test_scripts_are_lost(redis_server, make):
     """
-    A server that has forgotten its scripts is given them again.
+    Scripts that the server has forgotten are loaded again.
     """
     store = make()
     set_one(store)
@@ -174,7 +174,7 @@ def test_scripts_are_lost(redis_server, make):
 
 def test_lost_connections(redis_server, make, until):
     """
-    When the server ends all connections, the next calls make new ones, and nothing is lost.
+    After the server has closed all connections, the next calls make new ones, and nothing is lost.
     """
     store = make()
     job = set_one(store)
@@ -185,7 +185,7 @@ def test_lost_connections(redis_server, make, until):
 
 def test_replica(make_redis):
     """
-    A replica is refused as transient: it may become the primary.
+    A replica is refused as transient, as it may become the primary.
     """
     primary = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -200,9 +200,9 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make, until):
     """
-    When the server is killed and returns, all answered writes are there, and the owner takes its shards again.
+    After a kill and a restart of the server all acknowledged writes are there, and the owner claims its shards again.
 
-    A server that was restarted looks like one that was promoted, and may lack the grant of a later lease.
+    A restarted server looks like a promoted one, and may lack the grant of a later lease.
     """
     store = make("&lease_s=120", server)  # while the server is slow to come back, the lease must last
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -227,7 +227,7 @@ def test_crash_of_the_server(server, make, until):
 
 def rewrite_log(server, until):
     """
-    Have the server write its log again, and wait for that.
+    Make the server rewrite its log, and wait for the end.
     """
     server.execute("BGREWRITEAOF")
     until(lambda: not server.execute("INFO", "persistence")["aof_rewrite_in_progress"])
@@ -235,7 +235,7 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    With each answer synced, a server that is killed in the middle of writes has every job that was answered.
+    If each answer is synced, a server killed during writes has every acknowledged job.
     """
     make("", server)
     answered, lost = set(), []
@@ -274,7 +274,7 @@ def test_server_is_killed_under_load(server, make, until):
 
 def test_server_that_stands_still(server, make, until):
     """
-    A server that does not answer in time leaves it unknown whether a write took effect, and says so.
+    After a server that does not answer in time, the error says that the outcome of the write is unknown.
     """
     store = make("&lease_s=1", server)
     job = set_one(store)
@@ -313,7 +313,7 @@ def test_server_that_loads(server, make, until):
 
 def test_node_of_a_cluster(make_redis, until):
     """
-    In a cluster the node that holds the store's slot can be used; another names the holder, and what to write.
+    In a cluster the node with the store's slot can be used; another node names it, and what to write.
     """
     ports = [free_port(), free_port()]
     holder, other = (make_redis("--cluster-enabled", "yes", "--cluster-port", port) for port in ports)
@@ -355,7 +355,7 @@ def refused_by(server):
 
 def test_writers_in_each_others_way(make):
     """
-    Threads that write large batches to the same few keys at once, through one object and another, all get through.
+    Threads that write large batches to the same few keys at once, through one object and another, all succeed.
     """
     first = make("&shards=1")
     stores, generations = (first, first, make()), []

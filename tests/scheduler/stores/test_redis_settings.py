@@ -49,7 +49,7 @@ def test_wrong_urls(url, message):
 )
 def test_wrong_password(make_redis, account, message):
     """
-    A wrong password, or none, is reported, is not shown, and is not tried again.
+    A wrong or missing password is reported, without being shown, and is not retried.
     """
     server = make_redis("--requirepass", "right")
     with pytest.raises(StoreError, match=message) as caught:
@@ -71,7 +71,7 @@ def test_no_such_database(redis_server):
 
 def test_settings_may_not_be_read(make_redis):
     """
-    A user without the right to read the settings can use the store, and is shown the worst that they may be.
+    A user who may not read the settings can use the store, and the worst possible settings are assumed.
     """
     server = make_redis("--appendonly", "yes")
     server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
@@ -83,7 +83,7 @@ def test_settings_may_not_be_read(make_redis):
 
 def test_rights_are_looked_at_first(make_redis):
     """
-    A user who lacks one command learns so on open, before anything could be written by halves.
+    A user without the right to one command is refused on open, before a write could be done in part.
     """
     server = make_redis()
     server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")
@@ -129,7 +129,7 @@ def test_eviction_is_refused(make_redis, policy):
 )
 def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
     """
-    The store says what its server may lose, as an ability, and as a warning to who fires its jobs.
+    The store reports its server's possible loss as an ability, and as a warning to the scheduler that fires.
     """
     server = make_redis(*settings)
     with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
@@ -145,7 +145,7 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
 
 def test_a_replica_may_lag_behind(make_redis, until):
     """
-    Redis answers before it replicates, so a failover to a replica may lose writes that the disk has.
+    Redis answers before it replicates, so a failover to a replica may lose writes that are on disk.
     """
     primary = make_redis("--appendonly", "yes", "--appendfsync", "always")
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -159,7 +159,7 @@ def test_a_replica_may_lag_behind(make_redis, until):
 
 def test_loss_window_of_any_settings():
     """
-    Whatever is known of the settings, only a server that is known to sync each answer loses nothing.
+    Only a server that is known to sync each answer has no loss window, also if its settings cannot be read.
     """
     for aof, fsync, save in itertools.product(("yes", "no", None), ("always", "everysec", "no", None), ("", "60 1")):
         facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
@@ -172,7 +172,7 @@ def test_loss_window_of_any_settings():
 )
 def test_loss_window_of_replicas(connected, replicas, loses):
     """
-    A write that all replicas must have is not lost with the primary; one that some have may be.
+    A write that all replicas must have survives the loss of the primary; a write that only some have may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -13,13 +13,13 @@ from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()
 USUAL = RetryPolicy(attempts=3)
-"""A shard that changes hands may cut an attempt off; a missing handler may not cost one."""
+"""A shard that changes hands may cut off an attempt; a missing handler may not cost one."""
 
 
 @pytest.fixture(params=["postgres", "redis"])
 def address(request):
     """
-    Return the address of an empty store that many nodes may share, of each kind in turn.
+    Return the address of an empty store that many nodes may share, for each kind of store.
     """
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
@@ -32,7 +32,7 @@ def address(request):
 
 class Deployment:
     """
-    Nodes of two versions, and what each has run.
+    Nodes of two versions, and the jobs that each has run.
     """
 
     def __init__(self, address, until):
@@ -44,7 +44,7 @@ class Deployment:
 
     def start(self, name, *handlers):
         """
-        Start a node that has *handlers*.
+        Start the node *name*.
         """
         node = Scheduler(self.address, options=SchedulerOptions(owner=name, retry=USUAL))
         node.subscribe(self.notice)
@@ -55,14 +55,14 @@ class Deployment:
 
     def notice(self, event):
         """
-        Remember what went wrong.
+        Record an error.
         """
         if isinstance(event, JobDied | JobFailed):
             self.troubles.append(event)
 
     def stop(self, name):
         """
-        Stop a node in order.
+        Stop a node cleanly.
         """
         self.nodes.pop(name).stop(timeout=5.0)
 
@@ -77,7 +77,7 @@ class Deployment:
 @pytest.fixture
 def deployment(address, until):
     """
-    Return one that is stopped in the end.
+    Return a deployment that is stopped at the end.
     """
     made = Deployment(address, until)
     yield made
@@ -87,7 +87,7 @@ def deployment(address, until):
 
 def owners(deployment):
     """
-    Return who owns shards.
+    Return the owners of shards.
     """
     return {shard.owner.partition(":")[0] for shard in next(iter(deployment.nodes.values())).shards() if shard.owner}
 
@@ -140,7 +140,7 @@ def test_two_versions_on_three_nodes(deployment, until):
 
 def test_a_retry_goes_where_its_handler_is(deployment, until):
     """
-    A job that was taken up, fails and recurs goes on on the node that has its handler.
+    A job that is claimed, fails and recurs continues on the node that has its handler.
     """
     deployment.start("old", "other")
     until(lambda: owners(deployment) == {"old"})

@@ -1,5 +1,5 @@
 """
-The round trips that each step of a node takes, on every store that has a server: a few, however many shards and jobs.
+The round trips of each step of a node, on every store with a server: a few, however many shards and jobs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PATIENCE_S = 20
 
 class Counted:
     """
-    Counts the round trips of calls: the least of some turns, since the store's own threads ask, too.
+    Counts the round trips of calls: the minimum over some turns, since the store's own threads make calls, too.
     """
 
     def __init__(self, line):
@@ -52,7 +52,7 @@ class Counted:
 
     def call(self, name, call, *arguments, **more):
         """
-        Return what *call* returns, and count its round trips as those of operation *name*.
+        Return the result of *call*, and count its round trips as those of operation *name*.
         """
         before = self.line.trips
         answer = call(*arguments, **more)
@@ -62,7 +62,7 @@ class Counted:
 
 def turn(store, heir, counted, turn, size):
     """
-    Let *size* jobs go through the steps of their lives, and be taken over by the *heir* while they run.
+    Take *size* jobs through the steps of their lives, including a takeover by *heir* while they run.
     """
     leases = counted.call("take over", store.acquire, "store")
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -142,7 +142,7 @@ class Ahead(BootClock):
 
 def test_a_rare_write_takes_no_more_round_trips(line_and_url):
     """
-    A set or move with a delay takes as few, also long after the last one: no statement before it asks for the time.
+    A set or move with a delay takes no extra round trip, even long after the last one: it does not ask for the time.
     """
     _, url = line_and_url
     clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))
@@ -165,7 +165,7 @@ def test_a_rare_write_takes_no_more_round_trips(line_and_url):
 @pytest.fixture
 def partitions(redis_server):
     """
-    Return a line to a Redis, and the URL of a store in three partitions at its end.
+    Return a proxy to a Redis, and the URL of a store in three partitions behind it.
     """
     line = Line(redis_server.port)
     yield line, f"redis://127.0.0.1:{line.port}/0?prefix=apart{next(NUMBERS)}&partitions=3"
@@ -174,7 +174,7 @@ def partitions(redis_server):
 
 def test_partitions_are_asked_at_once(partitions):
     """
-    A store in partitions takes no more round trips in each than one that is whole, and renews and looks at all at once.
+    A store in partitions takes no more round trips in each than an unpartitioned one; it renews and scans all at once.
     """
     line, url = partitions
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
@@ -196,7 +196,7 @@ def test_partitions_are_asked_at_once(partitions):
 
 def hold(partition, name, together):
     """
-    Let each call of *name* wait until all partitions are asked.
+    Make each call of *name* wait until all partitions are called.
     """
     call = getattr(type(partition), name)
 
@@ -216,7 +216,7 @@ def hold(partition, name, together):
 @pytest.fixture(params=["postgres", "redis", "partitions"])
 def far(request):
     """
-    Return a line to a store of each kind in turn, its URL there, and what makes another line and the URL at its end.
+    Return, for each kind of store, a proxy to it, its URL there, and a function that makes another proxy with its URL.
     """
     if request.param == "partitions":
         line, url = request.getfixturevalue("partitions")

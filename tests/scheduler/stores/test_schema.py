@@ -1,5 +1,5 @@
 """
-The schema of a store's tables: made in one step, migrated forward, and refused where this tickwheel does not know it.
+The schema of a store's tables: made in one step, migrated forward, and refused if this tickwheel does not know it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SqliteTables:
 
     def migrate(self, migrations, **options):
         """
-        Bring the tables to the last of *migrations*.
+        Migrate the tables to the last of *migrations*.
         """
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             sqlite_schema.migrate(connection, self.url, migrations, **options)
@@ -65,7 +65,7 @@ class PostgresTables:
 
     def migrate(self, migrations):
         """
-        Bring the tables to the last of *migrations*.
+        Migrate the tables to the last of *migrations*.
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 
@@ -76,7 +76,7 @@ class PostgresTables:
 @pytest.fixture(params=["sqlite", "postgres"])
 def tables(request, path):
     """
-    Return the tables of an empty store, of each kind in turn.
+    Return the tables of an empty store, for each kind of store.
     """
     if request.param == "sqlite":
         return SqliteTables(path)
@@ -85,7 +85,7 @@ def tables(request, path):
 
 def version(tables):
     """
-    Return the row that names the version.
+    Return the row with the version.
     """
     (row,) = tables.execute("SELECT * FROM tickwheel_schema")
     return row
@@ -101,7 +101,7 @@ def make(tables):
 
 def assert_refused(tables, said):
     """
-    Assert that the store is refused with the words *said*, and that its job and its version are left as they are.
+    Assert that the store is refused with the words *said*, and that its job and its version stay unchanged.
     """
     before = tables.execute("SELECT * FROM tickwheel_schema"), tables.execute("SELECT * FROM tickwheel_job")
     with pytest.raises(StoreFormatError, match=said) as caught:
@@ -113,7 +113,7 @@ def assert_refused(tables, said):
 
 def test_migrates_forward(tables):
     """
-    A store of an older version is brought forward in place, step by step, its jobs are there, and the older one ends.
+    A store of an older version is migrated in place, step by step, keeping its jobs; a program of that version stops.
     """
     make(tables)
     newer = [*tables.migrations, *SECOND]
@@ -130,7 +130,7 @@ def test_migrates_forward(tables):
 
 def test_failed_migration_leaves_the_old_version(tables):
     """
-    A migration that fails half-way leaves the tables as they were.
+    A migration that fails half-way leaves the tables unchanged.
     """
     make(tables)
     with pytest.raises(Exception, match="tickwheel_half"):
@@ -144,7 +144,7 @@ def test_failed_migration_leaves_the_old_version(tables):
 @pytest.mark.parametrize("number", [1, 3, 12, 15])
 def test_a_schema_before_the_first_release_is_refused(tables, number):
     """
-    Tables whose version has no checksum are refused with that version and a remedy, however their number compares.
+    Tables whose version has no checksum are refused with that version and a remedy, whatever its number.
     """
     make(tables)
     tables.execute("ALTER TABLE tickwheel_schema DROP COLUMN checksum")
@@ -154,7 +154,7 @@ def test_a_schema_before_the_first_release_is_refused(tables, number):
 
 def test_a_schema_that_was_edited_in_place_is_refused(tables):
     """
-    Tables of the same version that another script made are refused, and so are those of an edited later step.
+    Tables of the same version made by another script are refused, and so are tables of an edited later step.
     """
     edited = [script.replace("trace text", "traced text") for script in tables.migrations]
     edited = [script.replace("trace TEXT", "traced TEXT") for script in edited]
@@ -177,7 +177,7 @@ def test_a_newer_schema_is_refused(tables, number):
 @pytest.mark.parametrize("statement", ["DELETE FROM tickwheel_schema", "UPDATE tickwheel_schema SET version = 0"])
 def test_tables_without_a_version_are_refused(tables, statement):
     """
-    Tables that lost their version are not made again over their jobs.
+    Tables that lost their version are not created again over their jobs.
     """
     make(tables)
     tables.execute(statement)
@@ -186,7 +186,7 @@ def test_tables_without_a_version_are_refused(tables, statement):
 
 def test_comments_and_spaces_are_free():
     """
-    The checksum follows the statements, not how they are written down, and not the tables of a later step.
+    The checksum depends on the statements, not on their formatting, and not on the tables of a later step.
     """
     assert checksum_of(["CREATE TABLE a (\n    b text\n);\n"]) == checksum_of(["-- why\nCREATE TABLE a ( b text );"])
     assert checksum_of(["CREATE TABLE a (b text);"]) != checksum_of(["CREATE TABLE a (b text NOT NULL);"])
@@ -194,7 +194,7 @@ def test_comments_and_spaces_are_free():
 
 def test_an_older_owner_keeps_its_schema(path):
     """
-    A file that an older version fires is not migrated beneath it, and is once that has stopped.
+    A file that an older version fires is migrated only after that version has stopped.
     """
     tables = SqliteTables(path)
     make(tables)
@@ -212,7 +212,7 @@ def test_an_older_owner_keeps_its_schema(path):
 
 def test_a_node_goes_on_while_another_migrates(postgres, database):
     """
-    A node of an older version goes on while a newer one migrates beneath it; no older one starts from then on.
+    A node of an older version continues while a newer one migrates its store; afterwards no older one starts.
     """
     tables = PostgresTables(postgres, database)
     with closing(open_store(f"{tables.url}&shards=2")) as older:
@@ -226,7 +226,7 @@ def test_a_node_goes_on_while_another_migrates(postgres, database):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_migrations_are_numbered_in_order(store):
     """
-    The n-th script is numbered n, so two changes that take the same number are noticed.
+    The n-th script is numbered n, so two changes with the same number are detected.
     """
     folder = files(f"tickwheel.stores.{store}") / "migrations"
     numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))

@@ -12,7 +12,7 @@ from tickwheel.stores import open_store
 @pytest.fixture
 def nodes(server_url):
     """
-    Return two open stores whose owners hold two shards each, under leases of a second; and their epochs by shard.
+    Return two open stores whose owners hold two shards each, with leases of a second, and their epochs by shard.
     """
     between = "&" if "?" in server_url else "?"
     stores = [open_store(f"{server_url}{between}shards=4&lease_s=1") for _ in range(2)]
@@ -29,7 +29,7 @@ def nodes(server_url):
 
 def has_expired(store):
     """
-    Return whether no lease holds any more.
+    Return True if all leases have expired.
     """
     return all(shard.owner is None for shard in store.shards())
 
@@ -37,7 +37,7 @@ def has_expired(store):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_living_nodes_keep_their_shards(nodes, until, order):
     """
-    Whichever node is answered first after the silence, each has its shards again, under the same epochs.
+    Whichever node is answered first after the silence, each keeps its shards, under the same epochs.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))
@@ -52,7 +52,7 @@ def test_living_nodes_keep_their_shards(nodes, until, order):
 
 def test_shards_of_a_node_that_died_in_the_silence(nodes, until):
     """
-    A node that does not come back loses its shards soon after the silence.
+    A node that does not return loses its shards soon after the silence.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))

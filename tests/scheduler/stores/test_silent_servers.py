@@ -1,5 +1,5 @@
 """
-Every call on a store behind a silent line ends in time: the client itself enforces its timeout.
+Every call on a store behind a silent connection ends in time: the client itself enforces its timeout.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_calls_on_silent_connections_end_in_time(line_and_url):
 
 def test_metrics_without_the_store(line_and_url, until):
     """
-    While the server does not answer, the metrics of the process itself are exported, and no count of the store.
+    While the server does not answer, the metrics of the process are exported, without counts of the store.
     """
     line, url = line_and_url
     registry = CollectorRegistry()
@@ -108,7 +108,7 @@ def test_metrics_without_the_store(line_and_url, until):
 @pytest.mark.parametrize("name", ["page", "count_due", "prune"])
 def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
     """
-    A read of many rows, which waits here for a lock, is still under way when a call of one row has failed.
+    A read of many rows, which waits for a lock here, is still running after a call of one row has failed.
     """
     psycopg = pytest.importorskip("psycopg")
     with (
@@ -156,7 +156,7 @@ def test_one_silent_connection_holds_up_no_other(line_and_url):
 
 def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
     """
-    The only node goes on within seconds once its connections are silent: sets are answered, and a series runs on.
+    The only node continues within seconds after its connections went silent: sets are answered, and a series runs on.
     """
     line, url = line_and_url
     with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:
@@ -179,7 +179,7 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
 
 def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatch):
     """
-    If the connection goes silent while a commit is under way, the error says that its end is unknown.
+    If the connection goes silent during a commit, the error says that the outcome is unknown.
     """
     psycopg = pytest.importorskip("psycopg")
     url = f"postgresql://tick@127.0.0.1:{postgres_line.port}/{database}?lease_s=1"
@@ -199,7 +199,7 @@ def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatc
 
 def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
     """
-    A cancelled wait for a standby looks to the client as if the standby had confirmed: it is not taken for success.
+    A cancelled wait for a standby looks like a confirmation to the client; it is not taken for success.
     """
     server, raised = make_postgres(), []
     store = open_store(f"{server.url('postgres')}&lease_s=100")
@@ -224,7 +224,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    A statement that another thread waits for ends when the store is closed, at the server too.
+    A close ends a statement that another thread waits for, at the server too.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []
@@ -250,7 +250,7 @@ def test_a_close_ends_the_statements_that_run(postgres, database):
 @pytest.mark.parametrize("lease_s", [1, 3, 10, 3_600])
 def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s):
     """
-    The server's limits of time are below a lease, and below the client's, so that its answer comes first.
+    The server's time limits are below the lease and below the client's, so that its answer comes first.
     """
     with closing(open_store(f"{postgres.url(database)}&lease_s={lease_s}")) as store:
         with store._connections.reading() as connection:
@@ -289,7 +289,7 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
 
 class Deaf:
     """
-    A subscription on which nothing ever comes; the second check finds that out.
+    A subscription on which nothing arrives; the second check detects it.
     """
 
     def __init__(self):
@@ -314,7 +314,7 @@ class Deaf:
 
 def test_a_long_wait_is_no_reason_to_check_later(monkeypatch):
     """
-    A subscription is checked when its time comes, though its owner would wait for longer, and twice before the promise.
+    A subscription is checked on schedule, although its owner would wait longer, and twice within the promised time.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -361,7 +361,7 @@ DROPPING = """
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_dropped_packets_end_calls_in_time(request, kind):
     """
-    A server whose packets are dropped, here by a network that is down, is a transient error in time.
+    A server whose packets are dropped (here its network is down) is a transient error in time.
     """
     alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
     if (
@@ -384,7 +384,7 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    A client that went silent in the middle of a pipeline, with locks that leases need, is ended by the next renewals.
+    A client that went silent in mid-pipeline, with locks that leases need, is ended by the next renewals.
     """
     psycopg = pytest.importorskip("psycopg")
 

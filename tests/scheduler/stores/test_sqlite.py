@@ -21,7 +21,7 @@ class SqliteTests:
 
     def make_store(self) -> SqliteStore:
         """
-        Return one on a new file.
+        Return a store on a new file.
         """
         return SqliteStore(next(self.paths))
 
@@ -39,6 +39,6 @@ class TestSharedSqliteStore(SqliteTests, SharedStoreSuite):
 
     def make_peer(self, store: SqliteStore) -> SqliteStore:
         """
-        Return another on the same file.
+        Return another store on the same file.
         """
         return SqliteStore(store.path)

@@ -1,5 +1,5 @@
 """
-The rows of far jobs that were moved or cancelled: they stay where they are, and count for nothing.
+Tombstones: rows of far jobs that were moved or cancelled. They stay in place, and no query counts them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ EVER = 2**63 - 1
 
 def one(store, query):
     """
-    Return what *query* brings.
+    Return the one value of *query*.
     """
     return store._connections.writer.execute(query).fetchone()[0]
 
 
 def rows(store):
     """
-    Return how many rows there are on the far level, how many of them are gone, and how many the ledger says are.
+    Return the numbers of far rows and of tombstones among them, and the number of tombstones in the meta row.
     """
     return (
         one(store, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
@@ -36,7 +36,7 @@ def rows(store):
 
 def set_far(store, count, seed=1):
     """
-    Set *count* jobs in the next month but for its first two days.
+    Set *count* jobs in the next month except its first two days.
     """
     dice, now = random.Random(seed), store.now_ms()
     writes = [
@@ -48,7 +48,7 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(store):
     """
-    A commit of a thousand of them, of twenty thousand jobs, logs little more than one of as many sets.
+    A commit of a thousand moves or cancels among twenty thousand jobs logs little more than one of a thousand sets.
     """
     store._checkpointer.close()
     jobs = set_far(store, 20_000)
@@ -65,7 +65,7 @@ def test_moves_and_cancels_of_any_jobs_share_pages(store):
 
 def test_what_is_gone_is_found_nowhere(store, clock):
     """
-    Neither before its slot is sorted nor after, and its key can be set again.
+    A tombstone is found neither before its slot is sorted nor after, and its key can be set again.
     """
     moved, cancelled, again = set_far(store, 3)
     answers = store.apply(
@@ -89,7 +89,7 @@ def test_what_is_gone_is_found_nowhere(store, clock):
 
 def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
     """
-    However often the same jobs are moved, no more rows are gone than there are jobs, and some.
+    However often the same jobs are moved, there are not many more tombstones than jobs.
     """
     monkeypatch.setattr(_far, "_GONE_MAX", 100)
     jobs = set_far(store, 500)
@@ -107,7 +107,7 @@ def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
 
 def test_jobs_that_keep_their_generation_leave_no_row(store):
     """
-    One that is paused and resumed has the generation that it had, which cannot be gone.
+    A job that is paused and resumed keeps its generation, so no tombstone is written.
     """
     (job,) = set_far(store, 1)
     store.apply([model.SetPause(job.key, "somebody", "")])
@@ -119,7 +119,7 @@ def test_jobs_that_keep_their_generation_leave_no_row(store):
 
 def test_others_bury_as_well(store, tmp_path, clock):
     """
-    A process beside the owner cancels far jobs, also in a transaction of its caller's, and the owner sees it.
+    A process beside the owner cancels far jobs, also in its caller's transaction, and the owner sees it.
     """
     path = tmp_path / "jobs.db"
     first, second, third, fourth = set_far(store, 4)
@@ -136,7 +136,7 @@ def test_others_bury_as_well(store, tmp_path, clock):
 
 def test_far_jobs_weigh_what_they_change(store):
     """
-    Checkpoints go by the pages that a commit changes, of which a far job has fewer than one that is near.
+    Checkpoints depend on the pages that a commit changes: fewer for a far job than for a near one.
     """
     weighed = []
     store._checkpointer.close()
@@ -154,7 +154,7 @@ def test_far_jobs_weigh_what_they_change(store):
 
 def test_a_full_disk_takes_no_records(store):
     """
-    While the reserve is used, rows are deleted, since marking them would need more of it.
+    While the reserve is used, rows are deleted, since tombstones would use more of it.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

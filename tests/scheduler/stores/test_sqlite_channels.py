@@ -20,7 +20,7 @@ KINDS = [pytest.param(FifoChannel, marks=pytest.mark.needs("os.mkfifo")), PortCh
 @pytest.fixture
 def path(tmp_path):
     """
-    Return where the channel is.
+    Return the path of the channel.
     """
     return tmp_path / "jobs.db-wake"
 
@@ -28,7 +28,7 @@ def path(tmp_path):
 @pytest.fixture
 def wait():
     """
-    Lend a wait.
+    Provide a wait.
     """
     made = WakeableWait()
     yield made
@@ -38,7 +38,7 @@ def wait():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ring_is_heard(kind, path, wait):
     """
-    A ring ends a wait, several rings count as one, and each is consumed once.
+    A notification ends a wait, several count as one, and each is consumed once.
     """
     channel = kind.make(path, 0o600)
     assert wait.wait(0, channel.fileno()) == set()
@@ -53,7 +53,7 @@ def test_a_ring_is_heard(kind, path, wait):
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_last_is_named(kind, path):
     """
-    A channel made where a dead owner's is takes the name over; what else has the name stays.
+    A new channel takes over the name of a dead owner's channel; any other file keeps the name.
     """
     old = kind.make(path, 0o600)
     new = kind.make(path, 0o600)
@@ -69,7 +69,7 @@ def test_only_the_last_is_named(kind, path):
 
 def test_a_stranger_is_not_heard(path, wait):
     """
-    A datagram without the word of the file is taken in, and is not a notification.
+    A datagram without the word in the channel's file is consumed, and is not a notification.
     """
     channel = PortChannel.make(path, 0o600)
     assert path.stat().st_mode & 0o077 == 0
@@ -83,7 +83,7 @@ def test_a_stranger_is_not_heard(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends a wait that is under way, or the next one, once; forgotten, it ends none.
+    A token ends the current wait or the next one, once; a withdrawn token ends none.
     """
     waiting = threading.Thread(target=wait.wait, args=(3_600,))
     waiting.start()

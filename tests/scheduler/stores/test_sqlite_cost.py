@@ -99,7 +99,7 @@ def steps_of(store, call):
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
 def test_future_costs_nothing(store, call, first):
     """
-    No answer takes more steps with ten thousand jobs in the future than with ten, but for a look into their run.
+    No call takes more steps with ten thousand future jobs than with ten, except for a lookup in their run.
     """
     store.count()
     add_far(store, 10, first)
@@ -110,7 +110,7 @@ def test_future_costs_nothing(store, call, first):
 
 def test_dead_cost_nothing(store):
     """
-    The look-up of due jobs does not pass the dead ones.
+    The query for due jobs does not pass dead ones.
     """
     epoch = store.renew("owner")[0].epoch
     before = steps_of(store, lambda: store.due(0, 1_000, None, 50))
@@ -122,7 +122,7 @@ def test_dead_cost_nothing(store):
 
 def pages_logged(store, call):
     """
-    Return how many pages *call* writes to the log.
+    Return the number of pages that *call* writes to the log.
     """
     connection = store._connections.writer
     assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -132,7 +132,7 @@ def pages_logged(store, call):
 
 def test_near_jobs_share_pages(tmp_path):
     """
-    A commit of jobs due soon logs five of them a page, however long the future; one of far jobs a page or two for each.
+    A commit of near jobs logs a page for five jobs, however long the future; a commit of far jobs one or two for each.
     """
     dice = random.Random(7)
 
@@ -152,14 +152,14 @@ def test_near_jobs_share_pages(tmp_path):
 
 def floor_of(store):
     """
-    Return the instant from which the look-ups of due jobs start.
+    Return the instant at which the queries for due jobs start.
     """
     return store._connections.writer.execute("SELECT floor FROM tickwheel_ledger").fetchone()[0]
 
 
 def test_running_cost_nothing(store):
     """
-    The look-up of due jobs does not pass the ones begun before it.
+    The query for due jobs does not pass the jobs begun before them.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
@@ -175,14 +175,14 @@ def test_running_cost_nothing(store):
 
 def fail_and_retry(store, first, _path):
     """
-    End the attempt of *first*, a running job, so that it is tried again.
+    Fail the attempt of *first*, a running job, so that it is retried.
     """
     store.apply([model.Settle(first, 1, model.Settled.AGAIN, 1)])
 
 
 def replay(store, first, _path):
     """
-    Let *first* die, and bring it back.
+    Let *first* die, and replay it.
     """
     store.apply([model.Settle(first, 1, model.Settled.DEAD, 1, error="x")])
     store.apply([model.Replay(first.key, 3)])
@@ -190,7 +190,7 @@ def replay(store, first, _path):
 
 def set_aside_and_take_up(store, _first, _path):
     """
-    Set a job aside, and take it up after the floor was raised.
+    Mark a job as unroutable, and claim it after the low watermark was raised.
     """
     early = store.apply([model.Set(model.Job("early", 0, 3, target="t", handler="h"))])[0].job
     store.apply([model.SetAside(early, 1)])
@@ -201,7 +201,7 @@ def set_aside_and_take_up(store, _first, _path):
 
 def set_elsewhere(_store, _first, path):
     """
-    Set a job from outside of the owner.
+    Set a job from outside the owner.
     """
     with closing(SqliteStore(path)) as client:
         client.open()
@@ -232,7 +232,7 @@ def change_hands(store, _first, _path):
 )
 def test_nothing_pending_is_passed_over(store, tmp_path, call):
     """
-    Whatever makes a job pending before all others, the next look finds it.
+    The next scan finds a job that becomes pending before all others, for every cause.
     """
     first, *others = store.due(0, 7, None, 10)
     store.apply([model.Begin(job, 1) for job in (first, *others)])
@@ -246,7 +246,7 @@ def test_nothing_pending_is_passed_over(store, tmp_path, call):
 
 def test_no_statement_scans(store):
     """
-    Every statement that looks for a job finds its way by a key: no plan scans a table of jobs, keys or notes.
+    Every statement finds its jobs by a key: no plan scans a table of jobs, keys or notes.
     """
     connection = store._connections.writer
     partial_ones = {"page", "end_of_reach", "keys_of_shelf", "jobs_by_key", "delete_keys", "delete_stale_keys"}
@@ -265,7 +265,7 @@ def test_no_statement_scans(store):
 
 def test_jobs_that_come_back_have_an_index(store):
     """
-    They are listed by an index of their own, which no job that fires once is in.
+    Recurring jobs are listed by an index of their own, which contains no job that fires once.
     """
     far = [model.Job(f"every {i}", 0, FAR + i, recurrence="every 5 s") for i in range(3)]
     store.apply([model.Set(job) for job in far])
@@ -292,7 +292,7 @@ def anything(sql):
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
 def test_many_at_once(store, count):
     """
-    However many jobs one commit sets, plain ones and others, each is stored as it was given, and each can be ended.
+    However many jobs one commit sets, plain and others, each is stored as given, and each can be ended.
     """
     plain = [model.Job(f"plain {i}", 0, 7_000 + i, b"[1]", "log", "h", first_set_at=5) for i in range(count)]
     others = [replace(job, key=f"other {i}", expires_at=job.due_at + 1, trace="t") for i, job in enumerate(plain)]
@@ -310,7 +310,7 @@ def test_many_at_once(store, count):
 @pytest.mark.parametrize("missing", [0, 25, 49])
 def test_jobs_side_by_side(store, missing):
     """
-    Jobs of one instant are begun and ended together, and one among them that was cancelled is kept apart.
+    Jobs of one instant are begun and ended together, except one among them that was cancelled.
     """
     answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
     jobs = [answer.job for answer in answers]
@@ -326,7 +326,7 @@ def test_jobs_side_by_side(store, missing):
 
 def test_side_by_side_costs_less(store):
     """
-    Jobs that are side by side are begun in fewer steps than as many that are not.
+    Adjacent jobs are begun in fewer steps than the same number of scattered jobs.
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]

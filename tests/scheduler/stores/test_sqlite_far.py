@@ -1,5 +1,5 @@
 """
-The far level of the SQLite store: jobs wait in slots, in the order of sets, and are sorted as their slot comes near.
+The far level of the SQLite store: jobs wait in slots, in the order of sets, and are sorted when their slot is near.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ while True:
 
 class CascadingStore(SqliteStore):
     """
-    Sorts a few far jobs, near or not, after every other commit, and clears some up that are gone.
+    Sorts a few far jobs, near or not, after every other commit, and removes some tombstones.
     """
 
     turn = 0
@@ -49,7 +49,7 @@ class CascadingStore(SqliteStore):
 
     def apply(self, writes):
         """
-        Do them, and perhaps sort some jobs.
+        Apply *writes*, and perhaps sort some jobs.
         """
         answers = super().apply(writes)
         self.turn += 1
@@ -62,7 +62,7 @@ class CascadingStore(SqliteStore):
 
 class AllFar:
     """
-    Makes stores in which every job that may be far is, however soon it is due.
+    Makes stores in which every eligible job is far, however soon it is due.
     """
 
     make = SqliteStore
@@ -76,13 +76,13 @@ class AllFar:
 
     def make_store(self) -> SqliteStore:
         """
-        Return one on a new file.
+        Return a store on a new file.
         """
         return self.make(next(self.paths))
 
     def make_peer(self, store: SqliteStore) -> SqliteStore:
         """
-        Return another on the same file.
+        Return another store on the same file.
         """
         return self.make(store.path)
 
@@ -95,7 +95,7 @@ class TestFarStore(AllFar, StoreSuite):
 
 class TestCascadingStore(AllFar, StoreSuite):
     """
-    The contract suite, with slots that are sorted at any moment, in part.
+    The contract suite, with slots that are partly sorted at any moment.
     """
 
     make = CascadingStore
@@ -111,7 +111,7 @@ class TestSharedCascadingStore(AllFar, SharedStoreSuite):
 
 def levels(store):
     """
-    Return how many jobs are on each shard.
+    Return the number of jobs on each shard.
     """
     rows = store._connections.writer.execute("SELECT shard, count(*) FROM tickwheel_job GROUP BY shard")
     return dict(rows.fetchall())
@@ -119,7 +119,7 @@ def levels(store):
 
 def spread(store, count, first=DAY_MS, span=30 * DAY_MS, name="job"):
     """
-    Set *count* jobs at random instants, and return them in order of these.
+    Set *count* jobs at random instants, and return them in order of due time.
     """
     dice, now = random.Random(count), store.now_ms()
     writes = [
@@ -131,7 +131,7 @@ def spread(store, count, first=DAY_MS, span=30 * DAY_MS, name="job"):
 
 def check(store, jobs):
     """
-    See that *jobs*, in order of their instants, are what every look-up finds.
+    Check that every query finds exactly *jobs*, which are in order of due time.
     """
     first, last = jobs[0].due_at, jobs[-1].due_at
     assert store.due(0, EVER, None, len(jobs) + 1) == jobs
@@ -147,7 +147,7 @@ def check(store, jobs):
 
 def test_far_jobs_share_pages(store):
     """
-    A commit of a thousand jobs in a month logs a page for each slot of it, and not for each job.
+    A commit of a thousand jobs in a month logs a page for each slot, not for each job.
     """
     store._checkpointer.close()
     spread(store, 20_000)
@@ -180,7 +180,7 @@ def test_owner_sorts_what_comes_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    A job that is sorted in before the begun and pending ones is found by the next look.
+    A job that is sorted in before the begun and pending ones is found by the next scan.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -223,7 +223,7 @@ def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
 
 def test_far_jobs_of_every_kind(store, clock):
     """
-    Whatever a far job has beside its payload comes back as it was set, before its slot is sorted and after.
+    All fields of a far job are returned as they were set, before its slot is sorted and after.
     """
     due_at = store.now_ms() + DAY_MS
     plain = model.Job("plain", 0, due_at, b"[1]", "log", "h")
@@ -245,7 +245,7 @@ def test_far_jobs_of_every_kind(store, clock):
 
 def test_others_are_never_far(store):
     """
-    Recurring jobs, dead letters, paused jobs and large ones are where they always were.
+    Recurring jobs, dead letters, paused jobs and large ones are never on the far level.
     """
     due_at = store.now_ms() + DAY_MS
     writes = [model.Set(model.Job(key, 0, due_at)) for key in ("paused", "dead")]
@@ -300,7 +300,7 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    Whatever another process sets, moves and cancels while owners sort and are killed, every job is there once.
+    Another process sets, moves and cancels while owners sort and are killed: every job exists exactly once.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:

@@ -29,7 +29,7 @@ NOBODY = 65534
 
 def test_text_file_is_refused_and_left_alone(path, open_file):
     """
-    A file that is not a database is refused by name, and not a byte of it changes.
+    A file that is not a database is refused by name, and stays byte for byte the same.
     """
     path.write_text("these are not the jobs you are looking for\n" * 100)
     before = path.read_bytes()
@@ -41,7 +41,7 @@ def test_text_file_is_refused_and_left_alone(path, open_file):
 
 def test_damaged_file_is_told(path, open_file):
     """
-    A database whose pages were overwritten is called damaged, and what to do about it is said.
+    A database with overwritten pages is reported as damaged, with the remedy.
     """
     store = open_file()
     store.apply([model.Set(model.Job(f"key {i}", 0, i, b"x" * 500)) for i in range(500)])
@@ -56,7 +56,7 @@ def test_damaged_file_is_told(path, open_file):
 
 def test_emptied_and_damaged_rows(path, open_file):
     """
-    A file whose ledger was emptied is refused, and text that cannot be read is damage, not a value of the caller's.
+    A file with an emptied meta row is refused; unreadable text counts as damage, not as the caller's value.
     """
     store = open_file()
     set_one(store)
@@ -71,7 +71,7 @@ def test_emptied_and_damaged_rows(path, open_file):
 
 def test_links_in_a_circle(path):
     """
-    A link that leads to itself names no file.
+    A link that leads to itself does not name a file.
     """
     path.symlink_to(path)
     with pytest.raises(StoreError, match=r"(cannot be reached|cannot be opened) \("):
@@ -80,7 +80,7 @@ def test_links_in_a_circle(path):
 
 def test_lives_beside_other_tables(path, open_file):
     """
-    A file that holds an application's own tables gets ours beside them.
+    The store's tables are added to a file that holds an application's own tables.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
@@ -95,7 +95,7 @@ def test_lives_beside_other_tables(path, open_file):
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_another_encoding_is_refused(path, open_file, encoding):
     """
-    A file in UTF-16, where a prefix would choose keys of others, is refused and left alone.
+    A file in UTF-16, where a prefix would match other keys, is refused and stays unchanged.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA encoding = '{encoding}'")
@@ -125,7 +125,7 @@ def test_missing_directory_is_refused(tmp_path):
 
 def test_disk_full(open_file):
     """
-    A full disk is a transient error that says so, nothing of the batch is stored, and all goes on when there is room.
+    A full disk is a transient error that says so, nothing of the batch is stored, and writes work once there is room.
     """
     store = open_file()
     set_one(store)
@@ -145,7 +145,7 @@ def test_disk_full(open_file):
 
 def test_a_disk_that_is_full_when_a_file_is_opened():
     """
-    A log's index for which there is no room means a full disk, not a broken one.
+    A lack of room for the log's index is reported as a full disk, not as a damaged file.
     """
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
@@ -154,7 +154,7 @@ def test_a_disk_that_is_full_when_a_file_is_opened():
 
 def test_statements_number_no_value():
     """
-    No statement has ?1: Python 3.12 and 3.13 take it for a name, and warn each time.
+    No statement contains ?1: Python 3.12 and 3.13 take it for a name, and warn each time.
     """
     texts = [file.read_text("utf-8") for file in Path(_schema.__file__).parent.glob("*.sql")]
     assert len(texts) >= 2
@@ -163,7 +163,7 @@ def test_statements_number_no_value():
 
 def test_first_use_in_a_transaction(path):
     """
-    A scheduler that makes its tables first when a transaction holds the file says how to come before it.
+    A scheduler that would create its tables while a transaction holds the file says how to create them earlier.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -179,7 +179,7 @@ def test_first_use_in_a_transaction(path):
 
 def test_writer_that_does_not_end(path, open_file):
     """
-    While another connection holds the write lock, writes wait, and then fail as transient; reads go on.
+    While another connection holds the write lock, writes wait, and then fail as transient; reads continue.
     """
     store = open_file(busy_s=0.05)
     set_one(store)
@@ -196,7 +196,7 @@ def test_writer_that_does_not_end(path, open_file):
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
-    An owner whose lock file was deleted no longer holds the lock that others would see, and gives up.
+    An owner whose lock file was deleted no longer holds the lock that others see, and gives up its shards.
     """
     store = open_file()
     store.acquire("owner")
@@ -207,7 +207,7 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_taken_over_behind_its_back(path, open_file):
     """
-    An owner whose lock file was deleted is a zombie once another has acquired: its writes are refused.
+    An owner whose lock file was deleted is a zombie once another one has acquired: its writes are refused.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -237,7 +237,7 @@ def test_one_file_by_two_names(tmp_path, path, open_file):
 @pytest.mark.needs("os.mkfifo")
 def test_crash_leftovers_are_taken_over(path, open_file):
     """
-    A lock file and a FIFO that a crash left behind are used again.
+    A lock file and a FIFO that a crash left behind are reused.
     """
     (path.parent / "jobs.db-lock").write_text("somebody, process 1 on another machine\n")
     os.mkfifo(path.parent / "jobs.db-wake")
@@ -250,7 +250,7 @@ def test_crash_leftovers_are_taken_over(path, open_file):
 
 def test_another_file_where_the_owner_listens(path, open_file):
     """
-    If the owner cannot listen, the store reports that it does not notify, works, and leaves the other file alone.
+    If another file takes the place of its FIFO, the store reports that it does not notify, works, and keeps that file.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
@@ -267,7 +267,7 @@ def test_another_file_where_the_owner_listens(path, open_file):
 
 def test_release_leaves_no_fifo(path, open_file):
     """
-    The FIFO goes with its owner, and the lock file stays empty.
+    The owner removes its FIFO, and the lock file stays empty.
     """
     store = open_file()
     store.acquire("owner")
@@ -290,7 +290,7 @@ def test_clean_close_leaves_one_file(path, open_file):
 
 def test_synchronous_is_labelled(path, open_file):
     """
-    The loss window of the faster mode is said, and the mode is really set.
+    The store reports the loss window of the faster mode, and that mode is really set.
     """
     full, normal = open_file(), open_file(synchronous="normal")
     assert full.abilities.loss_window == ""
@@ -328,7 +328,7 @@ def test_fork(open_file):
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
 def test_without_rights(path, open_file, let_through, own_as_nobody, file_mode, folder_mode):  # noqa: PLR0917  fixtures
     """
-    A user who may not write the file or its folder, or not read it, gets an error that says so, and not a traceback.
+    A user without the right to read the file, or to write it or its folder, gets an error that says so, no traceback.
     """
     open_file().close()
     let_through(path)
@@ -358,7 +358,7 @@ READING = """
 
 def mounted_read_only(path):
     """
-    Run `READING` where the folder of *path* is mounted read-only, and return the lines that it prints.
+    Run `READING` with the folder of *path* mounted read-only, and return the printed lines.
     """
     folder, program = path.parent, textwrap.dedent(READING)
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c "$3" "$4"'
@@ -374,7 +374,7 @@ def mounted_read_only(path):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount(path, open_file):
     """
-    A file on a disk that is mounted read-only can be read, and what would write it is refused with the reason.
+    A file on a read-only disk can be read, and a write is refused with the reason.
     """
     store = open_file()
     set_one(store)
@@ -389,7 +389,7 @@ def test_read_only_mount(path, open_file):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount_after_a_crash(path, open_file):
     """
-    A file whose log was not brought home is not read without it.
+    A file with an unmerged log is not read without that log.
     """
     set_one(open_file())
     said, *_ = mounted_read_only(path)

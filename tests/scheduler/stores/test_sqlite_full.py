@@ -70,7 +70,7 @@ BY_ANOTHER = """
 
 def run_on(disk, folder, program, sizes):
     """
-    Run *program* with a disk of that size mounted at *folder*, and return the lines that it prints.
+    Run *program* with a disk of that size mounted at *folder*, and return the printed lines.
     """
     script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
     program = textwrap.dedent(program)
@@ -94,9 +94,9 @@ def run_on(disk, folder, program, sizes):
 )
 def test_full_disk(tmp_path, disk, sizes):
     """
-    On a full disk jobs can be cancelled, in the room that was kept; nothing new is taken until there is room again.
+    On a full disk jobs can be cancelled, in reserved room; new jobs are refused until there is room again.
 
-    However much of them is in the log alone when the disk becomes full.
+    This holds however many of the jobs are only in the log when the disk becomes full.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first
@@ -111,7 +111,7 @@ def test_full_disk(tmp_path, disk, sizes):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_full_disk_beside_the_owner(tmp_path):
     """
-    A process that is not the owner can cancel there, too, and takes new jobs again as soon as there is room.
+    A process that is not the owner can also cancel there, and accepts new jobs as soon as there is room.
     """
     cancelled, full, last = run_on("4m", tmp_path, FULL + BY_ANOTHER, "500 400 100000 90000000")
     assert cancelled == "50"

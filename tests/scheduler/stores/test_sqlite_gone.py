@@ -1,5 +1,5 @@
 """
-A SQLite file, or one of those beside it, that was deleted, moved or replaced while it was open.
+A SQLite file, or one of its side files, that was deleted, moved or replaced while it was open.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite import SqliteStore
 @pytest.fixture
 def path(tmp_path):
     """
-    Return where a store's file may be, in a folder of its own.
+    Return a path for a store's file, in a folder of its own.
     """
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -30,14 +30,14 @@ def path(tmp_path):
 
 def beside(path, suffix):
     """
-    Return the file beside *path*.
+    Return the side file of *path* with *suffix*.
     """
     return path.with_name(path.name + suffix)
 
 
 def replace(path):
     """
-    Put a copy in place of *path*, as restoring a backup does.
+    Replace *path* by a copy, like the restore of a backup.
     """
     copy = path.with_name("copy")
     shutil.copy(path, copy)
@@ -58,7 +58,7 @@ LOSSES = {
 @pytest.fixture(params=LOSSES)
 def lose(request, path):
     """
-    Return what takes the file away, and the words of the error.
+    Return a function that removes the file, and the words of the error.
     """
     part = {"log": "its -wal ", "index": "its -shm "}.get(request.param.split()[0], "")
     return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
@@ -66,7 +66,7 @@ def lose(request, path):
 
 def test_clients_notice_before_they_write(open_file, lose):
     """
-    A client answers nothing about a file that is gone: neither a write, nor a read, nor an owner's start.
+    A client refuses every write, read and start of an owner on a file that is gone.
     """
     take_away, words = lose
     store = open_file()
@@ -80,7 +80,7 @@ def test_clients_notice_before_they_write(open_file, lose):
 
 def test_owner_notices_on_its_own(path, lose):
     """
-    An idle owner reports the fault of its file, and gives its shard up, without a call.
+    An idle owner detects the fault of its file without a call, reports it, and releases its shard.
     """
     take_away, words = lose
     seen, is_over = [], threading.Event()
@@ -120,7 +120,7 @@ def test_a_file_that_comes_back(path, until):
 
 def test_a_reader_makes_no_file(path, open_file, monkeypatch):
     """
-    A connection that is made just after the file was moved away makes no other one, to which the log would be lost.
+    A connection that is made just after the file was moved away does not create a new file, which would lose the log.
     """
     store = open_file()
     set_one(store, "kept")
@@ -161,7 +161,7 @@ def test_no_second_owner(path, open_file):
 
 def test_joined_transaction(path, open_file):
     """
-    A write that joins a transaction on the new file of that name is refused by the store of the old one.
+    A write that joins a transaction on the new file of the same name is refused by the store of the old file.
     """
     store = open_file()
     replace(path)
@@ -171,7 +171,7 @@ def test_joined_transaction(path, open_file):
 
 def test_deleted_fifo_is_made_again(path, open_file):
     """
-    An owner whose FIFO was deleted makes another at its next renewal, and hears who writes then.
+    An owner whose FIFO was deleted makes another at its next renewal, and is then notified of writes.
     """
     store, peer = open_file(), open_file()
     store.acquire("owner")
@@ -184,7 +184,7 @@ def test_deleted_fifo_is_made_again(path, open_file):
 
 def test_fifo_of_the_heir_stays(path, open_file):
     """
-    An owner that lost its lock leaves the FIFO of the next one where it is.
+    An owner that lost its lock does not remove the FIFO of the next owner.
     """
     store, heir = open_file(), open_file()
     store.acquire("owner")
@@ -197,7 +197,7 @@ def test_fifo_of_the_heir_stays(path, open_file):
 
 def test_hard_link_is_refused(path, open_file):
     """
-    A file with two names is refused by either, since each name would get a log of its own; a symbolic link is fine.
+    A file with two names is refused by either, since each name would get its own log; a symbolic link is accepted.
     """
     open_file()
     link = path.with_name("link.db")

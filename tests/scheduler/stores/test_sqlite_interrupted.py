@@ -1,5 +1,5 @@
 """
-A SQLite store whose opening, ownership or write is cut short, or disturbed by a look at it.
+A SQLite store that is interrupted while it opens, acquires or writes, or disturbed by another process's check.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    The owner's name need not be written: the lock is taken, kept and released nevertheless.
+    On a full disk the owner's name is not written, but the lock is taken, kept and released.
     """
     first, second = open_file(), open_file()
 
@@ -56,7 +56,7 @@ def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
 
 def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
     """
-    A release that is interrupted is ended by the close.
+    A close completes a release that was interrupted.
     """
     first, second = open_file(), open_file()
     first.acquire("one")
@@ -74,7 +74,7 @@ def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
 
 def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
     """
-    One that has the lock for an instant, as when it lists the nodes, does not keep an owner from taking it.
+    A process that holds the lock for a moment, to list the nodes, does not keep an owner from taking it.
     """
     store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
@@ -97,7 +97,7 @@ def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
-    A write that is interrupted as it begins or ends leaves no transaction open.
+    A write interrupted at its begin or end leaves no transaction open.
     """
     store = open_file()
     connection, signals = store._connections.writer, [KeyboardInterrupt()]

@@ -1,5 +1,5 @@
 """
-A look into a SQLite file while others write to it.
+A scan of a SQLite file while other processes write to it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.stores import Cursor, open_store
 
 def test_what_is_written_after_the_scan_of_a_look(tmp_path, monkeypatch):
     """
-    A look takes its mark before it scans, so that the next one returns writes made after the scan.
+    A scan takes its mark before it reads, so that the next one returns writes made after the reads.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     with closing(open_store(url)) as store, closing(open_store(url)) as peer:

@@ -33,7 +33,7 @@ def store(tmp_path):
 @pytest.fixture
 def start(store):
     """
-    Return what starts a process that runs a program on the store's file; each is stopped in the end.
+    Return a function that starts a process that runs a program on the store's file; all are stopped at the end.
     """
     started = []
 
@@ -75,7 +75,7 @@ OWN = """
 
 def test_owner_that_is_killed(store, start):
     """
-    While an owner lives no other process becomes one; a killed one is no longer a node, and the next takes over.
+    While an owner lives no other process becomes one; a killed owner is no longer a node, and the next takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())
@@ -93,7 +93,7 @@ def test_owner_that_is_killed(store, start):
 
 def test_owner_that_is_stopped(store, start):
     """
-    An owner that is stopped, not dead, is still the owner.
+    An owner that is suspended, but not dead, is still the owner.
     """
     child = start(OWN)
     child.stdout.readline()
@@ -105,7 +105,7 @@ def test_owner_that_is_stopped(store, start):
 
 def test_owner_that_ends(store, start):
     """
-    An owner that ends without a word leaves the file free.
+    An owner that exits without a release leaves the file free.
     """
     child = start(OWN)
     child.stdout.readline()
@@ -117,7 +117,7 @@ def test_owner_that_ends(store, start):
 @pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
-    A process that the owner forked and left behind does not keep the file from the next owner.
+    An orphan process that the owner forked does not keep the file from the next owner.
     """
     child = start(
         """
@@ -138,7 +138,7 @@ def test_childs_child_does_not_keep_the_lock(store, start):
 
 def test_others_write_while_one_owns(store, start):
     """
-    Several processes set, move and cancel at once while another owns: nothing is lost, and the owner is woken.
+    Several processes set, move and cancel at once beside the owner: nothing is lost, and the owner is notified.
     """
     store.acquire("the parent")
     mark = changes_of(store, 0, 1, 2**62, None).mark
@@ -173,7 +173,7 @@ def test_others_write_while_one_owns(store, start):
 
 def test_killed_while_writing(store, start):
     """
-    A process that is killed in the middle of its writes leaves whole batches only, and the counts agree with the jobs.
+    A process killed during its writes leaves only whole batches, and the counts agree with the jobs.
     """
     child = start(
         """

@@ -40,7 +40,7 @@ while True:
 
 def small(monkeypatch, shelf, part):
     """
-    Let a few keys fill the shelf, and a slice of a merge have a few.
+    Lower the limits: a few keys fill a key partition, and a slice of a merge has a few keys.
     """
     monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
     monkeypatch.setattr(_runs, "_SLICE", part)
@@ -53,7 +53,7 @@ class MergingStore(SqliteStore):
 
     def apply(self, writes):
         """
-        Do them, and move some keys.
+        Apply *writes*, and move some keys.
         """
         answers = super().apply(writes)
         merge_once(self)
@@ -62,7 +62,7 @@ class MergingStore(SqliteStore):
 
 class AllMerged:
     """
-    Makes stores in which every key but those of shelves apart comes into runs soon.
+    Makes stores that soon move every key into runs, except for separate key partitions.
     """
 
     @pytest.fixture(autouse=True)
@@ -75,20 +75,20 @@ class AllMerged:
 
     def make_store(self) -> MergingStore:
         """
-        Return one on a new file.
+        Return a store on a new file.
         """
         return MergingStore(next(self.paths))
 
     def make_peer(self, store: SqliteStore) -> MergingStore:
         """
-        Return another on the same file.
+        Return another store on the same file.
         """
         return MergingStore(store.path)
 
 
 class TestMergingStore(AllMerged, StoreSuite):
     """
-    The contract suite, with keys in runs that are merged at any moment, in part.
+    The contract suite, with keys in runs that are partly merged at any moment.
     """
 
 
@@ -100,7 +100,7 @@ class TestSharedMergingStore(AllMerged, SharedStoreSuite):
 
 def merge_once(store):
     """
-    Move one slice.
+    Move one slice of keys.
     """
     with store._connections.writing() as connection:
         return _runs.merge(connection, store.now_ms())
@@ -108,7 +108,7 @@ def merge_once(store):
 
 def merge_all(store):
     """
-    Merge all that is due for it.
+    Merge everything that is ready for a merge.
     """
     while merge_once(store):
         pass
@@ -116,14 +116,14 @@ def merge_all(store):
 
 def runs(store):
     """
-    Return of how many keys each run was made.
+    Return the number of keys that each run was made of.
     """
     return sorted(size for _, size in store._connections.writer.execute(SQL["runs"]))
 
 
 def hints(store):
     """
-    Return how many keys are on shelf 1 and in the runs.
+    Return the number of keys in partition 1 and in the runs.
     """
     return store._connections.writer.execute("SELECT count(*) FROM tickwheel_key WHERE shelf > 0").fetchone()[0]
 
@@ -172,7 +172,7 @@ def write_some(store, dice, jobs, keys=1_500):
 
 def test_anything_in_the_midst_of_merges(tmp_path, store, monkeypatch):
     """
-    Whatever two processes set, move and cancel while keys are moved, each key has one job, which every look-up finds.
+    Two processes set, move and cancel while keys are moved: each key has one job, which every query finds.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
@@ -191,7 +191,7 @@ def test_anything_in_the_midst_of_merges(tmp_path, store, monkeypatch):
 
 def test_far_keys_share_pages(store, monkeypatch):
     """
-    A commit of a thousand random keys logs the shelf's pages and those of a slice, however many keys there are.
+    A commit of a thousand random keys logs the partition's pages and those of a slice, however many keys there are.
     """
     small(monkeypatch, 2_000, 1_000)
     store._checkpointer.close()
@@ -231,7 +231,7 @@ def test_shelf_stays_small(store, monkeypatch):
 
 def test_stale_keys_go(store, clock, monkeypatch):
     """
-    A merge drops keys whose jobs were moved away, or are gone since they were due; of all others once they are many.
+    A merge drops keys of jobs that were moved away or have been due and gone; all other stale keys once they are many.
     """
     small(monkeypatch, 100, 50)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
@@ -269,7 +269,7 @@ def test_stale_keys_go(store, clock, monkeypatch):
 
 def test_job_that_comes_back_is_listed_once(store, monkeypatch):
     """
-    Pausing takes the key off the runs' jobs, and resuming leads two keys to one.
+    A pause removes the key of a job in a run, and after the resume two keys lead to the same job.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -290,7 +290,7 @@ def test_job_that_comes_back_is_listed_once(store, monkeypatch):
 
 def file_with_a_shelf(path, now, count):
     """
-    Make a file with *count* jobs, whose keys are all on shelf 1, and return them by key.
+    Make a file with *count* jobs, whose keys are all in partition 1, and return the jobs by key.
     """
     dice = random.Random(count)
     jobs = [
@@ -310,7 +310,7 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
     """
-    A file with 20,000 keys on one shelf opens as it is, and is found whole at every stage of becoming a run.
+    A file with 20,000 keys in one partition opens unchanged, and is complete at every stage of becoming a run.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -336,7 +336,7 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    Whatever another process sets, moves and cancels while owners move keys and are killed, every job is there once.
+    Another process sets, moves and cancels while owners move keys and are killed: every job exists exactly once.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:
@@ -357,7 +357,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    A commit that fails after its slice leaves the runs, and the knowledge of them, as they were.
+    A failed commit leaves the runs, and the memory's view of them, unchanged, even after its slice was moved.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}
@@ -374,7 +374,7 @@ def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
 
 def test_filters_know_what_they_have():
     """
-    A filter never leaves out a key that is there, and lets through two of a hundred that are not.
+    A filter never misses an existing key, and passes two of a hundred missing ones.
     """
     dice = random.Random(2)
     for make in (lambda i: f"job {i}", lambda _: f"{dice.getrandbits(64):x}", lambda i: f"größe/{i:09}/\0"):
@@ -395,7 +395,7 @@ def test_filters_know_what_they_have():
 
 def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
     """
-    Those of keys that were there before it opened the file: the first set among ten million would take a while.
+    The owner reads the filters of existing keys when it opens: otherwise the first set among ten million would be slow.
     """
     small(monkeypatch, 20, 8)
     store.apply([model.Set(model.Job(f"job {i:03}", 0, store.now_ms() + DAY_MS)) for i in range(100)])
@@ -415,7 +415,7 @@ def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
 
 def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
     """
-    A job that keeps its number and its slot, and gets another instant, is found by no key of before.
+    A job that keeps its number and its slot, but is redated, is found by no former key.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -438,7 +438,7 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    A page that ends among the keys of one job does not leave that job out.
+    A page that ends between the keys of one job does not omit that job.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS
@@ -454,7 +454,7 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
 
 def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, monkeypatch):
     """
-    A slice of the longest keys adds no more to the file than the reserve for a full disk counts on.
+    A slice of the longest keys adds no more to the file than the reserve for a full disk allows for.
     """
     small(monkeypatch, 2_000, 1_000)
     store._reserve.cover = lambda *_: None

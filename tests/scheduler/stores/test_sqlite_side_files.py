@@ -1,5 +1,5 @@
 """
-The files beside a SQLite file: their owner and permissions, and other files in their place.
+The side files of a SQLite file: their owner and permissions, and other files in their place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 def beside(path, name):
     """
-    Return the path of a file beside the database.
+    Return the path of a side file of the database.
     """
     return path.with_name(f"{path.name}-{name}")
 
@@ -28,7 +28,7 @@ def beside(path, name):
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_links_are_not_followed(path, tmp_path, open_file, link):
     """
-    A link where the lock belongs is refused by name, and one where the reserve belongs is replaced: no target changes.
+    A link in place of the lock is refused by name, and one in place of the reserve is replaced: no target changes.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("precious")
@@ -77,7 +77,7 @@ def test_rights_of_side_files(path, open_file):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make files for another user")
 def test_files_of_root(path, open_file):
     """
-    Side files that root makes belong to the user whose the database is.
+    Side files made by root belong to the owner of the database.
     """
     store = open_file()
     os.chown(path, NOBODY, NOBODY)
@@ -91,7 +91,7 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    A reserve that a killed owner of another user left is replaced; a lock of another user is named, with the remedy.
+    A reserve left by another user's killed owner is replaced; another user's lock is named, with the remedy.
     """
     store = SqliteStore(path)
     store.open()
@@ -107,7 +107,7 @@ def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
 
 def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
     """
-    Only a disk without room is called full; another reason is named with the file.
+    Only a disk without room is called full; another reason is given with the name of the file.
     """
     store, codes = open_file(), [errno.EDQUOT, errno.EACCES]
 
@@ -125,7 +125,7 @@ def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
 
 def test_lock_that_is_not_to_be_had(path):
     """
-    A file system that does not lock, and one that refuses, get different messages, with the remedy.
+    File systems without locks, and ones that refuse a lock, get different messages, with the remedy.
     """
     unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
     assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)

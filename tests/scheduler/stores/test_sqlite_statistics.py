@@ -17,12 +17,12 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 SMALL = re.compile(r"(SEARCH|SCAN) (l|g|tickwheel_(level|shelf|gone|ledger|scope|manifest))\b.*")
-"""Steps in tables that stay small, which may be read as a whole."""
+"""Steps in tables that stay small, which may be scanned completely."""
 
 
 def statements():
     """
-    Return all statements with placeholders of their own, by name.
+    Return all statements, with their own placeholders, by name.
     """
     found = {}
     for name in SQL:
@@ -37,7 +37,7 @@ def statements():
 
 def plans_of(path):
     """
-    Return how SQLite goes about each statement: its steps in tables that grow.
+    Return the plan of each statement: its steps in tables that grow.
     """
     found = {}
     with closing(sqlite3.connect(path)) as connection:
@@ -51,7 +51,7 @@ def plans_of(path):
 
 def analyze(path):
     """
-    Let SQLite note how many rows there are, and which values.
+    Run ANALYZE, which stores the numbers of rows and sample values.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ANALYZE")
@@ -73,7 +73,7 @@ def fill(store, count, prefix):
 @pytest.mark.parametrize("rows", [0, 3, 30, 100, 1_000])
 def test_no_plan_depends_on_statistics(tmp_path, rows):
     """
-    Statistics of a file that held so few jobs change no look-up in a table that grows.
+    Statistics of a file with *count* jobs change no query plan for a table that grows.
     """
     path = tmp_path / "jobs.db"
     with closing(SqliteStore(path)) as store:
@@ -118,7 +118,7 @@ def steps_of(store, call):
 )
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    A file that was analysed when it held a hundred jobs answers, with thousands, in as many steps as one that was not.
+    A file that was analysed with a hundred jobs takes as many steps, with thousands, as an unanalysed one.
     """
     steps = {}
     for is_analyzed in (False, True):

@@ -23,7 +23,7 @@ LATER = {"delay": 3600, "handler": "h"}
 @pytest.fixture
 def path(tmp_path):
     """
-    Return a file with a table of the caller's.
+    Return a file with a table of the caller.
     """
     path = tmp_path / "app.db"
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -52,14 +52,14 @@ def client(path):
 
 def orders(conn):
     """
-    Return how many orders there are.
+    Return the number of orders.
     """
     return conn.execute("SELECT count(*) FROM orders").fetchone()[0]
 
 
 def test_commit(client, conn):
     """
-    A job set within a transaction is there when the caller commits, and not before.
+    A job set within a transaction exists after the caller commits, and not before.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     answer = client.set("k", **LATER, conn=conn)
@@ -71,7 +71,7 @@ def test_commit(client, conn):
 
 def test_rollback(client, conn):
     """
-    A job set within a transaction that is rolled back never was.
+    A job set within a transaction that is rolled back never existed.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     client.set("k", **LATER, conn=conn)
@@ -82,7 +82,7 @@ def test_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join as set does, and see earlier writes of the transaction.
+    Move, cancel and the bulk forms join the transaction like set, and see its earlier writes.
     """
     first = client.set("a", **LATER).job
     set_again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -101,7 +101,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(path, conn, make, record, is_elsewhere):
     """
-    Once it is committed a due job fires, also where another scheduler of the file set it; uncommitted it does not.
+    A due job fires after the commit, even if another scheduler of the file set it; uncommitted it does not.
     """
     owner = make(f"sqlite:///{path}")
     owner.handler("h")(record)
@@ -117,7 +117,7 @@ def test_it_fires(path, conn, make, record, is_elsewhere):
 
 def test_it_fires_after_a_long_transaction(path, conn, make, record):
     """
-    A transaction may stay open past its job's instant: the job fires when it is committed.
+    A transaction may stay open past its job's due time: the job fires after the commit.
     """
     owner = make(f"sqlite:///{path}").start()
     owner.handler("h")(record)
@@ -146,7 +146,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(path, conn, make, record, when):
     """
-    A process that is killed before its commit leaves neither order nor job, and one killed after it leaves both.
+    A process killed before its commit leaves neither order nor job, and one killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, path, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -161,7 +161,7 @@ def test_crash(path, conn, make, record, when):
 
 def test_an_error_leaves_the_transaction(client, conn):
     """
-    A write that fails undoes itself and nothing else.
+    A failed write undoes itself and nothing else.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute(
@@ -187,7 +187,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    See that *connection* is refused in these *words*, and that nothing was written.
+    Check that *connection* is refused in these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", **LATER, conn=connection)
@@ -234,7 +234,7 @@ def test_another_thread(client, conn):
 
 def test_a_stale_transaction(client, conn):
     """
-    A transaction that read before another's write cannot write any more: a transient error, nothing is lost.
+    A transaction that read before another's write can no longer write: a transient error, nothing is lost.
     """
     conn.execute("BEGIN")
     orders(conn)
@@ -249,7 +249,7 @@ def test_a_stale_transaction(client, conn):
 
 def test_an_error_leaves_no_transaction(client, path):
     """
-    A transaction that a write began is rolled back if the write fails, and blocks no other.
+    A failed write rolls back the transaction that it began, and blocks no other.
     """
     with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)
@@ -262,7 +262,7 @@ def test_an_error_leaves_no_transaction(client, path):
 
 def test_stores_that_cannot(conn):
     """
-    A store in memory has no transaction to join, and says where there is one.
+    A store in memory has no transaction to join, and names the stores that have.
     """
     with closing(Scheduler("memory://")) as scheduler, pytest.raises(UnsupportedError, match="SQLite or PostgreSQL"):
         scheduler.set("k", **LATER, conn=conn)
@@ -270,7 +270,7 @@ def test_stores_that_cannot(conn):
 
 def test_async(path, conn):
     """
-    The scheduler for asyncio joins a connection of this module too, which blocks the loop as all its statements do.
+    The scheduler for asyncio also joins a connection of this module, whose statements all block the loop.
     """
 
     async def main():

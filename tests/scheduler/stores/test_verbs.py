@@ -1,5 +1,5 @@
 """
-Changes of a series, and of many jobs at once, on the stores of servers.
+Changes of a series, and of many jobs at once, on stores with servers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 @pytest.fixture(params=["sqlite", "postgres", "redis", "partitions"])
 def any_url(request, tmp_path):
     """
-    Return the URL of an empty store that several processes share, of each kind in turn.
+    Return the URL of an empty store that several processes share, for each kind of store.
     """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'jobs.db'}"
@@ -31,7 +31,7 @@ def any_url(request, tmp_path):
 
 def test_a_series(server_url, make):
     """
-    A series is skipped, run now, backfilled, paused and changed, and goes on as its rule says.
+    A series is skipped, run now, backfilled, paused and changed, and continues by its rule.
     """
     client = make(server_url)
     rule = {"cron": "0 * * * *", "exclude": ["* 3 * * *"], "max_runs": 9, "overlap": "once", "handler": "h"}
@@ -65,7 +65,7 @@ def test_a_series(server_url, make):
 
 def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
     """
-    A job that is run now, alone or by a filter, keeps the instant to which it was skipped or moved.
+    A job that is run now, alone or by a filter, keeps the due time to which it was skipped or moved.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)
@@ -91,7 +91,7 @@ def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
 
 def test_changed_in_part(any_url, make):
     """
-    Named fields of a job are changed, and others stay: phase, remaining runs, pause, instant.
+    Named fields of a job are changed, and others stay: phase, remaining runs, pause, due time.
     """
     client = make(any_url)
     before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job
@@ -172,7 +172,7 @@ def test_stopped_by_question(any_url, make, until):
 
 def test_replayed_by_their_error(server_url, make, events):
     """
-    Dead letters with one error are replayed, and those with another one stay.
+    Dead letters with one error are replayed, and those with another error stay.
     """
     scheduler = make(server_url)
     told = events(scheduler)

@@ -50,8 +50,8 @@ def test_for_a_caller_who_is_gone(kept):
     """
     The owner sees a request for five seconds after a caller's last one, and a request to stop for a minute.
 
-    Each try of a job that is given back is counted as the same attempt: an older request would give it back again and
-    again, while it waits for a worker.
+    Each try of a job that waits for a worker has the same attempt number: an older request would withdraw it again and
+    again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:
@@ -77,7 +77,7 @@ def test_for_a_caller_who_is_gone(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    Requests made before the clock was set back do not hold until that clock reads the same time again.
+    Requests made before the clock was set back are not valid until the clock reads the same time again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

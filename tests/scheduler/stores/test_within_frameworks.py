@@ -1,5 +1,5 @@
 """
-`conn=` of SQLAlchemy and Django: a write joins their transactions, and is there if and only if they commit.
+`conn=` with SQLAlchemy and Django: a write joins their transactions, and takes effect exactly if they commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNT = sqlalchemy.text("SELECT count(*) FROM orders")
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store of each kind.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'app.db'}"
@@ -38,7 +38,7 @@ def url(request, tmp_path):
 @pytest.fixture
 def engine(url):
     """
-    Return an engine on it, with a table of the caller's.
+    Return an engine on the store's database, with a table of the caller.
     """
     made = sqlalchemy.create_engine(
         url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sqlalchemy.NullPool
@@ -79,7 +79,7 @@ def test_a_session(client, engine, make):
 
 def test_a_connection(client, engine):
     """
-    The job joins the transaction of a connection, which the first write begins if need be.
+    The job joins the transaction of a connection, which the first write begins if necessary.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)
@@ -96,7 +96,7 @@ def test_a_connection(client, engine):
 
 def order(engine):
     """
-    Return the order 17 as an object of a session.
+    Return order 17 as an object of a session.
     """
     base = automap.automap_base()
     base.prepare(autoload_with=engine)
@@ -105,7 +105,7 @@ def order(engine):
 
 def test_what_sqlalchemy_refuses(client, engine):
     """
-    A session that has failed or has no engine, and a connection that is closed, are refused as connections of ours are.
+    A failed session, one without an engine, and a closed connection are refused like connections of the driver.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)
@@ -123,7 +123,7 @@ def test_what_sqlalchemy_refuses(client, engine):
 
 def test_an_engine_that_commits_each_statement_is_refused(client, engine):
     """
-    There is no transaction to join.
+    An engine that commits each statement has no transaction to join.
     """
     with (
         engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn,
@@ -165,7 +165,7 @@ def test_async_sessions_on_postgres(postgres, database):
 
 def test_a_session_on_aiosqlite_is_refused(tmp_path):
     """
-    Its connection belongs to a thread of its own; the error says what to pass.
+    The connection belongs to a thread of its own; the error says what to pass instead.
     """
     pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
     asyncio_orm = import_module("sqlalchemy.ext.asyncio")
@@ -239,7 +239,7 @@ DJANGO = """
 @pytest.mark.parametrize("engine", ["sqlite3", "postgresql"])
 def test_django(request, tmp_path, engine):
     """
-    Within `atomic` its connection is joined; a SQLite file that it may have locked is not waited for.
+    Within `atomic` Django's connection is joined, without waiting for a SQLite file that it may have locked.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     path = tmp_path / "app.db"
@@ -263,7 +263,7 @@ def test_django(request, tmp_path, engine):
 
 def test_a_django_that_is_only_imported(tmp_path):
     """
-    If Django was imported and has no settings, a job is set in a file as without Django.
+    If Django was imported without settings, a job is set in a file as without Django.
     """
     program = """
         import django.db

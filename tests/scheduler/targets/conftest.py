@@ -1,5 +1,5 @@
 """
-Real brokers for the tests that ask for one, in folders and on ports of their own, stopped by their ids.
+Real brokers for tests that need one, in folders and on ports of their own, stopped by process id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
 
 def find(program, *places):
     """
-    Return where *program* is, or skip the test visibly.
+    Return the path of *program*, or skip the test visibly.
     """
     found = next((str(path) for place in places for path in Path("/").glob(place)), None) or shutil.which(program)
     if found is None:
@@ -58,7 +58,7 @@ class Server:
 
     def stop(self):
         """
-        Ask it to end, and wait until it has.
+        Terminate the process, and wait for its end.
         """
         self.process.terminate()
         self.process.wait(PATIENCE_S)
@@ -67,7 +67,7 @@ class Server:
 @pytest.fixture(scope="session")
 def folder():
     """
-    Return a folder with a short path, as sockets need it.
+    Return a folder with a short path, as sockets require.
     """
     made = Path(tempfile.mkdtemp(prefix="tickwheel-"))
     yield made
@@ -85,7 +85,7 @@ def redis_server(make_redis):
 @pytest.fixture(scope="session")
 def nats_server(folder):
     """
-    Return a running NATS with JetStream, a small `max_payload`, and a user who may not publish on "denied".
+    Return a running NATS with JetStream, a small `max_payload`, and a user without the right to publish on "denied".
     """
     pytest.importorskip("nats", reason="nats-py is not installed: pip install 'tickwheel[nats]'")
     port = free_port()
@@ -103,7 +103,7 @@ def nats_server(folder):
 @pytest.fixture(scope="session")
 def rabbitmq(folder):
     """
-    Return a running RabbitMQ with a user of our own, and a small `max_message_size`. It takes some ten seconds.
+    Return a running RabbitMQ with its own user and a small `max_message_size`. Its start takes some ten seconds.
     """
     pytest.importorskip("aio_pika", reason="aio-pika is not installed: pip install 'tickwheel[amqp]'")
     # Debian's own `rabbitmq-server` insists on root and on /var; the one it wraps does not.
@@ -144,7 +144,7 @@ def rabbitmq(folder):
 
 class Loop:
     """
-    An event loop in a thread, for the test's own side of a broker.
+    An event loop in a thread, for the test's own connection to a broker.
     """
 
     def __init__(self):
@@ -183,7 +183,7 @@ def loop():
 
 class Cut:
     """
-    The part of a receiver that a wire to a server makes.
+    The faults of a receiver that a proxy in front of a server causes.
     """
 
     secret = PLAIN_SECRET
@@ -196,13 +196,13 @@ class Cut:
 
     def go_away(self):
         """
-        Cut the wire.
+        Cut the connections.
         """
         self.wire.cut()
 
     def come_back(self):
         """
-        Mend it.
+        Accept connections again.
         """
         self.wire.mend()
 
@@ -232,7 +232,7 @@ class Cut:
 
     def resets(self):
         """
-        Return how many were.
+        Return the number of resets.
         """
         return self.wire.resets
 
@@ -240,7 +240,7 @@ class Cut:
 @pytest.fixture(scope="session")
 def cut():
     """
-    Return the class, for the tests' own modules, which cannot import one another.
+    Return the class, for the test modules, which cannot import one another.
     """
     return Cut
 
@@ -248,7 +248,7 @@ def cut():
 @pytest.fixture
 def serve(tmp_path):
     """
-    Return a function that starts `tickwheel serve` on the test's folder; each is stopped by a SIGINT.
+    Return a function that starts `tickwheel serve` in the test's folder; each server is stopped by SIGINT.
     """
     started = []
 

@@ -17,7 +17,7 @@ from tickwheel.scheduler import DeadLetter, Retry, Snooze
 
 def note(payload):
     """
-    Write the process's id to the file named.
+    Write the process's id to the file *payload*.
     """
     with Path(payload).open("a") as file:
         file.write(f"{os.getpid()}\n")
@@ -34,7 +34,7 @@ def answer(payload, firing):
 
 def snooze_once(payload):
     """
-    Ask to be called again until there is a file.
+    Snooze until a file exists.
     """
     path = Path(payload)
     if path.exists():
@@ -45,7 +45,7 @@ def snooze_once(payload):
 
 class MuteError(Exception):
     """
-    An error without a text.
+    An error whose text cannot be read.
     """
 
     def __str__(self):
@@ -71,7 +71,7 @@ def answer_oddly(_payload):
 
 def start_another(payload):
     """
-    Start a program, note it, and wait without end or, if the payload says so, crash.
+    Start a program, note its id, and wait forever or, if the payload says so, crash.
     """
     path, _, how = payload.partition(" ")
     program = subprocess.Popen(["sleep", "600"])
@@ -92,7 +92,7 @@ def fail(payload):
 
 def end(payload):
     """
-    End the process in the way the payload says.
+    End the process in the way that *payload* names.
     """
     if payload == "segfault":
         ctypes.string_at(0)
@@ -112,13 +112,13 @@ def end(payload):
 
 def take(payload):
     """
-    Take the payload, however large.
+    Accept a payload of any size.
     """
 
 
 def hang(payload):
     """
-    Note the process, and wait without end.
+    Note the process id, and wait forever.
     """
     note(payload)
     threading.Event().wait()
@@ -126,7 +126,7 @@ def hang(payload):
 
 def tell(_payload, firing):
     """
-    Note how far it has come, twice, and go on until it is killed.
+    Report progress twice, and continue until the process is killed.
     """
     firing.progress(0.25, "page 1")
     firing.progress(0.5, "page 2")
@@ -135,7 +135,7 @@ def tell(_payload, firing):
 
 def beat(payload, firing):
     """
-    Take longer than the timeout, and report.
+    Take longer than the timeout, with heartbeats.
     """
     for _ in range(payload):
         time.sleep(0.2)

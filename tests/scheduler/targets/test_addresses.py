@@ -54,7 +54,7 @@ REFUSED = [
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public(address):
     """
-    A public address may be reached.
+    A public address is allowed.
     """
     Guard().check(address)
 
@@ -62,7 +62,7 @@ def test_public(address):
 @pytest.mark.parametrize("address", REFUSED)
 def test_refused(address):
     """
-    No address of the inside may be reached, however it is wrapped.
+    No internal address is allowed, however it is wrapped.
     """
     with pytest.raises(AddressRefusedError, match="is not a public one: allow its network"):
         Guard().check(address)
@@ -70,7 +70,7 @@ def test_refused(address):
 
 def test_allowed():
     """
-    A network that is allowed may be reached, and no other.
+    An explicitly allowed network can be reached, and no other internal one.
     """
     guard = Guard(["10.1.0.0/16", "::1"])
     guard.check("10.1.2.3")
@@ -82,7 +82,7 @@ def test_allowed():
 
 def test_a_network_that_is_none():
     """
-    Only a network can be allowed.
+    A value that is not a network cannot be allowed.
     """
     with pytest.raises(ValueError, match="localhost"):
         Guard(["localhost"])

@@ -25,7 +25,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 @pytest.fixture
 def channel(rabbitmq, loop):
     """
-    Return a channel that goes straight to the broker.
+    Return a channel directly to the broker.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 
@@ -41,7 +41,7 @@ def channel(rabbitmq, loop):
 @pytest.fixture
 def receiver(rabbitmq, cut, channel, loop):
     """
-    Return a queue of the broker's, by a wire.
+    Return a queue of the broker, reached through a proxy.
     """
     name = f"queue-{next(NUMBERS)}"
     limits = {"x-max-length": LENGTH_MAX, "x-overflow": "reject-publish"}
@@ -60,13 +60,13 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def make_target(self):
             """
-            Return a target that goes by the wire, and waits for as long as a stalled machine may take.
+            Return a target that uses the proxy, with a timeout longer than a stall of the machine.
             """
             return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=60)
 
         def fill(self):
             """
-            Fill the queue, which rejects further messages then.
+            Fill the queue, which then rejects further messages.
             """
             self.received()
             import aio_pika  # noqa: PLC0415  only where it is installed
@@ -79,7 +79,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def make_room(self):
             """
-            Empty it.
+            Empty the queue.
             """
             loop.run(queue.purge())
 
@@ -115,7 +115,7 @@ class TestAmqp(LongOutage, TargetSuite):
 
 def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
     """
-    A handler with a slash goes through that exchange; what consumers need is in the message.
+    A handler with a slash names an exchange and a routing key; the message has the fields that consumers need.
     """
     exchange = loop.run(channel.declare_exchange("shop", "topic"))
     queue = loop.run(channel.get_queue(receiver.handler))
@@ -136,7 +136,7 @@ def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
 @pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
 def test_nowhere_to_go(receiver, make, events, handler):
     """
-    A message that no queue takes, or to an exchange that is not there, is a failed attempt and harms no other.
+    A message without a matching queue, or to a missing exchange, is a failed attempt and does not affect others.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -150,7 +150,7 @@ def test_nowhere_to_go(receiver, make, events, handler):
 
 def test_too_large_among_others(receiver, make, events):
     """
-    Messages that are too large are dead letters, and those under way with them arrive within the same attempt.
+    Messages that are too large are dead letters; other messages in flight arrive within the same attempt.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -172,7 +172,7 @@ def test_too_large_among_others(receiver, make, events):
 
 def test_no_exchange_among_others(receiver, make, events):
     """
-    A message to an exchange that is not there fails no message that goes elsewhere.
+    A message to a missing exchange does not fail messages to other exchanges.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -192,7 +192,7 @@ def test_no_exchange_among_others(receiver, make, events):
 
 def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
     """
-    An exchange that was known and is deleted fails its messages with that reason, and harms no other.
+    After a known exchange was deleted its messages fail with that reason, and no others.
     """
     queue = loop.run(channel.get_queue(receiver.handler))
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
@@ -241,7 +241,7 @@ def test_a_full_queue(receiver, channel, loop, make, events):
 
 def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
     """
-    A task that RabbitMQ rejects, as its queue is full, is not lost: its job waits until there is room.
+    A task that RabbitMQ rejects because its queue is full is not lost: its job waits until there is room.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     from kombu import Queue  # noqa: PLC0415  only where it is installed
@@ -269,7 +269,7 @@ def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
 
 def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
     """
-    While the broker blocks publishers, jobs wait, on one connection; afterwards each message is there once.
+    While the broker blocks publishers, jobs wait, on one connection; afterwards each message arrives exactly once.
     """
     target = AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{receiver.wire.port}/", timeout_s=0.5)
     scheduler = make("memory://", targets={"amqp": target}).start()
@@ -293,7 +293,7 @@ def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
 
 def test_wrong_password(rabbitmq, make, events):
     """
-    A refused login is a failed attempt, and shows no password.
+    A refused login is a failed attempt, and its error shows no password.
     """
     target = AmqpTarget(f"amqp://tick:wrong-word@127.0.0.1:{rabbitmq.port}/")
     scheduler = make("memory://", targets={"amqp": target}).start()

@@ -1,5 +1,5 @@
 """
-Circuit breakers, on a clock that is moved by hand, and on a webhook's real receiver.
+Circuit breakers, with a manual clock, and with the real receiver of a webhook.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Bench:
 
     def call(self, *, is_up, name="there"):
         """
-        Make a call, if it may be made, and return how long to wait otherwise.
+        Make a call if the breaker allows one; otherwise return the time to wait.
         """
         wait = self.breakers.enter(name)
         if wait is None:
@@ -43,7 +43,7 @@ class Bench:
 
     def fail(self, count, name="there"):
         """
-        Make calls that fail.
+        Make *count* failing calls.
         """
         for _ in range(count):
             assert self.call(is_up=False, name=name) is None
@@ -51,7 +51,7 @@ class Bench:
 
 def test_it_opens_after_failures_in_a_row():
     """
-    The third failure in a row opens it; a success in between starts the count again.
+    The third failure in a row opens the breaker; a success in between resets the count.
     """
     bench = Bench()
     bench.fail(2)
@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row():
 
 def test_one_asks_while_the_others_wait():
     """
-    When the time is over one attempt may call; the others check again soon.
+    After the wait one attempt may call the receiver; the others check again soon.
     """
     bench = Bench()
     bench.fail(3)
@@ -83,7 +83,7 @@ def test_one_asks_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, the wait starts again, in proportion to the outage, and no second event is published.
+    If the probe fails, another wait begins, in proportion to the outage, and no second event is published.
     """
     bench = Bench()
     bench.fail(3)
@@ -99,7 +99,7 @@ def test_a_probe_that_fails_opens_it_again():
 
 def test_those_that_wait_come_one_by_one():
     """
-    However many wait, they are not called again at one instant, and no more of them in a second than a store bears.
+    Waiting jobs are not all retried at one instant, and no more per second than a store can process.
     """
     bench = Bench()
     bench.fail(3)
@@ -110,7 +110,7 @@ def test_those_that_wait_come_one_by_one():
 
 def test_full_is_not_down():
     """
-    One refusal for lack of room is enough, for as long as the receiver asks, and is shown as such.
+    One refusal because the receiver is full opens the breaker, for the requested time, and is reported as "full".
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None
@@ -121,7 +121,7 @@ def test_full_is_not_down():
 
 def test_a_probe_that_shows_nothing_lets_another_ask():
     """
-    A call that was cut off, or that never left, is neither a success nor a failure.
+    A call that was cut off, or never sent, is neither a success nor a failure.
     """
     bench = Bench()
     assert bench.call(is_up=None) is None
@@ -135,7 +135,7 @@ def test_a_probe_that_shows_nothing_lets_another_ask():
 
 def test_places_are_apart_and_bounded():
     """
-    One that fails does not hold back another, and ever new ones do not fill the memory.
+    A failing receiver does not delay another one, and the memory for receivers is bounded.
     """
     bench = Bench()
     bench.fail(3)
@@ -148,12 +148,12 @@ def test_places_are_apart_and_bounded():
 
 class Broken(BaseHTTPRequestHandler):
     """
-    Answers with the server's `status`.
+    A request handler that answers with the server's `status`.
     """
 
     def do_POST(self):
         """
-        Count, and answer.
+        Count the request, and answer it.
         """
         self.rfile.read(int(self.headers["content-length"]))
         self.server.count += 1
@@ -170,7 +170,7 @@ class Broken(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     """
-    Return a listening server that is broken.
+    Return a listening server that fails.
     """
     made = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
     made.daemon_threads = True
@@ -185,7 +185,7 @@ def server():
 
 def test_webhooks_are_put_off_and_not_used_up(server, make, events):
     """
-    While a receiver is left alone its jobs are snoozed without using up attempts; once it is back, all are delivered.
+    While the breaker is open, jobs are snoozed without using attempts; once the receiver is back, all are delivered.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)
@@ -214,7 +214,7 @@ def test_webhooks_are_put_off_and_not_used_up(server, make, events):
 
 def test_refusals_open_nothing(server, make, events):
     """
-    A receiver that answers 404 works; only one that is broken or away is left alone.
+    A receiver that answers 404 works; only errors of a broken or unreachable receiver open the breaker.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     server.status = 404
@@ -231,7 +231,7 @@ def test_refusals_open_nothing(server, make, events):
 @pytest.mark.parametrize("options", [{"failures_max": 0}, {"open_s": -1}, {"timeout_s": 0}])
 def test_bad_options(options):
     """
-    Bounds are positive.
+    Limits must be positive.
     """
     with pytest.raises(InvalidJobError, match=r"pass (an integer in 1|seconds, more than 0)"):
         WebhookTarget(**options)

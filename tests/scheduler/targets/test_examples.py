@@ -1,5 +1,5 @@
 """
-The examples that need a server run, with a real one.
+The examples that need a server, run with a real one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run(name, *arguments, **environment):
 @pytest.mark.realtime
 def test_rabbitmq_delay(rabbitmq):
     """
-    Paid orders are cancelled, delayed ones come later, and each comes once.
+    Paid orders are cancelled, delayed ones arrive later, and each arrives once.
     """
     done = run("rabbitmq_delay.py", f"amqp://tick:{SECRET}@127.0.0.1:{rabbitmq.port}/")
     assert (done.returncode, done.stderr) == (0, "")
@@ -41,7 +41,7 @@ def test_rabbitmq_delay(rabbitmq):
 @pytest.mark.slow
 def test_celery_eta(redis_server, tmp_path):
     """
-    The tasks are enqueued at their instants, and Celery's worker runs them.
+    The tasks are enqueued at their due times, and Celery's worker runs them.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     broker = f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/5"
@@ -74,7 +74,7 @@ def test_celery_eta(redis_server, tmp_path):
 @pytest.mark.slow
 def test_three_nodes(redis_server):
     """
-    Three nodes share the jobs, and when one is killed none is lost.
+    Three nodes share the jobs, and when one is killed no job is lost.
     """
     done = run("three_nodes.py", f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/7")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
 """
-Each extra installs all that its target needs to send a message.
+Each extra installs everything that its target needs to send a message.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if len(sys.argv) == 2:
 
 def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     """
-    Run pip as it is configured here.
+    Run pip with the machine's configuration.
     """
     return subprocess.run(
         [sys.executable, "-m", "pip", *arguments], capture_output=True, text=True, timeout=300, check=False
@@ -66,7 +66,7 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def extras(tmp_path_factory):
     """
-    Return the requirements of each extra, if a package index can be reached.
+    Return the requirements of each extra, if a package index is reachable.
     """
     folder = tmp_path_factory.mktemp("index")
     asked = pip("download", "--quiet", "--no-deps", "--no-cache-dir", "--retries", "0", "--dest", str(folder), "idna")
@@ -77,7 +77,7 @@ def extras(tmp_path_factory):
 
 def test_no_extra_is_left_out():
     """
-    Each extra that the table of targets names is tried.
+    Each extra in the table of targets is tested.
     """
     text = (ROOT / "docs" / "targets.md").read_text("utf-8")
     table = text[text.index("| target | made by") : text.index("## For the service")]
@@ -88,7 +88,7 @@ def test_no_extra_is_left_out():
 @pytest.mark.parametrize("extra", TARGETS)
 def test_alone(extras, extra, tmp_path):
     """
-    With nothing but the extra installed, a message is sent as far as a port on which no program listens.
+    With only the extra installed, a message is sent as far as a port on which no program listens.
     """
     installed = pip("install", "--quiet", "--target", str(tmp_path), *extras[extra])
     assert installed.returncode == 0, installed.stderr

@@ -1,5 +1,5 @@
 """
-The table of failures in docs/targets.md says of each target what its suite shows.
+The table of failures in docs/targets.md agrees with the suite of each target.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SUITES = {
     "taskiq": ("test_queues.py", "TestTaskiq"),
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
-"""Targets whose link waits for the answer. The libraries of the others have timeouts of their own."""
+"""Targets whose connection waits for the answer. The libraries of the others have timeouts of their own."""
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
 
 @pytest.fixture(scope="module")
 def table():
     """
-    Return the verdicts by the failure and the target.
+    Return the verdicts by failure and target.
     """
     lines = (HERE.parents[2] / "docs" / "targets.md").read_text("utf-8").splitlines()
     (first,) = (number for number, line in enumerate(lines) if line.startswith("| the receiver |"))
@@ -60,7 +60,7 @@ def flags(target):
 
 def test_each_target_is_there(table):
     """
-    The table has a column for each target, and a verdict for each failure that is not the message's own.
+    The table has a column for each target, and a verdict for each failure that the message itself does not cause.
     """
     assert all(row.keys() == SUITES.keys() for row in table.values())
     for failure in WAITS:
@@ -71,7 +71,7 @@ def test_each_target_is_there(table):
 @pytest.mark.parametrize("target", SUITES)
 def test_as_its_suite(table, target):
     """
-    A repeat arrives twice where the receiver does not know it, and a message that is too large dies.
+    A repeat arrives twice unless the receiver recognises it, and a message that is too large dies.
     """
     found = flags(target)
     knows_repeats = found.get("knows_repeats", target == "NATS")  # with JetStream, as the text says

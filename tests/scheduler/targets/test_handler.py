@@ -29,14 +29,14 @@ def two(payload, firing):
 
 def named_second(payload, firing=None):
     """
-    Take both, the second by its name.
+    Take both; the second argument has another name.
     """
     return payload, firing
 
 
 def other_default(payload, limit=5):
     """
-    Take the payload; the second is something else.
+    Take the payload; the second argument is not the firing.
     """
     return payload, limit
 
@@ -127,7 +127,7 @@ def test_names():
 @pytest.mark.parametrize("name", [1.5, b"x", None, "\ud800", "a\0b", "x" * 3000])
 def test_names_that_no_job_can_have(name):
     """
-    They are refused at once: nothing would ever run there.
+    Such names are refused at once, as no job would ever use them.
     """
     with pytest.raises(InvalidJobError, match="handler is"):
         HandlerTarget(None).register(name, one)
@@ -144,7 +144,7 @@ async def yields_later(payload):
 @pytest.mark.parametrize("function", [yields, yields_later])
 def test_a_generator_is_no_handler(function):
     """
-    Its body would never run.
+    A generator function is refused, as its body would never run.
     """
     with pytest.raises(TypeError, match="handler 'h' is a generator, which nobody iterates: let it return"):
         HandlerTarget(None).register("h", function)
@@ -153,7 +153,7 @@ def test_a_generator_is_no_handler(function):
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
 def test_bad_timeouts(timeout):
     """
-    A timeout is a positive number of seconds.
+    A timeout must be a positive number of seconds.
     """
     with pytest.raises(InvalidJobError, match="timeout is"):
         HandlerTarget(None).register("h", one, timeout_s=timeout)

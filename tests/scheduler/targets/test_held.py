@@ -1,5 +1,5 @@
 """
-Targets that start and end their attempts in their own time.
+Targets that start and end their attempts at times of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
 
 class Trips:
     """
-    A target that starts and ends some of a batch, and raises then.
+    A target that starts and ends part of a batch, and then raises.
     """
 
     options = "none"
@@ -32,7 +32,7 @@ class Trips:
 
     def check(self, handler):
         """
-        Take any name.
+        Accept any name.
         """
 
     def resolve(self, handler):
@@ -79,7 +79,7 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    A worker whose acknowledgement could not be written hears of it when the scheduler stops.
+    A worker whose acknowledgement could not be written is notified when the scheduler stops.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()
@@ -107,7 +107,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
 
 def test_a_target_that_cannot_be_closed(make, caplog):
     """
-    A target whose close fails is logged; the others are closed, and the scheduler stops.
+    A failed close of a target is logged; the others are closed, and the scheduler stops.
     """
     closed = []
 

@@ -1,8 +1,8 @@
 """
-The Kafka target keeps the suite, against the cluster that librdkafka brings for tests.
+The Kafka target keeps the suite, on the mock cluster that librdkafka includes.
 
 Neither Debian nor PyPI has a Kafka broker. This cluster is the client library's own code, but it speaks the real
-protocol over real sockets, and its brokers can be taken down and slowed.
+protocol over real sockets, and its brokers can be stopped and slowed down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tickwheel.testing.target_suite import Received, TargetSuite
 NUMBERS = itertools.count()
 BROKER = 1
 PRODUCE = 0
-"""The protocol's number of the request that stores records."""
+"""The protocol's number for a produce request."""
 QUOTA_EXCEEDED = 89
 """The protocol's THROTTLING_QUOTA_EXCEEDED."""
 
@@ -47,25 +47,25 @@ class Cluster:
 
     def add_topic(self, name):
         """
-        Make a topic of one partition.
+        Create a topic with one partition.
         """
         assert self._c.rd_kafka_mock_topic_create(self._cluster, name.encode(), 1, 1) == 0
 
     def set_down(self):
         """
-        Refuse connections, and break those there are.
+        Refuse connections, and break existing ones.
         """
         assert self._c.rd_kafka_mock_broker_set_down(self._cluster, BROKER) == 0
 
     def set_up(self):
         """
-        Be there again.
+        Accept connections again.
         """
         assert self._c.rd_kafka_mock_broker_set_up(self._cluster, BROKER) == 0
 
     def delay_a_confirm(self, ms):
         """
-        Store the records of the next request at once, and answer *ms* later.
+        Store the records of the next request at once, and answer after *ms*.
         """
         push = self._c.rd_kafka_mock_broker_push_request_error_rtts
         one = ctypes.c_size_t(1)
@@ -74,7 +74,7 @@ class Cluster:
 
     def throttle(self, count):
         """
-        Answer the next *count* requests that the quota is exceeded; 0 ends it.
+        Answer the next *count* requests with "quota exceeded"; 0 ends that.
         """
         key = ctypes.c_int16(PRODUCE)
         self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)
@@ -83,7 +83,7 @@ class Cluster:
 
     def close(self):
         """
-        End it.
+        Stop the cluster.
         """
         self._c.rd_kafka_mock_cluster_destroy(self._cluster)
         self._c.rd_kafka_destroy(self._client)
@@ -133,7 +133,7 @@ class Receiver:
 
     def make_target(self, **options):
         """
-        Return a target for the cluster that gives up soon.
+        Return a target for the cluster with short timeouts.
         """
         config = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "socket.timeout.ms": 1000}
         return KafkaTarget(self._cluster.servers, **{"config": config, "timeout_s": 1.5, **options})
@@ -160,13 +160,13 @@ class Receiver:
 
     def go_away(self):
         """
-        Take the broker down.
+        Stop the broker.
         """
         self._cluster.set_down()
 
     def come_back(self):
         """
-        Bring it back.
+        Restart the broker.
         """
         self._cluster.set_up()
 
@@ -178,13 +178,13 @@ class Receiver:
 
     def make_room(self):
         """
-        Have quota left.
+        End the quota violation.
         """
         self._cluster.throttle(0)
 
     def lose_confirms(self):
         """
-        Confirm the next record later than the client's timeout.
+        Confirm the next record after the client's timeout.
         """
         self._cluster.delay_a_confirm(60_000)
 
@@ -193,13 +193,13 @@ class Receiver:
 
     def resets(self):
         """
-        Return nothing: the cluster does not count.
+        Return nothing: the cluster does not count resets.
         """
         return 0
 
     def close(self):
         """
-        End the consumer.
+        Close the consumer.
         """
         self.come_back()
         self.make_room()
@@ -245,7 +245,7 @@ def test_the_key_is_the_jobs(receiver, make, events):
 
 def test_a_full_queue_of_the_client(cluster, receiver):
     """
-    A record for which librdkafka itself has no room, as the brokers take none, waits as one that a broker has none for.
+    A record waits in the same way if librdkafka's own queue is full, because the brokers accept nothing.
     """
     target = receiver.make_target(config={"queue.buffering.max.messages": 1}, timeout_s=2)
     cluster.set_down()
@@ -279,7 +279,7 @@ def test_bad_options(options, message):
 
 def test_an_unknown_setting(receiver, make, events):
     """
-    A setting that librdkafka has not parks the job with its name, and shows no password.
+    A setting that librdkafka does not know parks the job with the setting's name, and shows no password.
     """
     target = receiver.make_target(config={"sasl.pasword": "hunter2"})
     scheduler = make("memory://", targets={"kafka": target}).start()
@@ -292,7 +292,7 @@ def test_an_unknown_setting(receiver, make, events):
 
 def test_served(receiver, serve, tmp_path):
     """
-    `tickwheel serve` produces to a Kafka that an option names, with its settings.
+    `tickwheel serve` produces to a Kafka target given as an option, with its settings.
     """
     client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": receiver.make_target()})
     client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})

@@ -25,7 +25,7 @@ PLAIN = "hunter2/x"
 @pytest.fixture
 def client(nats_server, loop):
     """
-    Return a client that goes straight to the server.
+    Return a client connected directly to the server.
     """
     import nats  # noqa: PLC0415  only where it is installed
 
@@ -37,7 +37,7 @@ def client(nats_server, loop):
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
 def receiver(request, nats_server, cut, client, loop):
     """
-    Return a subject of the server's, over a connection that can be cut, with a subscriber.
+    Return a subject of the server with a subscriber, over a connection that can be cut.
     """
     number = next(NUMBERS)
 
@@ -54,14 +54,14 @@ def receiver(request, nats_server, cut, client, loop):
 
         def make_target(self):
             """
-            Return a target that goes by the wire.
+            Return a target that uses the proxy.
             """
             url = f"nats://tick:{SECRET}@127.0.0.1:{self.wire.port}"
             return NatsTarget(url, jetstream=request.param, timeout_s=2)
 
         def fill(self):
             """
-            Limit the stream to the messages that it has.
+            Limit the stream to its current number of messages.
             """
             loop.run(limit(len(self.messages)))
 
@@ -117,7 +117,7 @@ class TestNats(LongOutage, TargetSuite):
 
 def test_no_stream(nats_server, make, events):
     """
-    With JetStream, a subject that no stream takes is a failed attempt that says what to do.
+    With JetStream, a subject without a stream is a failed attempt that names the remedy.
     """
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}")
     scheduler = make("memory://", targets={"nats": target}).start()
@@ -128,7 +128,7 @@ def test_no_stream(nats_server, make, events):
 
 def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     """
-    A message that its stream does not take is a dead letter at once, and harms none that is sent at the same time.
+    A message that its stream refuses is a dead letter at once, and does not affect others sent at the same time.
     """
     loop.run(client.jetstream().add_stream(name="small", subjects=["small.>"], max_msg_size=2000))
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}", timeout_s=2)
@@ -178,7 +178,7 @@ def test_a_message_without_an_answer(nats_server, client, loop, make, events):
 
 def test_a_full_stream(nats_server, client, loop, make, events):
     """
-    A stream that has no room keeps its jobs waiting, and no other subject's; they arrive once there is room.
+    A full stream keeps its own jobs waiting, and no other subject's; they arrive once there is room.
     """
     from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
 
@@ -205,7 +205,7 @@ def test_a_full_stream(nats_server, client, loop, make, events):
 @pytest.mark.parametrize("is_jetstream", [True, False])
 def test_refused_subject(nats_server, make, events, is_jetstream):
     """
-    A subject that the user may not publish on is a failed attempt that says so, however its letters are written.
+    A subject on which the user may not publish is a failed attempt that says so, in upper or lower case.
     """
     url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}"
     scheduler = make("memory://", targets={"nats": NatsTarget(url, jetstream=is_jetstream)}).start()
@@ -217,7 +217,7 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
 
 def test_read_before_it_is_done(nats_server, make, events, loop):
     """
-    Without a stream, the server has the message before it answers what ends the attempt.
+    Without a stream, the server has the message before it sends the answer that ends the attempt.
     """
     sent = bytearray()
 
@@ -252,7 +252,7 @@ def test_read_before_it_is_done(nats_server, make, events, loop):
 
 def test_wrong_password(nats_server, make, events):
     """
-    A refused login is a failed attempt, and shows no password.
+    A refused login is a failed attempt, and its error shows no password.
     """
     target = NatsTarget(f"nats://tick:wrong-word@127.0.0.1:{nats_server.port}")
     scheduler = make("memory://", targets={"nats": target}).start()

@@ -47,7 +47,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
 )
 def test_kinds(url, kind, fields):
     """
-    The scheme says which target it is, and our options are its arguments.
+    The scheme selects the target, and our options are its arguments.
     """
     made = make_target(url)
     assert type(made).__name__ == kind
@@ -64,7 +64,7 @@ def test_kinds(url, kind, fields):
 )
 def test_rates(url):
     """
-    Each target takes a rate.
+    Each target accepts a rate.
     """
     for made, rate in ((make_target(url), None), (make_target(f"{url}?rate=0.5"), 0.5)):
         limits = made.limits("tickwheel")
@@ -74,7 +74,7 @@ def test_rates(url):
 
 def test_the_rate_of_an_object():
     """
-    The target for taskiq, which has no URL, takes a rate as well.
+    The taskiq target, which has no URL, also accepts a rate.
     """
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
     assert TaskiqTarget(taskiq.InMemoryBroker(), rate=20).limits("tasks:mail").rate == 20
@@ -110,7 +110,7 @@ def test_a_library_of_a_library(make, caplog, lacks, message):
 @pytest.mark.parametrize("value", [timedelta(seconds=90), "1m30s", "PT90S", 90])
 def test_seconds_of_targets(value):
     """
-    Targets take lengths of time as all else does, and none that is not positive.
+    Targets accept lengths of time in every form, but only positive ones.
     """
     makers = {
         lambda length: AmqpTarget(timeout_s=length): "_timeout_s",
@@ -133,7 +133,7 @@ def test_seconds_of_targets(value):
 @pytest.mark.parametrize("kind", ["rq", "dramatiq"])
 def test_sockets_of_queues(kind):
     """
-    The sockets of a queue's own client wait no longer than the target.
+    The sockets of a queue's own client time out no later than the target.
     """
     made = make_target(f"{kind}+redis://h?timeout_s=7")
     client = made._connection if kind == "rq" else made._broker.client
@@ -144,7 +144,7 @@ def test_sockets_of_queues(kind):
 
 def test_options_of_the_library():
     """
-    Options that are not ours stay in the URL, as they were written; for Kafka they are settings, without escapes.
+    Options that are not ours stay in the URL unchanged; for Kafka they are settings, with escapes decoded.
     """
     assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._destination.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
     config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config
@@ -153,7 +153,7 @@ def test_options_of_the_library():
 
 def test_secrets_of_webhooks():
     """
-    A plus in a secret is a plus, and several sign all.
+    A plus in a secret is literal, and all of several secrets sign.
     """
     plus = "whsec_" + "+/" * 16
     assert len(make_target(f"webhook:?secret={SECRET}&secret={plus}")._keys) == 2

@@ -1,5 +1,5 @@
 """
-The pace of a receiver that is full, against a limiter whose clock is moved by hand.
+The pace for a full receiver, against a rate limiter with a manual clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LATENCY_S = 0.02
 
 class World:
     """
-    A limiter, the jobs for one receiver, and their outcomes.
+    A rate limiter, the jobs for one receiver, and their outcomes.
     """
 
     def __init__(self, starts, *, limit, after, window=1.0, outage=(0.0, 0.0)):
@@ -73,7 +73,7 @@ class World:
 @pytest.mark.parametrize("limit", [5, 20, 100])
 def test_a_burst(limit, after, phase):
     """
-    A burst arrives at about the pace of the receiver, and is refused about once.
+    A burst arrives at about the receiver's pace, and is refused about once.
     """
     world = World([phase] * 300, limit=limit, after=after)
     assert world.done == 300
@@ -84,7 +84,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    A receiver that was offered little, and refused for less than a second, has taken all within seconds.
+    A receiver that got few messages, and refused for less than a second, has accepted all within seconds.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
@@ -94,7 +94,7 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    A receiver that takes its share at once and then asks for the rest of a minute gets that many in each minute.
+    A receiver with a limit per minute that names the rest of the minute gets its full share in each minute.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300
@@ -105,7 +105,7 @@ def test_a_limit_for_a_minute():
 @pytest.mark.parametrize("after", [1, None])
 def test_it_takes_nothing_for_a_while(after):
     """
-    While nothing is taken, one asks in a second; afterwards all go at once, and not at the pace from before.
+    While the receiver accepts nothing, one job per second tries; afterwards all go at once, not at the former pace.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300
@@ -115,7 +115,7 @@ def test_it_takes_nothing_for_a_while(after):
 
 def test_a_pace_is_forgotten():
     """
-    After a minute without a refusal and without a message that waits, there is no pace any more.
+    The pace is forgotten after a minute without a refusal and without a waiting message.
     """
     pace = Pace()
     pace.note_refused(100.0, 1)

@@ -40,7 +40,7 @@ AGAIN = RetryPolicy(attempts=9, kind="list", waits_ms=(1,), jitter=0)
 @pytest.fixture
 def handlers(monkeypatch):
     """
-    Return the module of handlers, where other processes find it, too.
+    Return the module of handlers, importable by other processes.
     """
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     return importlib.import_module("process_handlers")
@@ -49,7 +49,7 @@ def handlers(monkeypatch):
 @pytest.fixture
 def started(make, handlers, events):
     """
-    Return what makes a started scheduler with every handler, and the record of its events.
+    Return a function that makes a started scheduler with every handler, and the record of its events.
     """
 
     def start(clock=None, **kwargs):
@@ -64,7 +64,7 @@ def started(make, handlers, events):
 
 def lines(path):
     """
-    Return the process ids that were noted, waiting for one.
+    Return the noted process ids, waiting for one.
     """
     give_up = time.monotonic() + 60
     while not (path.exists() and path.read_text().endswith("\n")):
@@ -131,7 +131,7 @@ def test_answers_travel(started, tmp_path):
 )
 def test_a_process_that_ends(started, tmp_path, payload, error):
     """
-    A crash, a kill and an exit are failed attempts of that job, with what happened; others beside it go on.
+    A crash, a kill and an exit are failed attempts of that job, with the cause; other jobs are not affected.
     """
     scheduler, told = started()
     scheduler.set("bad", delay=0, handler="end", payload=payload, retry=ONCE)
@@ -145,7 +145,7 @@ def test_a_process_that_ends(started, tmp_path, payload, error):
 
 def test_what_it_raises(started):
     """
-    A handler's exception is the error, as if it had been raised in this process.
+    A handler's exception is reported as if it had been raised in this process.
     """
     scheduler, told = started()
     scheduler.set("bad", delay=0, handler="fail", payload="luck", retry=ONCE)
@@ -177,7 +177,7 @@ def test_a_timeout_kills(started, tmp_path):
 )
 def test_what_cannot_be_told(started, tmp_path, handler, error):
     """
-    An error without a text, and an answer that cannot be sent, are failed attempts; the process is kept.
+    An error without a text, and a result that cannot be sent, are failed attempts; the process is kept.
     """
     scheduler, told = started()
     scheduler.set("odd", delay=0, handler=handler, retry=RetryPolicy(attempts=2, base_ms=0, jitter=0))
@@ -189,7 +189,7 @@ def test_what_cannot_be_told(started, tmp_path, handler, error):
 
 def has_ended(pid):
     """
-    Return once no process of that id runs.
+    Wait until no process has that id.
     """
     stat = Path(f"/proc/{pid}/stat")
     give_up = time.monotonic() + 60
@@ -208,7 +208,7 @@ def has_ended(pid):
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_what_it_started_ends_with_it(started, tmp_path, how):
     """
-    Programs that a handler's process has started end with it, at a timeout or in a crash.
+    Programs started by a handler's process end with it, at a timeout or in a crash.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)
@@ -224,7 +224,7 @@ def test_what_it_started_ends_with_it(started, tmp_path, how):
 @pytest.mark.needs("os.killpg")
 def test_what_it_started_ends_with_a_stop(started, tmp_path):
     """
-    A stop that runs out of time ends what busy processes have started, too.
+    A stop that reaches its time limit also ends the programs that busy processes have started.
     """
     scheduler, _ = started()
     path = tmp_path / "pids"
@@ -237,7 +237,7 @@ def test_what_it_started_ends_with_a_stop(started, tmp_path):
 @pytest.mark.realtime
 def test_heartbeats(started):
     """
-    A long job that reports is not killed.
+    A long job that sends heartbeats is not killed.
     """
     scheduler, told = started(timeout=1.0)
     scheduler.set("long", delay=0, handler="beat", payload=8)
@@ -246,7 +246,7 @@ def test_heartbeats(started):
 
 def test_progress(started, until):
     """
-    Progress in another process is known here, and once its job is cancelled the process is killed.
+    Progress from another process is known here, and a process is killed once its job is cancelled.
     """
     scheduler, _ = started()
     scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
@@ -260,7 +260,7 @@ def test_progress(started, until):
 
 def test_the_next_run_is_due(started, tmp_path, until):
     """
-    A process that still runs when its next run is due, with overlap="cancel", is killed, and the next one begins.
+    With overlap="cancel", a process that still runs when its next run is due is killed, and the next run begins.
     """
     scheduler, told = started()
     scheduler.set("k", every=4.0, overlap="cancel", handler="hang", payload=str(tmp_path / "pids"))
@@ -272,7 +272,7 @@ def test_the_next_run_is_due(started, tmp_path, until):
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
-    A stop that runs out of time kills running processes and leaves their jobs to the next owner.
+    A stop that reaches its time limit kills running processes and leaves their jobs to the next owner.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -303,7 +303,7 @@ def test_a_process_that_died_while_idle(started, tmp_path, until):
 @pytest.fixture
 def main_module(monkeypatch, tmp_path):
     """
-    Return what replaces the main module, which a new process imports, by one of the text given.
+    Return a function that replaces the main module, which a new process imports, by one with the given text.
     """
 
     def replace(text):
@@ -323,7 +323,7 @@ LARGE = "x" * 900_000
 @pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])
 def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
     """
-    A process that ends while it starts is a failed attempt that says how it ended, however large the payload is.
+    A process that ends while it starts is a failed attempt that says how it ended, with a payload of any size.
     """
     main_module("import os; os._exit(7)")
     scheduler = make("memory://")
@@ -335,7 +335,7 @@ def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
 
 def test_a_main_module_that_hangs(make, handlers, events, main_module, monkeypatch):
     """
-    A process that does not get ready is killed after a while, with the remedy.
+    A process that does not become ready is killed after a while, with the remedy.
     """
     monkeypatch.setattr(_processes, "_UP_S", 0.5)
     main_module("import threading; threading.Event().wait()")
@@ -369,7 +369,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
     """
-    An idle process that was stopped by a signal is killed after a while, and replaced.
+    An idle process suspended by a signal is killed after a while, and replaced.
     """
     scheduler = make("memory://")
     for name in ("note", "take"):
@@ -390,7 +390,7 @@ def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_p
 
 def test_a_handler_under_another_decorator(make, handlers, events, monkeypatch):
     """
-    A function that its module has under another decorator parks its jobs with the remedy, and no process is started.
+    A handler that another decorator of its module hides parks its jobs with the remedy; no process is started.
     """
     scheduler = make("memory://")
     scheduler.handler("take", executor="process")(handlers.take)
@@ -442,7 +442,7 @@ def test_what_cannot_be_sent(make, function, why):
 
 def test_other_executors(make):
     """
-    There are two kinds of executors.
+    An unknown executor is refused, naming the two kinds.
     """
     with pytest.raises(InvalidJobError, match="executor is 'fiber': pass 'thread' or 'process'"):
         make("memory://").handler("h", executor="fiber")(print)
@@ -450,7 +450,7 @@ def test_other_executors(make):
 
 def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
     """
-    A function whose module the process does not find is a failed attempt that says so.
+    A function whose module the process cannot import is a failed attempt that says so.
     """
     monkeypatch.setattr(handlers.note, "__module__", "no_such_module")
     scheduler = make("memory://")
@@ -464,7 +464,7 @@ def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
 
 def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
     """
-    Processes that hang leave one to the other handlers.
+    Hanging processes leave one process to the other handlers.
     """
     scheduler = make("memory://", options=SchedulerOptions(processes=2)).start()
     told = events(scheduler)
@@ -480,7 +480,7 @@ def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
 
 def test_the_usual_timeout(make, handlers, events, tmp_path):
     """
-    A process whose handler has no timeout of its own is killed at the scheduler's.
+    A process whose handler has no timeout is killed at the scheduler's default timeout.
     """
     scheduler = make("memory://", options=SchedulerOptions(timeout_s=0.5, retry=ONCE)).start()
     told = events(scheduler)

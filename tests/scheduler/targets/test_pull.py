@@ -1,5 +1,5 @@
 """
-Pull queues: lease, ack, nack, extend; firings without a worker, late ends, and remains of a stop.
+Pull queues: lease, ack, nack, extend; firings without a worker, late acknowledgements, and leftovers of a stop.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 @pytest.fixture
 def scheduler(url, make):
     """
-    Return one that is started.
+    Return a started scheduler.
     """
     return make(url).start()
 
 
 def due(key, **fields):
     """
-    Return the request of a job that is due in the queue "q".
+    Return the request for a due job in the queue "q".
     """
     return SetRequest(key, delay=0, target="pull", handler="q", **{"retry": AT_ONCE, **fields})
 
 
 def test_lease_and_ack(scheduler):
     """
-    A worker gets the due job as it is in the store, and it is gone once acknowledged; a second ack does no harm.
+    A worker gets the due job with its stored values; once acknowledged the job is gone, and a second ack is harmless.
     """
     job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
     (lease,) = scheduler.lease("q")
@@ -77,7 +77,7 @@ def test_a_waiting_worker_gets_what_is_set_later(scheduler):
 
 def test_what_nobody_asks_for_stays_pending(scheduler):
     """
-    Without a worker a due job uses up no attempt, and can be moved and cancelled.
+    Without a worker a due job uses no attempt, and can be moved and cancelled.
     """
     scheduler.set_many([due(f"k{n}") for n in range(3)])
     assert scheduler.cancel("k0").outcome is Outcome.CANCELLED
@@ -88,7 +88,7 @@ def test_what_nobody_asks_for_stays_pending(scheduler):
 
 def test_many_at_once(scheduler):
     """
-    One call leases as many as are due, up to its limit, in the order of their instants; other queues wait.
+    One call leases all due jobs, up to its limit, in order of due time; other queues' jobs wait.
     """
     scheduler.set_many([due(f"k{n}") for n in range(25)] + [SetRequest("o", delay=0, target="pull", handler="other")])
     first, rest = scheduler.lease("q", limit=10), scheduler.lease("q", limit=100)
@@ -99,7 +99,7 @@ def test_many_at_once(scheduler):
 
 def test_nack(scheduler):
     """
-    A refused firing comes again, at once or after the delay the worker asks for, with its error; a dead one is parked.
+    A rejected firing is retried, at once or after the requested delay, with its error; a dead one is parked.
     """
     scheduler.set_many([due("again"), due("later"), due("dead")])
     leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
@@ -119,7 +119,7 @@ def test_nack(scheduler):
 
 def test_a_lease_ends(scheduler, events):
     """
-    A firing that is not settled in time has failed: it comes again, and its worker is refused with the reason.
+    A firing that is not settled in time has failed: it is retried, and its worker is refused with the reason.
     """
     told = events(scheduler)
     scheduler.set_many([due("k")])
@@ -136,7 +136,7 @@ def test_a_lease_ends(scheduler, events):
 
 def test_extend(scheduler):
     """
-    A lease that is extended lasts until the instant that the call returns.
+    An extended lease lasts until the instant that the call returns.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=0.3)
@@ -147,7 +147,7 @@ def test_extend(scheduler):
 
 def test_set_anew_while_leased(scheduler):
     """
-    A job that is set again while it is leased keeps its new life; the worker learns of it when it acknowledges.
+    A job that is set again while it is leased keeps its new generation; the worker is notified when it acknowledges.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -159,7 +159,7 @@ def test_set_anew_while_leased(scheduler):
 
 def test_a_cancel_ends_the_lease(scheduler, until):
     """
-    A job that is cancelled while it is leased takes no place any more, and its worker always gets the same answer.
+    A job that is cancelled while it is leased occupies no place, and its worker always gets the same answer.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -172,7 +172,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
 
 def test_the_next_run_ends_the_lease(scheduler, until):
     """
-    A lease that lasts until the next run of its job is due ends then, with overlap="cancel", and the worker hears why.
+    With overlap="cancel", a lease ends when the next run of its job is due, and the worker is notified of the reason.
     """
     scheduler.set("k", every=1, overlap="cancel", target="pull", handler="q")
     (first,) = scheduler.lease("q", seconds=3600)
@@ -187,7 +187,7 @@ def test_the_next_run_ends_the_lease(scheduler, until):
 
 def test_one_that_recurs(scheduler):
     """
-    An acknowledged run of a job that recurs is followed by the next one.
+    An acknowledged run of a recurring job is followed by the next one.
     """
     scheduler.set("k", every=3600, at=1, target="pull", handler="q")
     (lease,) = scheduler.lease("q")
@@ -197,7 +197,7 @@ def test_one_that_recurs(scheduler):
 
 def test_a_restart_repeats_what_was_leased(file_url, make):
     """
-    A lease ends with the process that gave it: the job is fired again with the next attempt, the late ack is refused.
+    A lease ends with the process that gave it: the job fires again with the next attempt, the late ack is refused.
     """
     first = make(file_url).start()
     first.set_many([due("k")])
@@ -212,7 +212,7 @@ def test_a_restart_repeats_what_was_leased(file_url, make):
 
 def test_a_stop_ends_every_wait(scheduler, until):
     """
-    A worker that waits is answered with nothing when the scheduler stops; afterwards there is nothing to lease.
+    A waiting worker gets an empty answer when the scheduler stops; afterwards nothing can be leased.
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=300)
@@ -283,7 +283,7 @@ def clock():
 @pytest.fixture
 def target(clock, record):
     """
-    Return a target of its own, open, without a scheduler.
+    Return an open target without a scheduler.
     """
     with TimerWheel(clock=clock) as wheel:
         target = pull.PullTarget(threading.Lock())
@@ -293,7 +293,7 @@ def target(clock, record):
 
 def hold(target, end, *keys):
     """
-    Give *target* a firing of each of *keys*, with what *end* makes of it as its end, and return them.
+    Give *target* a firing of each of *keys*, whose end is made by *end*, and return the firings.
     """
     firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
     target.resolve("q").function([(firing, end(firing)) for firing in firings])
@@ -302,7 +302,7 @@ def hold(target, end, *keys):
 
 def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
     """
-    A firing whose worker left just before its instant is there for the next one, and goes back uncounted in a second.
+    A firing whose worker left just before its due time is kept for the next one, and returned uncounted in a second.
     """
     hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -342,17 +342,17 @@ def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later)
 
 def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
     """
-    It is refused as all that follow are: the job was cancelled.
+    The acknowledgement is refused like all later ones: the job was cancelled.
     """
 
     class Ended(_End):
         """
-        One that a cancel has ended already.
+        An end of a firing that a cancel has ended already.
         """
 
         def __call__(self, *_):
             """
-            Have ended before.
+            Return that the firing has ended.
             """
             self.firing.stopping.is_stopped = True
             self.firing.stopping.expire()
@@ -379,7 +379,7 @@ def test_what_was_started_for_a_worker_that_had_gone(target, record):
 
 def test_what_another_node_has_taken_over(target, record):
     """
-    A lease that is released without a stop has ended: its worker is notified that another process has it.
+    A lease that is released without a stop ends: its worker is notified that another process has it.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -393,7 +393,7 @@ def test_what_another_node_has_taken_over(target, record):
 
 class _Stopping:
     """
-    Decides whether a firing is to stop; and gets the store's answer to its end.
+    Decides whether a firing is stopped, and receives the store's answer to its end.
     """
 
     is_stopped = is_overtaken = False
@@ -413,7 +413,7 @@ class _End:
 
     def __call__(self, result=None, _error=None, on_answer=None):
         """
-        End it, and keep what gets the answer.
+        End the firing, and keep the callback for the answer.
         """
         self.record((self.firing.fire_id, result))
         self.firing.stopping.written = on_answer
@@ -422,7 +422,7 @@ class _End:
 
 def test_bounds(scheduler, monkeypatch):
     """
-    Values out of bounds are refused by name, and so is one worker too many.
+    Values out of bounds are refused by name, and so is a worker beyond the maximum number.
     """
     for arguments, said in (
         ({"queue": ""}, "name the queue"),
@@ -447,7 +447,7 @@ def test_bounds(scheduler, monkeypatch):
 
 def test_a_queue_without_workers_holds_nobody_up(url, make, record):
     """
-    More due jobs in one queue than may be staged: others fire on time, and a worker that comes late gets them all.
+    One queue has more due jobs than may be staged: others fire on time, and a late worker gets them all.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)

@@ -1,5 +1,5 @@
 """
-Real workers of Celery, RQ, Dramatiq and taskiq run what fires, on a real Redis.
+Real workers of Celery, RQ, Dramatiq and taskiq run the fired jobs, on a real Redis.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Rig:
 
     def wait(self, count):
         """
-        Return the first *count* lines, once there are that many.
+        Return the first *count* lines, once there are *count*.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(lines := self.lines()) < count:
@@ -97,7 +97,7 @@ def client(redis_server):
 @pytest.fixture
 def rig(redis_server, client, tmp_path):
     """
-    Return where workers can be started.
+    Return a rig in which workers can be started.
     """
     assert client.dbsize() == 0
     made = Rig(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/2", tmp_path)
@@ -107,7 +107,7 @@ def rig(redis_server, client, tmp_path):
 
 def check(rig, scheduler, told, set_two):
     """
-    Let two jobs fire, and see each run once, under the id that all its attempts would have.
+    Let two jobs fire, and check that each runs once, under the id that all its attempts share.
     """
     jobs = set_two(scheduler)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 2)
@@ -119,7 +119,7 @@ def check(rig, scheduler, told, set_two):
 @pytest.mark.realtime
 def test_celery(rig, client, make, events, until):
     """
-    A Celery task is enqueued once, at its instant, however short the visibility timeout is.
+    A Celery task is enqueued once, at its due time, however short the visibility timeout is.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     app = celery.Celery("sender", broker=rig.url)
@@ -145,7 +145,7 @@ def test_celery(rig, client, make, events, until):
 @pytest.mark.realtime
 def test_rq(rig, client, make, events):
     """
-    An RQ worker without a scheduler runs what fires.
+    An RQ worker without a scheduler runs the fired jobs.
     """
     pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     scheduler = make("memory://", targets={"rq": RqTarget(client)}).start()
@@ -157,7 +157,7 @@ def test_rq(rig, client, make, events):
 @pytest.mark.realtime
 def test_dramatiq(rig, make, events):
     """
-    A Dramatiq worker runs what fires.
+    A Dramatiq worker runs the fired jobs.
     """
     pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
     from dramatiq.brokers.redis import RedisBroker  # noqa: PLC0415 only where it is installed
@@ -174,7 +174,7 @@ def test_dramatiq(rig, make, events):
 @pytest.mark.realtime
 def test_taskiq(rig, make, events):
     """
-    A taskiq worker runs what fires.
+    A taskiq worker runs the fired jobs.
     """
     taskiq_redis = pytest.importorskip("taskiq_redis", reason="taskiq-redis is not installed")
     target = TaskiqTarget(taskiq_redis.ListQueueBroker(rig.url))

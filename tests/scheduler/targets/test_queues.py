@@ -36,7 +36,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 @pytest.fixture
 def client(redis_server):
     """
-    Return a client that goes straight to an empty database of the server.
+    Return a client connected directly to an empty database of the server.
     """
     import redis  # noqa: PLC0415  only where it is installed
 
@@ -48,7 +48,7 @@ def client(redis_server):
 @pytest.fixture
 def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's receiver, by a wire, and close its objects at the end.
+    Return the class of a queue's receiver behind a proxy, and close its objects at the end.
     """
     wire = Wire(redis_server.port)
 
@@ -67,13 +67,13 @@ def queue_receiver(redis_server, cut, client):
 
         def fill(self):
             """
-            Take all memory from the server.
+            Make the server run out of memory.
             """
             self.client.config_set("maxmemory", 1)
 
         def make_room(self):
             """
-            Give it memory without a limit.
+            Remove the server's memory limit.
             """
             self.client.config_set("maxmemory", 0)
 
@@ -109,7 +109,7 @@ def test_broker_is_frozen(kind):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis", "taskiq"])
 def test_a_crowd_at_a_broken_broker(kind):
     """
-    Tasks that wait for a thread or a place make no connection once those before them could not reach the broker.
+    Tasks that wait for a thread or a place do not connect after earlier ones could not reach the broker.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -133,7 +133,7 @@ def test_a_crowd_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    A Redis that lacks memory is full, also where an older one says so in the error of a script; the rest is as it says.
+    A Redis without memory is full, also if an older one reports it as a script's error; others keep their meaning.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")
@@ -153,7 +153,7 @@ def test_verdicts_on_a_redis():
 
 def test_verdicts_on_wrong_calls():
     """
-    A call that a library cannot take ends its job and says nothing about the broker, whatever kombu wraps around it.
+    A call that a library refuses ends its job and says nothing about the broker, whatever kombu wraps around it.
     """
     kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
     destination = Destination.masking("the broker of Celery", "hunter2")
@@ -188,7 +188,7 @@ def test_verdicts_on_wrong_calls():
 )
 def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, monkeypatch):
     """
-    A task with an encoding that does not exist dies at once, one whose library is missing waits; neither harms others.
+    A task with an unknown encoding dies at once, one with an encoding whose library is missing waits; others run.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
@@ -215,7 +215,7 @@ def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, m
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_one_try_makes_one_connection(kind):
     """
-    The library repeats nothing behind the back of the breaker, which asks again after a second.
+    The library does not retry on its own, as the breaker tries again after a second.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -300,7 +300,7 @@ class TestRq(LongOutage, TargetSuite):
 
 def test_an_id_of_their_own(client, redis_server, make, events):
     """
-    Each run of a job that names its RQ job is in the queue, and only a repeat of the same message is not.
+    Each run of a job with a fixed RQ job id is enqueued; only a repeat of the same message is not.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed
@@ -330,7 +330,7 @@ def test_an_id_of_their_own(client, redis_server, make, events):
 
 def test_a_job_that_depends_on_another(client, redis_server):
     """
-    An RQ job that depends on another one waits for it in RQ, and a repeat of its message is not put there twice.
+    An RQ job that depends on another one waits for it in RQ, and a repeat of its message is not enqueued twice.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed

@@ -23,7 +23,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 @pytest.fixture
 def client(redis_server):
     """
-    Return a client that goes straight to the server.
+    Return a client connected directly to the server.
     """
     import redis  # noqa: PLC0415  only where it is installed
 
@@ -34,7 +34,7 @@ def client(redis_server):
 @pytest.fixture
 def receiver(redis_server, cut, client):
     """
-    Return a stream of the server's, by a wire.
+    Return a stream of the server behind a proxy.
     """
 
     class Receiver(cut):
@@ -46,19 +46,19 @@ def receiver(redis_server, cut, client):
 
         def make_target(self, **options):
             """
-            Return a target that goes by the wire.
+            Return a target that uses the proxy.
             """
             return RedisStreamTarget(f"redis://:{SECRET}@127.0.0.1:{self.wire.port}/0", **options)
 
         def fill(self):
             """
-            Take all memory from the server.
+            Make the server run out of memory.
             """
             client.config_set("maxmemory", 1)
 
         def make_room(self):
             """
-            Give it memory without a limit.
+            Remove the server's memory limit.
             """
             client.config_set("maxmemory", 0)
 
@@ -93,7 +93,7 @@ class TestRedisStream(LongOutage, TargetSuite):
 
 def test_streams_are_trimmed(receiver, client, make, events):
     """
-    A bounded stream forgets its oldest entries, about.
+    A bounded stream is trimmed to about its limit.
     """
     scheduler = make("memory://", targets={"redis": receiver.make_target(length_max=10)}).start()
     told = events(scheduler)
@@ -105,7 +105,7 @@ def test_streams_are_trimmed(receiver, client, make, events):
 
 def test_a_key_of_another_kind(receiver, client, make, events):
     """
-    If the stream's name holds another kind of value, the attempt fails with the error of Redis.
+    If the stream's name holds another type, the attempt fails with the error of Redis.
     """
     client.set(receiver.handler, "text")
     scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()

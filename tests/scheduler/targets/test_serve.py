@@ -1,5 +1,5 @@
 """
-The service with targets that options and variables name, against real brokers.
+The service with targets named by options and variables, on real brokers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ nothing = None
 @pytest.fixture
 def tick(tmp_path, monkeypatch):
     """
-    Return a function that runs a command of tickwheel on the test's folder, with variables of the test.
+    Return a function that runs a command of tickwheel in the test's folder, with variables of the test.
     """
     monkeypatch.delenv("TICKWHEEL_STORE", raising=False)
 
@@ -58,7 +58,7 @@ def set_one(tick, name, handler, payload='{"value": 17}'):
 
 def printed(process):
     """
-    Return the lines of a server up to the one that names its page.
+    Return the lines of a server up to the address of its page.
     """
     lines = []
     for line in process.stdout:
@@ -83,7 +83,7 @@ def test_redis_stream(client, tick, serve):
 
 def test_rabbitmq(rabbitmq, loop, tick, serve):
     """
-    An option names a RabbitMQ, and goes before the variable of the same name.
+    An option names a RabbitMQ, and takes precedence over the variable of the same name.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 
@@ -109,7 +109,7 @@ def test_rabbitmq(rabbitmq, loop, tick, serve):
 
 def test_nats(nats_server, loop, tick, serve):
     """
-    A NATS without JetStream is named with its option.
+    An option names a NATS without JetStream.
     """
     import nats  # noqa: PLC0415  only where it is installed
 
@@ -134,7 +134,7 @@ def test_nats(nats_server, loop, tick, serve):
 )
 def test_queues(client, tick, serve, names):
     """
-    A queue is named by the URL of its broker, and its tasks go into the queue that the URL names.
+    The URL of a broker names a queue's target, and its tasks go into the queue in the URL.
     """
     scheme, handler, queue = names
     pytest.importorskip(scheme.partition("+")[0])
@@ -187,7 +187,7 @@ def test_refused(tick, option, message):
 
 def test_twice(tick):
     """
-    Two options of one name are refused.
+    Two options with one name are refused.
     """
     answer = tick("serve", "--target", "a=amqp://one/", "--target", "a=amqp://two/")
     assert (answer.returncode, "--target 'a' is there twice" in answer.stderr) == (2, True)
@@ -195,7 +195,7 @@ def test_twice(tick):
 
 def test_unknown_target(tick):
     """
-    A job for a target that nothing names is refused, and the message says how to name one.
+    A job for an undefined target is refused, and the message says how to define one.
     """
     answer = tick("set", "one", "--delay", "0", "--target", "rabbitmq", "--handler", "orders")
     assert (answer.returncode, "tickwheel serve --target NAME=URL" in answer.stderr) == (2, True)
@@ -203,7 +203,7 @@ def test_unknown_target(tick):
 
 def test_doctor(tick):
     """
-    The doctor makes the targets of the environment, and reports their faults.
+    The doctor creates the targets of the environment, and reports their faults.
     """
     tick.name("good", "amqp://tick:hunter2@localhost/")
     tick.name("bad", "amqp://tick:hunter2@localhost/?wrong=1")

@@ -1,8 +1,8 @@
 """
-No webhook reaches the inside, whatever its URL looks like and whatever names are looked up to.
+No webhook reaches internal addresses, whatever its URL looks like and whatever its names resolve to.
 
-Real servers listen on loopback addresses, and names are looked up by a table of the test's own. "Outside" is
-127.0.0.2, which is allowed; "inside" is 127.0.0.1 and ::1, which are not.
+Real servers listen on loopback addresses, and names are resolved by the test's own table. "Outside" is 127.0.0.2, which
+is allowed; "inside" is 127.0.0.1 and ::1, which are not.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LOOK_UP = socket.getaddrinfo
 
 class Answering(BaseHTTPRequestHandler):
     """
-    One request.
+    The handler of one request.
     """
 
     def do_POST(self):
         """
-        Note where it arrived, and answer as the server says.
+        Record the address at which the request arrived, and answer as the server says.
         """
         self.rfile.read(int(self.headers["content-length"]))
         self.server.reached.append(self.headers["host"])
@@ -50,7 +50,7 @@ class Answering(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     """
-    A server at one address, which counts every connection, even one that sends nothing.
+    A server at one address that counts every connection, even one without a request.
     """
 
     daemon_threads = True
@@ -65,14 +65,14 @@ class Server(ThreadingHTTPServer):
 
     def get_request(self):
         """
-        Count it.
+        Count the connection.
         """
         self.connections += 1
         return super().get_request()
 
     def stop(self):
         """
-        End it.
+        Stop the server.
         """
         self.shutdown()
         self.thread.join()
@@ -82,7 +82,7 @@ class Server(ThreadingHTTPServer):
 @pytest.fixture
 def servers():
     """
-    Return the outside, and the two insides, all on one port.
+    Return the outside server and the two inside servers, all on one port.
     """
     made = [Server(INSIDE)]
     port = made[0].server_address[1]
@@ -99,7 +99,7 @@ def servers():
 @pytest.fixture
 def names(monkeypatch):
     """
-    Return a table of names; of a list of answers each look-up takes the next, and stays at the last.
+    Return a table of names. With a list of answers each lookup takes the next one; the last one is repeated.
     """
     table = {}
 
@@ -126,7 +126,7 @@ def names(monkeypatch):
 
 def send(*urls):
     """
-    Send to each of *urls*, one after the other, and return the answers and errors.
+    Send to each of *urls* in turn, and return the answers and errors.
     """
     target = WebhookTarget(allow=[OUTSIDE], timeout_s=5)
 
@@ -146,7 +146,7 @@ def send(*urls):
 
 def test_the_outside_is_reached(servers, names):
     """
-    The table and the servers work: a name that leads outside is called there.
+    The table and the servers work: a name that resolves to the outside is called there.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]
@@ -201,7 +201,7 @@ def test_the_outside_is_reached(servers, names):
 )
 def test_no_spelling_leads_inside(servers, names, host):
     """
-    No spelling or wrapping of an inner address reaches it, and the job ends or fails.
+    No spelling or wrapping of an inside address reaches it, and the job ends or fails.
     """
     _, insides, port = servers
     names["metadata.google.internal"] = [["169.254.169.254"]]
@@ -213,7 +213,7 @@ def test_no_spelling_leads_inside(servers, names, host):
 @pytest.mark.parametrize("address", [INSIDE, INSIDE_6, "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254"])  # noqa: S104 nobody binds
 def test_no_name_leads_inside(servers, names, address):
     """
-    A public name that is looked up to an inner address is not called, and the job is parked with the reason.
+    A public name that resolves to an inside address is not called, and the job is parked with the reason.
     """
     _, insides, port = servers
     names["evil.test"] = [[address]]
@@ -225,7 +225,7 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    A name that resolves outside at first and inside later is checked at each look-up, and the checked address is used.
+    A name that resolves first outside and later inside is checked at each lookup, and the checked address is used.
     """
     outside, insides, port = servers
     names["rebind.test"] = [[OUTSIDE], [INSIDE]]
@@ -239,7 +239,7 @@ def test_rebinding(servers, names):
 
 def test_several_addresses(servers, names):
     """
-    Of a name's addresses only the outer ones are tried, whatever their order.
+    Of a name's addresses only the outside ones are tried, in any order.
     """
     outside, insides, port = servers
     names["both.test"] = [[INSIDE, OUTSIDE]]
@@ -269,7 +269,7 @@ def test_redirects(servers, names, status, to):
 
 def test_proxies_of_the_environment_are_not_used(servers, names, monkeypatch):
     """
-    A proxy that the environment names would be asked for inner addresses, so none is used.
+    A proxy in the environment would be asked for inside addresses, so it is not used.
     """
     outside, insides, port = servers
     monkeypatch.setenv("HTTP_PROXY", f"http://{INSIDE}:{port}")

@@ -1,5 +1,5 @@
 """
-The wire works, and the suite of targets finds its planted faults.
+The proxy of the tests works, and the suite of targets detects its planted faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.testing.wire import Wire
 @pytest.fixture
 def echo():
     """
-    Return a wire to a server that echoes its input, and records it.
+    Return a proxy to a server that echoes its input, and records it.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     got = []
@@ -53,14 +53,14 @@ def echo():
 
 def connect(wire):
     """
-    Return a connection by the wire.
+    Return a connection through the proxy.
     """
     return socket.create_connection(("127.0.0.1", wire.port), timeout=10)
 
 
 def test_the_wire_relays(echo):
     """
-    The wire passes data in both directions.
+    The proxy passes data in both directions.
     """
     with connect(echo) as end:
         end.sendall(b"ping")
@@ -70,7 +70,7 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks open connections and refuses others; the mended wire has the same address.
+    A cut breaks open connections and refuses new ones; the mended proxy has the same address.
     """
     port = echo.port
     with connect(echo) as end:
@@ -92,7 +92,7 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_swallows_answers(echo):
     """
-    Data arrives at the server, and after a given number of answers nothing comes back, until the wire is cut.
+    Data arrives at the server, and after a given number of answers nothing comes back, until the proxy is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)
@@ -107,7 +107,7 @@ def test_the_wire_swallows_answers(echo):
 
 class Memory:
     """
-    A receiver that is a list, and a target that has one fault, or none.
+    A receiver that is a list, and a target with one fault or none.
     """
 
     handler, secret = "there", "hunter2"
@@ -120,7 +120,7 @@ class Memory:
 
     def make_target(self):
         """
-        Return itself: it is both.
+        Return itself: it is both receiver and target.
         """
         return self
 
@@ -144,7 +144,7 @@ class Memory:
 
     def resets(self):
         """
-        Return nothing: it has no connections.
+        Return nothing: there are no connections.
         """
         return 0
 
@@ -153,7 +153,7 @@ class Memory:
 
     def lose_confirms(self):
         """
-        Keep, and say nothing.
+        Store the next message, and do not confirm it.
         """
         self.is_losing = True
 
@@ -172,7 +172,7 @@ class Memory:
 
     def send(self, firing):
         """
-        Keep the message, with the fault.
+        Store the message, with the fault.
         """
         if self.is_away:
             if self.fault == "says done":
@@ -203,13 +203,13 @@ class Memory:
 
     async def close(self):
         """
-        Nothing is open.
+        Do nothing: nothing is open.
         """
 
 
 class MemorySuite(TargetSuite):
     """
-    The suite on that receiver; its name keeps it from being collected.
+    The suite on that receiver; its name keeps pytest from collecting it.
     """
 
     takes_largest = False
@@ -229,7 +229,7 @@ TESTS = [name.removeprefix("test_") for name in dir(TargetSuite) if name.startsw
 @pytest.mark.parametrize("test", TESTS)
 def test_a_target_without_a_fault_passes(test):
     """
-    The suite has nothing against a target that keeps the contract.
+    The suite passes for a target that keeps the contract.
     """
     getattr(MemorySuite(), f"test_{test}")()
 
@@ -254,7 +254,7 @@ def test_a_target_without_a_fault_passes(test):
 )
 def test_a_fault_is_found(monkeypatch, fault, test):
     """
-    Each fault fails the test that is there for it.
+    Each fault fails the test that was written for it.
     """
     monkeypatch.setattr(target_suite, "PATIENCE_S", 1.0)
     suite = MemorySuite()

@@ -29,7 +29,7 @@ from tickwheel.targets.taskiq import TaskiqTarget
 )
 def test_calls(payload, task):
     """
-    A payload has arguments, arguments by name and options, each of them if need be.
+    A payload has arguments, keyword arguments and options, each of them optional.
     """
     assert task_of(payload) == task
 
@@ -39,7 +39,7 @@ def test_calls(payload, task):
 )
 def test_no_calls(payload):
     """
-    Anything else is refused with the shape that is right.
+    Anything else is refused with the correct shape.
     """
     with pytest.raises(InvalidJobError, match="pass "):
         task_of(payload)
@@ -60,13 +60,13 @@ class CeleryTask:
 
 def function():
     """
-    Play the part of a task of RQ.
+    A task of RQ, which is never called.
     """
 
 
 def test_the_target_is_known_by_the_task(make):
     """
-    One line sets the job of a task, for the library that the task is of.
+    One line sets the job of a task; the library of the task selects the target.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App()), "rq": RqTarget(Connection())})
     job = apply_at(scheduler, CeleryTask(), ["ada"], {"cc": 1}, countdown=60, key="mail/17", queue="slow").job
@@ -82,7 +82,7 @@ def test_the_target_is_known_by_the_task(make):
 @pytest.fixture
 def four(make):
     """
-    Return a scheduler that knows the targets of all libraries, and reaches no broker.
+    Return a scheduler that knows the targets of all libraries, without brokers.
     """
     targets = {
         "celery": CeleryTarget(App()),
@@ -115,7 +115,7 @@ def four(make):
 )
 def test_options(four, target, options):
     """
-    The options that a library has are taken as they are.
+    The options that a library supports are passed on unchanged.
     """
     payload = {"args": [1], "options": options}
     job = four.set("one", delay=60, target=target, handler="tasks.mail", payload=payload).job
@@ -184,7 +184,7 @@ def test_options(four, target, options):
 )
 def test_no_options(four, target, options, message):
     """
-    An option that a library does not have, or that contradicts the job, is refused by its name when the job is set.
+    An option that a library does not support, or that contradicts the job, is refused by name when the job is set.
     """
     payload = {"args": [1], "options": options}
     with pytest.raises(InvalidJobError, match=message):
@@ -198,7 +198,7 @@ def test_no_options(four, target, options, message):
 @pytest.mark.parametrize("target", ["celery", "rq", "dramatiq", "taskiq"])
 def test_a_payload_that_is_no_call(four, target):
     """
-    A payload that describes no call is refused when the job is set, not when it fires.
+    A payload that does not describe a call is refused when the job is set, not when it fires.
     """
     with pytest.raises(InvalidJobError, match=r'pass \{"args"'):
         four.set("one", delay=60, target=target, handler="tasks.mail", payload=[1])
@@ -207,7 +207,7 @@ def test_a_payload_that_is_no_call(four, target):
 @pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
 def test_declared_by_celery(four):
     """
-    Options that a task of Celery declares go with the job, and so does its application's route; explicit options win.
+    Options declared by a Celery task are part of the job, and so is its application's route; explicit options win.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     app = celery.Celery("shop", set_as_current=False)
@@ -232,7 +232,7 @@ def test_declared_by_celery(four):
 
 def test_declared_by_dramatiq(four):
     """
-    An actor's queue goes with the job.
+    An actor's queue is part of the job.
     """
     dramatiq = pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
     stub = pytest.importorskip("dramatiq.brokers.stub").StubBroker()
@@ -244,7 +244,7 @@ def test_declared_by_dramatiq(four):
 
 def test_declared_by_taskiq(four):
     """
-    The labels of a task of taskiq go with the job.
+    The labels of a taskiq task are part of the job.
     """
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
 
@@ -259,7 +259,7 @@ def test_declared_by_taskiq(four):
 
 def test_a_name_needs_its_target(make):
     """
-    A task's name alone does not show which library it belongs to.
+    The name of a task alone does not show its library.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App())})
     with pytest.raises(InvalidJobError, match="pass target='celery'"):
@@ -271,7 +271,7 @@ def test_a_name_needs_its_target(make):
 
 def test_with_asyncio():
     """
-    Of an async scheduler, the line is awaited.
+    With an async scheduler, the line is awaited.
     """
 
     async def main():
@@ -295,13 +295,13 @@ class App:
 
     def close(self):
         """
-        Nothing is open.
+        Do nothing: nothing is open.
         """
 
 
 class Broker:
     """
-    A class that can take messages.
+    A class that can enqueue messages.
     """
 
     actors: ClassVar = {}
@@ -325,7 +325,7 @@ class Connection:
 
 def test_a_queue_that_no_actor_may_declare():
     """
-    A target of Dramatiq refuses the name of a queue that Dramatiq would refuse.
+    A Dramatiq target refuses queue names that Dramatiq refuses.
     """
     with pytest.raises(InvalidJobError, match="queue is 'slow jobs': begin with a letter or _"):
         DramatiqTarget(Broker(), queue="slow jobs")
@@ -334,7 +334,7 @@ def test_a_queue_that_no_actor_may_declare():
 @pytest.mark.parametrize("target", [CeleryTarget, RqTarget, DramatiqTarget, TaskiqTarget])
 def test_what_they_are_made_of(target):
     """
-    A target is made of its library's object, and of nothing else.
+    A target is made only of its library's own objects.
     """
     with pytest.raises(InvalidJobError, match=r"pass (the|a) "):
         target("redis://localhost")

@@ -1,7 +1,7 @@
 """
-A scheme that promises TLS refuses a server without it, and sends it nothing but the beginning of a handshake.
+A scheme that promises TLS refuses a server without it, after sending only the beginning of a handshake.
 
-The server announces itself as the plain one would, and takes all data that it is sent.
+The server greets like the plain one, and records all data that it gets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Plain:
 
     def close(self):
         """
-        End it.
+        Stop the server.
         """
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -72,7 +72,7 @@ class Plain:
 @pytest.fixture
 def plain(request):
     """
-    Return a server that greets as the scheme's own does.
+    Return a server that greets like a server of the scheme.
     """
     made = Plain(GREETINGS.get(request.node.callspec.params["url"].partition(":")[0], b""))
     yield made
@@ -128,7 +128,7 @@ STORES = {
 @pytest.mark.parametrize(("url", "library"), STORES.items(), ids=["redis", "postgres", "verified"])
 def test_stores(plain, url, library):
     """
-    No store does either.
+    No store sends them either.
     """
     pytest.importorskip(library, reason=f"{library} is not installed")
     with pytest.raises((TickwheelError, OSError)) as caught:

@@ -34,7 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specificati
 
 class Receiver(ThreadingHTTPServer):
     """
-    Answers by path, as in its `answers`, and records the requests.
+    Answers by path according to `answers`, and records the requests.
     """
 
     daemon_threads = True
@@ -59,12 +59,12 @@ class Receiver(ThreadingHTTPServer):
 
 class Answering(BaseHTTPRequestHandler):
     """
-    One request.
+    The handler of one request.
     """
 
     def do_POST(self):
         """
-        Note it, and answer.
+        Record the request, and answer it.
         """
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.received.append((self.path, dict(self.headers), body))
@@ -100,7 +100,7 @@ def receiver():
 
 def listening(server):
     """
-    Give *server*, listening, and end it.
+    Yield *server* while it listens, and stop it.
     """
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -113,14 +113,14 @@ def listening(server):
 
 def firing(url, payload=b'{"a":1}', trace=None):
     """
-    Return a firing of a job that goes to *url*.
+    Return a firing of a job for *url*.
     """
     return Firing(Job("kä/y 1", 7, 1000, payload, "webhook", url, 1, trace=trace), 2, time.time() * 1000)
 
 
 def sent(url, *, timeout_s=5.0, **options):
     """
-    Send one firing and return the target's answer.
+    Send one firing and return the target's result.
     """
     target = WebhookTarget(timeout_s=timeout_s, **options)
 
@@ -138,7 +138,7 @@ LOOPBACK = {"allow": ["127.0.0.0/8", "::1"]}
 
 def test_what_is_sent(receiver):
     """
-    The payload goes out as it is, signed, with ids that a receiver can deduplicate by.
+    The payload is sent unchanged and signed, with ids by which a receiver can deduplicate.
     """
     assert sent(f"{receiver.url}/hook?x=1", secrets=[SECRET], **LOOPBACK) is None
     ((path, headers, body),) = receiver.received
@@ -165,7 +165,7 @@ def test_unsigned(receiver):
 @pytest.mark.parametrize("status", [200, 201, 202, 299])
 def test_success(receiver, status):
     """
-    Every 2xx is done.
+    Every 2xx is a success.
     """
     receiver.answers["/"] = (status, {}, "")
     assert sent(f"{receiver.url}/", **LOOPBACK) is None
@@ -174,7 +174,7 @@ def test_success(receiver, status):
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 501])
 def test_failure(receiver, status):
     """
-    Any other status is a failed attempt that shows the begin of the answer.
+    Any other status is a failed attempt that shows the beginning of the answer.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     with pytest.raises(WebhookError, match=f"answered {status} .*: no no") as caught:
@@ -185,7 +185,7 @@ def test_failure(receiver, status):
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_not_taken(receiver, status):
     """
-    A receiver that is full, or that its gateway cannot reach, costs no attempt, and the job says why it waits.
+    A receiver that is full, or unreachable for its gateway, costs no attempt, and the job says why it waits.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -265,7 +265,7 @@ def test_a_body_that_does_not_come(receiver, monkeypatch, text):
 
 def test_an_unreadable_answer(receiver):
     """
-    The error of an answer that cannot be read has nothing of the request's headers, and so no signature.
+    The error for an unreadable answer contains no header of the request, and so no signature.
     """
     receiver.answers["/"] = (200, {"x": "a" * 20_000}, "")
     with pytest.raises(WebhookError, match="sent an answer that cannot be read: Got more than") as caught:
@@ -285,7 +285,7 @@ def test_an_unreadable_answer(receiver):
 )
 def test_unreadable_retry_after(receiver, value):
     """
-    A Retry-After that names no time, or one that has passed, is as good as none.
+    A Retry-After without a valid time, or with one in the past, is ignored.
     """
     receiver.answers["/"] = (503, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -337,7 +337,7 @@ def sent_all(urls, **options):
 
 def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     """
-    A receiver that hangs has places of its own: others get their requests, and answer, as if it was not there.
+    A hanging receiver has its own places: others get their requests, and answer, without delay.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 2)
     receiver.answers["/"] = ("slow", {}, "")
@@ -350,7 +350,7 @@ def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
 
 def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
     """
-    The time of an attempt begins when its receiver has a place for it.
+    The timeout of an attempt begins when its receiver has a place for it.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/slow"] = ("slow", {}, "")
@@ -362,7 +362,7 @@ def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
 
 def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
     """
-    Jobs that wait for a receiver while it fails too often are put off, and the receiver is left alone.
+    Jobs that wait for a receiver are postponed when it fails too often, and the breaker opens.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/"] = ("slow", {}, "")
@@ -374,7 +374,7 @@ def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
 
 def test_a_lack_of_files(receiver, monkeypatch):
     """
-    If this process may open no more sockets the attempt fails, and the breaker does not open.
+    If this process may open no more sockets, the attempt fails and the breaker stays closed.
     """
 
     def refuse(_address):
@@ -399,7 +399,7 @@ def test_nobody_there(receiver):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
 def test_the_inside_is_refused(receiver, host):
     """
-    However loopback is spelt, nothing is sent there unless it is allowed, and the job ends.
+    However loopback is spelled, nothing is sent there unless it is allowed, and the job ends.
     """
     answer = sent(f"http://{host}:{receiver.server_address[1]}/")
     assert isinstance(answer, DeadLetter)
@@ -442,7 +442,7 @@ def test_good_hosts():
 
 def test_a_host_that_is_too_long_when_it_is_encoded():
     """
-    A host that only its encoding shows to be impossible ends the job.
+    A host name that is only too long in its encoded form ends the job.
     """
     answer = sent(f"http://{'ü' * 62}.example/")
     assert isinstance(answer, DeadLetter)
@@ -460,7 +460,7 @@ def test_a_host_that_is_too_long_when_it_is_encoded():
 )
 def test_impossible_options(options, said):
     """
-    Options that no request or breaker can work with are refused by name when the target is made.
+    Options with which no request or breaker can work are refused by name when the target is made.
     """
     with pytest.raises(InvalidJobError, match=said):
         WebhookTarget(**options)
@@ -468,7 +468,7 @@ def test_impossible_options(options, said):
 
 def test_passwords_in_urls():
     """
-    A URL with a password is refused, and the password not repeated.
+    A URL with a password is refused, and the password is not repeated.
     """
     with pytest.raises(InvalidJobError, match="leave the password out") as caught:
         WebhookTarget().check("https://user:hunter2@example.com/")
@@ -477,7 +477,7 @@ def test_passwords_in_urls():
 
 def test_through_the_scheduler(receiver, make, url, events):
     """
-    A webhook job is delivered, tried again after a failure, and parked after 410.
+    A webhook job is delivered, retried after a failure, and parked after 410.
     """
     scheduler = make(url, targets={"webhook": WebhookTarget(**LOOPBACK)}).start()
     told = events(scheduler)
@@ -500,7 +500,7 @@ def test_through_the_scheduler(receiver, make, url, events):
 
 class Limited(Receiver):
     """
-    Takes a fixed number of requests per second of its clock, and answers the rest as APIs do.
+    Accepts a fixed number of requests per second of its clock, and refuses the rest as APIs do.
     """
 
     limit, status, after = 20, 429, "1"
@@ -532,7 +532,7 @@ class Limited(Receiver):
 )
 def test_a_full_receiver(make, events, status, after, addresses):
     """
-    A burst to a receiver with a limited rate arrives at that rate, at no cost of attempts and with few repeats.
+    A burst to a rate-limited receiver arrives at that rate, without costing attempts and with few repeats.
     """
     with contextlib.contextmanager(listening)(Limited()) as server:
         server.status, server.after = status, after

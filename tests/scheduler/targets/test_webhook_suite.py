@@ -1,5 +1,5 @@
 """
-The webhook target keeps the suite that brokers keep, with a real receiver.
+The webhook target keeps the same suite as the brokers, with a real receiver.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Keeping(BaseHTTPRequestHandler):
 
     def do_POST(self):
         """
-        Read, keep, answer.
+        Read the request, record it, and answer.
         """
         body = self.rfile.read(int(self.headers["content-length"]))
         status = 413 if len(body) > BODY_MAX else 503 if self.server.is_full else 204
@@ -50,7 +50,7 @@ class Keeping(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver(cut):
     """
-    Return a listening receiver, by a wire.
+    Return a listening receiver behind a proxy.
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
     server.daemon_threads = True
@@ -68,19 +68,19 @@ def receiver(cut):
 
         def make_target(self):
             """
-            Return a target that may reach it.
+            Return a target that may reach the receiver.
             """
             return WebhookTarget(secrets=[f"whsec_{self.secret}"], allow=["127.0.0.1"])
 
         def fill(self):
             """
-            Answer 503 to all.
+            Answer every request with 503.
             """
             server.is_full = True
 
         def make_room(self):
             """
-            Take all.
+            Accept every request.
             """
             server.is_full = False
 
