@@ -36,7 +36,7 @@ class PooledTests:
 
     def make_store(self):
         """
-        Return one in a database of its own.
+        Return a store in a database of its own.
         """
         return self.opened_by(self.server.lend())
 

@@ -25,7 +25,7 @@ class PostgresTests:
 
     def make_store(self) -> PostgresStore:
         """
-        Return one in a database of its own.
+        Return a store in a database of its own.
         """
         return self.opened_by(self.server.url(self.server.lend()))
 
