@@ -60,7 +60,7 @@ def tls(make_redis, certificate):
 @pytest.fixture(params=["cluster", "sentinels"])
 def group(request, make_redis):
     """
-    Return servers that are one store, of each kind in turn.
+    Return servers that form one store, for each kind of group.
     """
     group = RedisCluster(make_redis) if request.param == "cluster" else RedisSentinels(make_redis)
     yield group
@@ -69,7 +69,7 @@ def group(request, make_redis):
 
 def check(order: str, url: str) -> None:
     """
-    Let a scheduler of *url* be asked by many greenlets at once, keep its leases, fire, and stop.
+    Let many greenlets call a scheduler of *url* at once; check that it keeps its leases, fires, and stops.
     """
     command = [sys.executable, "-W", "ignore", str(APP), order, url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -90,7 +90,7 @@ def test_a_store_of_redis(redis, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_service(service, order):
     """
-    A client of a service sets, asks, pulls and reports.
+    A client of a service sets, reads, pulls and reports.
     """
     check(order, service)
 
@@ -108,7 +108,7 @@ def test_a_store_of_redis_by_tls(tls, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_several_servers(group, order):
     """
-    A cluster and sentinels do the same, also when the primary is lost: greenlets find its replica, and jobs fire.
+    A cluster and sentinels do the same, also after the loss of the primary: greenlets find its replica, and jobs fire.
     """
     check(order, f"{group.url}lease_s=2")
     command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]

@@ -61,7 +61,7 @@ def node():
 
 def test_last_minute(node):
     """
-    Rate and lateness are of the last minute, give or take a step, however often a node renews; totals are of its life.
+    Rate and lateness cover the last minute, within a step, at any rate of renewals; totals cover the node's life.
     """
     node.figures.counts["fired"] += 5
     node.figures.lateness.add([900.0])
@@ -81,7 +81,7 @@ def test_last_minute(node):
 
 def test_last_firings(node):
     """
-    A report has the last fifty firings that ended, the oldest first, with the words of the API for their ends.
+    A report has the last fifty finished firings, the oldest first, with the API's words for their outcomes.
     """
     ended = [staged(f"k/{number}") for number in range(60)]
     node.figures.recent.add([(each, "succeeded", None) for each in ended[:-1]] + [(ended[-1], "retried", "no")])
@@ -100,7 +100,7 @@ def test_last_firings(node):
 
 def staged(key):
     """
-    Return an attempt of the job of *key* that fired a millisecond and a half late.
+    Return an attempt of the job *key* that fired a millisecond and a half late.
     """
     job = SimpleNamespace(key=key, generation=7, attempt=0, target="log", handler="", due_at=1_000)
     return SimpleNamespace(job=job, fired_at=1_001.5, ran_ms=0.0)
@@ -125,7 +125,7 @@ def test_renewals_do_not_depend_on_reports(make, events, until):
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
 def test_one_owner_knows_its_own_figures(tmp_path, url):
     """
-    Of a store that one process owns, that process is the only node, and has its figures without a report.
+    If one process owns a store, it is the only node, and has its figures without a report.
     """
     scheduler = Scheduler(url.format(tmp_path))
     assert scheduler.nodes() == []

@@ -41,14 +41,14 @@ ALL = SchedulerOptions(history=HistoryOptions(keep="all"))
 @pytest.fixture
 def scheduler(url, make):
     """
-    Return one that is started.
+    Return a started scheduler.
     """
     return make(url).start()
 
 
 def test_attempts_and_death(scheduler, events):
     """
-    Each failed attempt and the death are kept, with when, where, how long, why and at which line.
+    Each failed attempt and the death are recorded, with time, node, duration, error and line.
     """
     told = events(scheduler)
 
@@ -88,7 +88,7 @@ def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
 
 def test_a_result_is_kept(scheduler, events):
     """
-    A handler's last note is in the record of its attempt, and makes the success of a one-time job be recorded.
+    A handler's last note is in the record of its attempt, so the success of a one-time job is also recorded.
     """
     told = events(scheduler)
 
@@ -123,7 +123,7 @@ def test_everything_by_option(url, make, events):
 @pytest.mark.parametrize(("keep", "outcomes"), [("none", []), ("failures", ["died"]), ("usual", ["succeeded", "died"])])
 def test_runs_of_a_recurring_job(url, make, events, keep, outcomes):
     """
-    Each run of a recurring job is kept, or only those that failed, or none.
+    By option, all runs of a recurring job are recorded, only failed ones, or none.
     """
     scheduler = make(url, options=SchedulerOptions(history=HistoryOptions(keep=keep))).start()
     told = events(scheduler)
@@ -145,7 +145,7 @@ def test_runs_of_a_recurring_job(url, make, events, keep, outcomes):
 
 def test_expired(url, make, events):
     """
-    A job that was not worth firing any more is kept as expired, and has not begun.
+    An expired job is recorded as expired, without a start.
     """
     scheduler = make(url)
     told = events(scheduler)
@@ -191,7 +191,7 @@ def test_cut_off_and_again(file_url, make, events):
 
 def test_async_face(url):
     """
-    `AsyncScheduler` has it, too, and an async handler's traceback.
+    `AsyncScheduler` also has a history, with an async handler's traceback.
     """
 
     async def run():
@@ -241,7 +241,7 @@ def raised(function):
 
 class MuteError(Exception):
     """
-    Cannot be shown, in the worst way.
+    An error whose text raises a BaseException.
     """
 
     def __str__(self):
@@ -259,7 +259,7 @@ def deep(depth=400):
 
 def shallower(depth):
     """
-    Call `deep`, so that no frame repeats the one before.
+    Call `deep`, so that successive frames differ.
     """
     deep(depth)
 
@@ -286,7 +286,7 @@ def many():
 
 def huge():
     """
-    Raise a text of a hundred megabytes, of all kinds of characters.
+    Raise an error with a text of a hundred megabytes, of all kinds of characters.
     """
     raise ValueError("\udc80\0é" * 33_000_000)
 
@@ -294,7 +294,7 @@ def huge():
 @pytest.mark.parametrize("function", [deep, chained, many, huge])
 def test_tracebacks_are_bounded(function):
     """
-    However deep, chained, many or large: a traceback is bounded, storable, and ends with the error.
+    A traceback is bounded, storable, and ends with the error, however deep, chained, grouped or large it is.
     """
     text = traceback_text(raised(function))
     assert len(text) <= TRACEBACK_CHARS_MAX
@@ -370,7 +370,7 @@ def test_bad_questions(scheduler, key, wrong):
 @pytest.mark.parametrize("wrong", [{"keep": "some"}, {"age_s": 0}, {"per_key": 0}, {"total": 1.5}])
 def test_bad_options(wrong):
     """
-    Options that nothing can work with are refused by name.
+    Unusable options are refused by name.
     """
     with pytest.raises(InvalidJobError, match=next(iter(wrong))):
         HistoryOptions(**wrong)
@@ -400,7 +400,7 @@ def test_pruned_in_steps(url, make, events):
 
 def test_inline():
     """
-    The scheduler that fires inline keeps a history as well.
+    The inline scheduler also keeps a history.
     """
     clock = ManualClock()
     with InlineScheduler(clock) as scheduler:
@@ -438,7 +438,7 @@ KILLED = textwrap.dedent(
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is a POSIX signal")
 def test_killed_and_every_attempt_is_kept_once(file_url, until):
     """
-    However often its process is killed, each attempt that was counted has one record: it failed, or was cut off.
+    However often its process is killed, each counted attempt has one record: it failed, or was cut off.
     """
     with Scheduler(file_url) as client:
         pass

@@ -67,7 +67,7 @@ def look(*letters: Job, **fields: str) -> Incidents:
 )
 def test_normalised(error, expected):
     """
-    Numbers, identifiers and quoted values are left out of an error, and words stay.
+    Numbers, identifiers and quoted values are removed from an error, and words stay.
     """
     assert normalised(error) == expected
 
@@ -77,14 +77,14 @@ def test_normalised(error, expected):
 )
 def test_normalised_in_time(char):
     """
-    No error takes long, not even one that was made for that: the work is proportional to its length.
+    No error takes long, not even a malicious one: the work is proportional to its length.
     """
     assert len(normalised(char * 100_000)) <= 500
 
 
 def test_groups():
     """
-    Letters of one error, target and handler are one incident, whatever numbers it has; the latest comes first.
+    Letters with one error, target and handler are one incident, whatever its numbers; the latest incident is first.
     """
     found = look(
         letter("a", "KeyError: 'x1'"),
@@ -106,7 +106,7 @@ def test_groups():
 
 def test_raised_in():
     """
-    Letters with one error that different lines of code raised are incidents of their own, found by that line.
+    Letters with one error raised by different lines are separate incidents, found by that line.
     """
     found = look(
         replace(letter("a", "KeyError: 'x1'"), raised_in="shop.pay+3"),
@@ -126,7 +126,7 @@ def test_raised_in():
 
 def test_fingerprint_stays():
     """
-    A fingerprint depends on error, target and handler alone: it is the same tomorrow, on another node, for other keys.
+    A fingerprint depends only on error, target and handler: it is the same tomorrow, on another node, for other keys.
     """
     (today,) = look(letter("a", "no order 17")).incidents
     (tomorrow,) = incidents_of([replace(letter("b", "no order 18"), due_at=5)], NOW + 1).incidents
@@ -145,7 +145,7 @@ def test_by_hour():
 
 def test_search():
     """
-    A search finds letters by key, error, target and handler, in whatever case; a prefix is of the key, and exact.
+    A search finds letters by key, error, target and handler, in any case; a prefix is of the key, and exact.
     """
     letters = [
         letter("Order/1", "It broke"),
@@ -160,7 +160,7 @@ def test_search():
 
 def test_bounded():
     """
-    Of more letters than 10,000 the latest are looked at, and the answer says that there are more; so with many places.
+    Of more than 10,000 letters the latest are read, and the answer says that there are more; places are also limited.
     """
     letters = [
         letter(str(number), ago_ms=number, handler="abcdefghij"[number % 10] * (number % 30 + 1))

@@ -25,7 +25,7 @@ def clock():
 @pytest.fixture(params=[partial(Scheduler, "memory://"), InlineScheduler], ids=["threads", "inline"])
 def scheduler(request, make, clock):
     """
-    Return a started scheduler of each kind in turn.
+    Return a started scheduler, for each kind of scheduler.
     """
     return make(kind=request.param, clock=clock).start()
 
@@ -33,7 +33,7 @@ def scheduler(request, make, clock):
 @pytest.fixture
 def fire(scheduler, clock, until):
     """
-    Return a function that sets the job "k", lets its first attempt run, and returns once that has ended.
+    Return a function that sets the job "k", lets its first attempt run, and returns after its end.
     """
 
     def run(**fields):
@@ -48,7 +48,7 @@ def fire(scheduler, clock, until):
 @pytest.mark.parametrize("when", [{"delay": 0}, {"every": 60}], ids=["once", "recurring"])
 def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when):
     """
-    It sees that, its heartbeat raises, and its end is that of a job that was stopped.
+    The handler can read the cancel, its heartbeat raises, and its end is recorded as stopped.
     """
     seen, told = [], events(scheduler)
 
@@ -72,7 +72,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
 
 def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
     """
-    A stopped attempt that returns has succeeded; one that asks for another try does not get it.
+    A stopped attempt that returns has succeeded; a requested retry is not granted.
     """
     results = iter([None, Snooze(1)])
 
@@ -90,7 +90,7 @@ def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
 
 def test_an_async_handler_that_is_cancelled(scheduler, fire):
     """
-    It is cancelled where it waits next.
+    The handler is cancelled at its next await.
     """
     seen = []
 
@@ -111,7 +111,7 @@ def test_an_async_handler_that_is_cancelled(scheduler, fire):
 
 def test_progress(scheduler, fire):
     """
-    A handler's note can be read while it runs, and the last one is kept with its end.
+    A handler's note can be read while it runs, and the last one is recorded with its end.
     """
     seen = []
 
@@ -131,7 +131,7 @@ def test_progress(scheduler, fire):
 
 def test_the_counts_of_ends(scheduler, clock, fire, until):
     """
-    Each end is counted, of all firings and by handler.
+    Each end is counted, in total and by handler.
     """
     results = iter([None, Snooze(3600), DeadLetter(), ValueError()])
 

@@ -1,5 +1,5 @@
 """
-Starts and stops that are cut short: the system has no thread to spare, or Ctrl-C comes.
+Interrupted starts and stops: the system has no free thread, or Ctrl-C arrives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITERS = {"tickwheel-writer", "tickwheel-writer-own", "tickwheel-writer-callers
 @pytest.fixture
 def fail(monkeypatch):
     """
-    Return what makes a method raise the first time, before or after it has done its work.
+    Return a function that makes a method raise at its first call, before or after its work.
     """
 
     def fail_once(kind, name, when, error):
@@ -50,7 +50,7 @@ def fail(monkeypatch):
 @pytest.fixture
 def no_thread(monkeypatch):
     """
-    Return a function after which two threads of a name cannot be started.
+    Return a function after which two threads with a given name cannot be started.
     """
     start, left = threading.Thread.start, []
 
@@ -68,7 +68,7 @@ def no_thread(monkeypatch):
 @pytest.fixture
 def ours():
     """
-    Return a function that names tickwheel's threads that the test has started and that still run.
+    Return a function that names those of tickwheel's running threads that the test has started.
     """
     before = set(threading.enumerate())
     return lambda: sorted(
@@ -97,7 +97,7 @@ def scheduler(make, file_url, record):
 @pytest.fixture
 def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
-    Return what asserts that nothing is left of a start that failed: another one can own the file, and then this one.
+    Return a function that asserts that a failed start left nothing: another scheduler can own the file, then this one.
     """
 
     def check():
@@ -116,7 +116,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
 @pytest.mark.parametrize("name", ["checkpointer", "leases", "stager", "watcher"])
 def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
     """
-    A start that finds no thread leaves everything as before it, as often as it is tried.
+    A start that gets no thread leaves everything unchanged, however often it is tried.
     """
     no_thread(f"tickwheel-{name}")
     for _ in range(2):
@@ -132,7 +132,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
     """
-    A start that is interrupted, wherever that is, leaves everything as before it.
+    A start that is interrupted anywhere leaves everything unchanged.
     """
     fail(*place, when, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -142,7 +142,7 @@ def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
 
 def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
     """
-    A start that had just succeeded is not done twice by the next.
+    A start that was interrupted just after its success is not repeated by the next one.
     """
     fail(Core, "_start", AFTER, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -157,7 +157,7 @@ def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
 
 def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
     """
-    A file whose new owner meets an error is free again.
+    A file whose new owner fails with an error is free again.
     """
     fail(SqliteStore, "_keep_reserve", BEFORE, StoreFullError("no room", "make some"))
     with pytest.raises(StoreFullError):
@@ -180,7 +180,7 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 )
 def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     """
-    An interrupted stop releases the file nevertheless, and the next call does the rest.
+    An interrupted stop still releases the file, and the next call completes the stop.
     """
     scheduler = make(file_url).start()
     go_on, started, fired = threading.Event(), threading.Event(), threading.Event()
@@ -207,7 +207,7 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
 
 def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail):
     """
-    A job that waited for a worker does not start once the file was released.
+    A job that waited for a worker does not start after the file was released.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()

@@ -36,14 +36,14 @@ threading.Event().wait()
 
 class Shared(MemoryStore):
     """
-    A store that others may own, too, one of which is dead.
+    A store that may have other owners, one of which is dead.
     """
 
     abilities = Abilities(has_many_owners=True)
 
     def nodes(self):
         """
-        Return the dead node, and another one, which lives.
+        Return the dead node, and another one that lives.
         """
         return [Node("dead", until=5), Node("alive", until=2**62)]
 
@@ -57,7 +57,7 @@ def acts(scheduler):
 
 def test_deploys(file_url, make, monkeypatch):
     """
-    A deploy is recorded when a node with another version starts, and not with each start.
+    A deploy is recorded when a node with another version starts, not at each start.
     """
     for version in ("1.0", "1.0", "1.1"):
         monkeypatch.setattr(_journal, "__version__", version)
@@ -67,7 +67,7 @@ def test_deploys(file_url, make, monkeypatch):
 
 def test_death_of_the_owner(file_url, make):
     """
-    The process that follows a killed one on a file records its death, and the attempts that were cut off.
+    The next owner of a killed owner's file records its death, and the interrupted attempts.
     """
     with subprocess.Popen([sys.executable, "-c", HANGS, file_url], stdout=subprocess.PIPE, text=True) as process:
         killed = process.stdout.readline().strip()
@@ -85,7 +85,7 @@ def test_death_of_the_owner(file_url, make):
 
 def test_death_of_one_of_many(make):
     """
-    A death is recorded once by a node, and shown once, however many noticed it.
+    A death is recorded once by a node, and shown once, however many nodes noticed it.
     """
     store = Shared()
     node = make(store).start()
@@ -123,7 +123,7 @@ def test_nothing_is_kept(make):
 
 def test_acts_and_bulk(file_url, make):
     """
-    A move has both instants, and a bulk act one entry with its verb, filter, counts and note.
+    A move has both due times, and a bulk act is one entry with its verb, filter, counts and note.
     """
     scheduler = make(file_url)
     scheduler.handler("h")(print)
@@ -146,7 +146,7 @@ def test_acts_and_bulk(file_url, make):
 
 def test_a_bulk_act_in_parts(make):
     """
-    A bulk act that goes on from cursors is one entry with the sums, and another caller's act does not replace it.
+    A bulk act continued by cursors is one entry with the sums, and another caller's act does not replace it.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

@@ -1,5 +1,5 @@
 """
-One lane with far more jobs than there is room for, and all other lanes, which go on.
+One lane with far more jobs than fit into memory, and all other lanes, which continue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LANES = 10
 
 
 FEW = 40
-"""As STAGED_MAX, where all jobs run one after the other."""
+"""STAGED_MAX for a scheduler that runs all jobs one after the other."""
 
 
 def options(staged_max=STAGED_MAX):
@@ -37,7 +37,7 @@ def options(staged_max=STAGED_MAX):
 
 def crowd(scheduler, kind, go_on, record):
     """
-    Register a handler "crowd" that gets on slowly, or not at all, as *kind* says.
+    Register a handler "crowd" that makes slow progress or none, as *kind* says.
     """
 
     def hangs(payload):
@@ -65,7 +65,7 @@ def crowd(scheduler, kind, go_on, record):
 
 def herd(kind="", name="crowd", count=HERD):
     """
-    Return requests for more jobs of one lane than there is room for, all of them due.
+    Return requests for more due jobs of one lane than fit into memory.
     """
     target = "pull" if kind == "pull" else "handler"
     return [SetRequest(f"{name}/{n}", delay=0, target=target, handler=name, payload=n) for n in range(count)]
@@ -73,7 +73,7 @@ def herd(kind="", name="crowd", count=HERD):
 
 def healthy(scheduler, record):
     """
-    Register ten handlers, and return two jobs for each: one that is due, and one that will be.
+    Register ten handlers, and return two jobs for each: one due now, one later.
     """
     for lane in range(LANES):
         scheduler.handler(f"h{lane}")(record)
@@ -92,14 +92,14 @@ REASONS = {
     "pull": "no_worker",
 }
 KINDS = [*REASONS, "paused", "unknown"]
-"""Jobs of the last two are set aside in the end, and then the lane is not full any more."""
+"""Jobs of the last two kinds finally become unroutable, and then the lane is no longer full."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
-    Whatever holds a lane up, and however many jobs it has, those of all other lanes run.
+    Jobs of all other lanes run, whatever delays a lane and however many jobs it has.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, kind, go_on, type(record)())
@@ -124,7 +124,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    So it is if other processes set the jobs, of both kinds.
+    This also holds if other processes set the jobs, of both kinds.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -139,7 +139,7 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    A lane that is full of jobs for later runs one that is due now.
+    A lane that is full of future jobs runs a job that is due now.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -153,7 +153,7 @@ def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
 
 def test_some_crowds(url, make, record):
     """
-    Several lanes with too many jobs leave room for others, too.
+    Several lanes with too many jobs also leave room for others.
     """
     scheduler = make(url, options=options())
     for lane in range(3):
@@ -178,7 +178,7 @@ class Hanging:
 
     def check(self, handler):
         """
-        Take any name.
+        Accept any name.
         """
 
     def resolve(self, _):
@@ -199,7 +199,7 @@ class Hanging:
 
 def still(scheduler, target, go_on):
     """
-    Return one job for each of many lanes that do not go on, all of them due.
+    Return one due job for each of many lanes that make no progress.
     """
     if target == "handler":
         for n in range(MANY):
@@ -215,7 +215,7 @@ def still(scheduler, target, go_on):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_many_still_lanes(url, make, record, go_on, target, is_before):  # noqa: PLR0917  fixtures
     """
-    Many lanes that do not go on, with one job each, leave room for others: of other targets, and those that went on.
+    Many lanes without progress, with one job each, leave room for lanes of other targets, and for moving lanes.
     """
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
     scheduler = make(url, options=options(), targets=targets)
@@ -236,7 +236,7 @@ def test_beside_many_still_lanes(url, make, record, go_on, target, is_before):  
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, is_before):  # noqa: PLR0917  fixtures
     """
-    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues, and so does the next.
+    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues; so does the next one.
     """
     monkeypatch.setattr(_stager, "_SCANNED", 1)
     scheduler, others = make(url, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
@@ -264,7 +264,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    A job that another process sets while the rows of a crowd are passed over does not wait for the end of that.
+    A job set by another process does not wait for the end of a long scan over a full lane's rows.
     """
     monkeypatch.setattr(_stager, "_SCANNED", 1)
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
@@ -293,7 +293,7 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
 
 def test_events_of_a_crowd(make, record, events, go_on):
     """
-    Hooks hear once that a lane has more jobs than room, and why, and once that it has room again.
+    Hooks are called once when a lane has more jobs than room, with the reason, and once when it has room again.
     """
     scheduler = make("memory://", options=options(FEW))
     told = events(scheduler)
@@ -311,7 +311,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
 
 def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
     """
-    All jobs of a lane that had too many run once it gets on, in their order; so do those that are set meanwhile.
+    All jobs of an overfull lane run, in order, once it makes progress; so do jobs that are set in the meantime.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -327,7 +327,7 @@ def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
 
 def test_verbs_reach_a_crowd(url, make, record, go_on):
     """
-    Jobs of a lane that has too many are cancelled, moved to the front, set again and run now.
+    Jobs of an overfull lane are cancelled, moved to the front, set again and run now.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -348,7 +348,7 @@ def test_verbs_reach_a_crowd(url, make, record, go_on):
 
 def test_a_paused_crowd_goes_on(url, make, record):
     """
-    Jobs of a paused lane that has too many run once it is resumed.
+    Jobs of an overfull paused lane run after it is resumed.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, "paused", None, record)
@@ -360,7 +360,7 @@ def test_a_paused_crowd_goes_on(url, make, record):
 
 def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     """
-    The next owner of a store with too many jobs of one lane fires those of the others, and then all.
+    The next owner of a store with an overfull lane fires the jobs of other lanes, and then all.
     """
     first = make(file_url, options=options(FEW))
     crowd(first, "hung", go_on, record)
@@ -384,7 +384,7 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    Twice as many queues that no worker asks for cost twice as many calls, for the first job of each and the second.
+    Twice as many queues without workers cost twice as many calls, for the first job of each and the second.
     """
 
     def calls_for(count):

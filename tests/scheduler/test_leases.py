@@ -24,7 +24,7 @@ from tickwheel.stores import Abilities, Lease, MemoryStore
 
 class Leasing(MemoryStore):
     """
-    A store in memory whose leases end, and whose clock is its own.
+    A store in memory whose leases end, with a clock of its own.
     """
 
     abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
@@ -48,7 +48,7 @@ class Leasing(MemoryStore):
 
     def apply(self, writes):
         """
-        Write, and let the test do something before an attempt that was begun is known to be.
+        Apply *writes*, and run a function of the test before the caller learns of a begun attempt.
         """
         answers = super().apply(writes)
         if self.on_begun is not None and any(isinstance(write, Begin) for write in writes):
@@ -82,7 +82,7 @@ class Leasing(MemoryStore):
 
 def test_renewed(make, record, until):
     """
-    A lease is renewed well before its end, and jobs fire across many of its lengths.
+    A lease is renewed well before its end, and jobs fire over many lease lengths.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -96,7 +96,7 @@ def test_renewed(make, record, until):
 
 def test_no_renewal_without_an_end(make):
     """
-    A lease that nothing can take away needs no thread.
+    A lease that no other node can take needs no thread.
     """
     scheduler = make("memory://").start()
     assert not scheduler._core._owner.leases._thread.is_alive()
@@ -104,7 +104,7 @@ def test_no_renewal_without_an_end(make):
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until):
     """
-    When renewals fail, beginning and firing end before the lease does; both continue when the store is back.
+    If renewals fail, beginning and firing end before the lease does; both continue when the store is back.
     """
     store = Leasing(length_ms=300)
     scheduler = make(store).start()
@@ -135,7 +135,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
 
 def test_lost(make, events, record):
     """
-    A shard that was lost is no longer fired, and is taken again when it is free.
+    A lost shard is no longer fired, and is taken again when it is free.
     """
     store = Leasing(length_ms=60)
     scheduler = make(store).start()
@@ -172,7 +172,7 @@ def test_the_stores_clock_counts(make, record, offset_ms):
 
 def test_what_workers_pulled_before_it_was_lost(make, until):
     """
-    A firing in a worker's hands ends with the lease of its shard, also where the same node has that again at once.
+    A worker's firing ends with the lease of its shard, even if the same node gets that again at once.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -195,7 +195,7 @@ def test_what_workers_pulled_before_it_was_lost(make, until):
 
 class Hanging(Leasing):
     """
-    A leasing store whose reports hang while the test wants that.
+    A leasing store whose reports hang on demand.
     """
 
     def __init__(self):
@@ -205,7 +205,7 @@ class Hanging(Leasing):
 
     def report(self, owner, figures):
         """
-        Hang.
+        Hang on demand.
         """
         if not self.may_go_on.is_set():
             self.is_reported.set()
@@ -255,7 +255,7 @@ def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, h
 
 def raising_once(function, error):
     """
-    Return what raises *error* at the first call, and does what *function* does at all others.
+    Return a function that raises *error* at the first call, and calls *function* at all others.
     """
     errors = [error]
 
@@ -269,7 +269,7 @@ def raising_once(function, error):
 
 class Noting(Leasing):
     """
-    A leasing store that writes down in which order it is read.
+    A leasing store that records the order of its reads.
     """
 
     def __init__(self):
@@ -278,7 +278,7 @@ class Noting(Leasing):
 
     def look(self, cursors, until, limit, *, with_changes):
         """
-        Note from where on.
+        Record the start of the scan.
         """
         self.reads += [(cursor.after, cursor.mark, with_changes) for cursor in cursors]
         return super().look(cursors, until, limit, with_changes=with_changes)
@@ -286,7 +286,7 @@ class Noting(Leasing):
 
 def test_the_mark_comes_before_the_scan(make, until):
     """
-    A shard that is gained later is also marked before it is scanned: later writes of others are found as changes.
+    A shard that is gained later is also marked before it is scanned, so that others' later writes are found as changes.
     """
     store = Noting()
     scheduler = make(store).start()
@@ -317,7 +317,7 @@ class Rated(MonotonicClock):
 @pytest.mark.parametrize("rate", [0.91, 0.9995, 1.0, 1.0005, 1.05, 1.099])
 def test_never_early_at_any_rate(make, record, rate):
     """
-    A clock that is slewed makes no job fire before the store's clock reads its instant.
+    A slewed clock does not make a job fire before the store's clock reads its due time.
     """
     store = Leasing(length_ms=5_000)
     scheduler = make(store, clock=Rated(rate)).start()
@@ -328,7 +328,7 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Time that passes while something waits, and in calls that take long; the event of a thread that ends at *until*.
+    Time that passes in waits and in slow calls; the event of a thread that ends at *until*.
     """
 
     def __init__(self, until):
@@ -336,14 +336,14 @@ class Passing:
 
     def wait(self, timeout):
         """
-        Let the time pass, and return whether the end has come.
+        Let the time pass, and return True after the end.
         """
         self.now += timeout
         return self.now >= self.until
 
     def is_set(self):
         """
-        Return whether the end has come.
+        Return True after the end.
         """
         return self.now >= self.until
 
@@ -351,7 +351,7 @@ class Passing:
 @pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
 def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
-    While a lease of ten seconds is trusted, a call that fails by its deadline of a fifth is made three times.
+    While a lease of ten seconds is trusted, a call that fails after its deadline, a fifth of that, is made three times.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

@@ -20,14 +20,14 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def scheduler(url, make):
     """
-    Return one that is started.
+    Return a started scheduler.
     """
     return make(url).start()
 
 
 class Crowd:
     """
-    Counts how many are inside at once.
+    Counts how many handlers run at once.
     """
 
     def __init__(self):
@@ -48,7 +48,7 @@ class Crowd:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_concurrency(scheduler, record, until, limit):
     """
-    Of a limited handler no more run at once than allowed; all run, and another handler does not wait.
+    At most the allowed number of a limited handler's jobs run at once; all run, and another handler does not wait.
     """
     crowd, go_on = Crowd(), threading.Event()
 
@@ -89,7 +89,7 @@ def test_concurrency_of_coroutines(scheduler, record):
 
 def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
     """
-    A job that is due and waits for its handler is still pending: it can be moved and cancelled, and holds no place.
+    A due job that waits for its handler is still pending: it can be moved and cancelled, and occupies no place.
     """
     go_on = threading.Event()
 
@@ -111,7 +111,7 @@ def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
 @pytest.mark.parametrize("running_max", [1, 2, 100])
 def test_a_limit_and_little_room(url, make, record, running_max):
     """
-    Lanes and the bound of running jobs together lose nothing.
+    Lanes together with the limit of running jobs lose nothing.
     """
     scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
     scheduler.handler("a", concurrency=2)(record)
@@ -124,7 +124,7 @@ def test_a_limit_and_little_room(url, make, record, running_max):
 
 def test_rate(scheduler, events):
     """
-    A handler with a rate begins its jobs evenly spaced, none before its own instant.
+    A handler with a rate begins its jobs evenly spaced, and none before its due time.
     """
     told = events(scheduler)
     scheduler.handler("h", rate=100)(lambda _: None)
@@ -166,14 +166,14 @@ class Paced:
 
     async def close(self):
         """
-        Nothing is open.
+        Do nothing: nothing is open.
         """
 
 
 @pytest.mark.parametrize("handlers", [("orders", "mails", "bills"), [f"amqp://a/{n}" for n in range(3)]])
 def test_the_rate_of_a_target(url, make, events, handlers):
     """
-    All jobs for one receiver share the rate of its target, whichever queue or path they name.
+    All jobs for one receiver share the rate of its target, whatever their queue or path.
     """
     scheduler = make(url, targets={"there": Paced(100)}).start()
     told = events(scheduler)
@@ -186,7 +186,7 @@ def test_the_rate_of_a_target(url, make, events, handlers):
 
 def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
     """
-    The rate of one address does not delay another, and ever new addresses do not fill the memory.
+    The rate of one address does not delay another, and the memory for addresses is bounded.
     """
     scheduler = make("memory://", targets={"there": Paced(1)}).start()
     told = events(scheduler)
@@ -206,7 +206,7 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
 
 def test_a_job_that_is_admitted_twice(make, record):
     """
-    A job whose key's last run ends while it is admitted may be admitted twice, and takes one place nevertheless.
+    A job that is admitted twice, because its key's last run ends during the admission, occupies one place.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
@@ -226,7 +226,7 @@ def test_a_job_that_is_admitted_twice(make, record):
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_no_limit_of_time(scheduler, events, executor):
     """
-    A timeout or a stop that is longer than any system's wait means no limit.
+    A timeout or a stop that is longer than any wait of the system means no limit.
     """
     told = events(scheduler)
     for name, seconds in (("inf", math.inf), ("1e300", 1e300), ("days", 40 * 86_400)):
@@ -244,7 +244,7 @@ def test_no_limit_of_time(scheduler, events, executor):
 )
 def test_bad_limits(scheduler, name, value):
     """
-    A limit is more than nothing.
+    A limit must be positive.
     """
     with pytest.raises(InvalidJobError, match=f"{name} is {value}"):
         scheduler.handler("h", **{name: value})(lambda _: None)
@@ -252,7 +252,7 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    A key that is set again and again while its job runs never runs twice at once, and ends with the last.
+    A key that is set repeatedly while its job runs never runs twice at once, and its last job is the last to run.
     """
     crowd = Crowd()
 
@@ -314,7 +314,7 @@ def test_heartbeat(url, make, events, is_async):
 
 def test_a_heartbeat_that_comes_too_late(scheduler, record, events):
     """
-    After its timeout a handler learns from its heartbeat that its attempt does not count any more.
+    After its timeout a handler's heartbeat raises, since its attempt no longer counts.
     """
     told = events(scheduler)
 

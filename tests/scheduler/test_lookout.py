@@ -24,7 +24,7 @@ WAIT_S = 5.0
 
 class Silent(MemoryStore):
     """
-    A store that others write to, and that reports nothing.
+    A store that other clients write to, and that sends no notes.
     """
 
     abilities = Abilities(has_notify=True)
@@ -32,7 +32,7 @@ class Silent(MemoryStore):
 
 def test_a_job_that_nobody_told_of(make, record):
     """
-    A job that appears in the store behind the cursor, without a hint and without a note, is not quiet for long.
+    A job that appears in the store behind the cursor, without a note, fires within the promised time.
     """
     store = Silent()
     scheduler = make(store).start()

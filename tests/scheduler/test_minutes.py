@@ -58,7 +58,7 @@ def wait_for(record, kind, count):
 )
 def test_bucket(late_ms, bucket):
     """
-    Each bucket is twice as wide as the one before.
+    Each bucket is twice as wide as the previous one.
     """
     assert bucket_of(late_ms) == bucket
 
@@ -97,7 +97,7 @@ def test_sum():
 
 def test_overdue_jobs_of_nodes():
     """
-    Overdue jobs are those of the last minute, of all nodes together; a lane that is not in it has none any more.
+    The overdue jobs of the last minute are added up over all nodes; a lane that is missing there has none.
     """
     before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
     end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
@@ -106,7 +106,7 @@ def test_overdue_jobs_of_nodes():
 
 def test_kept():
     """
-    Minutes are kept for four hours and quarters for 48, each from the start of a quarter on.
+    Minutes are kept for four hours and quarters for 48, each from the start of a quarter.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)
@@ -123,7 +123,7 @@ def store():
 @pytest.fixture
 def scheduler(store, make):
     """
-    Return a started scheduler with two handlers, which owns that store.
+    Return a started scheduler with two handlers that owns that store.
     """
     made = make(store)
 
@@ -163,7 +163,7 @@ def test_counted(scheduler, store, events):
 
 def test_one_statement(scheduler, store, events):
     """
-    A minute costs one statement, however many jobs ended in it, and an idle one costs none.
+    A minute costs one statement, however many jobs ended in it, and an idle minute costs none.
     """
     ended = events(scheduler)
     keeper = scheduler._core.owner.minutes
@@ -212,7 +212,7 @@ def test_twice_in_a_minute(scheduler, store, events):
 
 def test_an_outage_of_the_store(scheduler, store, events):
     """
-    Rows that the store did not take are kept by the next call, each once.
+    Rows that the store did not accept are written by the next call, each once.
     """
     ended = events(scheduler)
     keeper = scheduler._core.owner.minutes
@@ -236,7 +236,7 @@ def test_an_outage_of_the_store(scheduler, store, events):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses a receiver has; beyond 1,000 lanes for the others.
+    Attempts count for their lane, however many addresses a receiver has; lanes beyond 1,000 count as others.
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):
@@ -260,7 +260,7 @@ def attempt(target, handler):
 
 def test_restart(file_url, make, events):
     """
-    A stop keeps the open minute, and the next process and the command read it.
+    A stop writes the current minute, and the next process and the command read it.
     """
     first = make(file_url)
     first.handler("h")(print)
@@ -276,7 +276,7 @@ def test_restart(file_url, make, events):
 
 def test_old_ones_by_quarter(store, make):
     """
-    Figures older than four hours are read by quarters of an hour, younger ones by minutes, each once.
+    Figures older than four hours are read by quarters of an hour, newer ones by minutes, each once.
     """
     made = make(store)
     made.get("k")

@@ -1,5 +1,5 @@
 """
-Payloads that do not fit a task: their jobs wait, at no attempt, for a node whose task takes them.
+Payloads that do not fit a task: their jobs wait, without using attempts, for a node whose task accepts them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'ti
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
 def url(request, tmp_path):
     """
-    Return the URL of an empty store of each kind.
+    Return the URL of an empty store, for each kind of store.
     """
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
@@ -29,7 +29,7 @@ def url(request, tmp_path):
 
 def versions(runs):
     """
-    Return a task as two versions of a program have it.
+    Return a task in the two versions of a program.
     """
 
     def old(number: int) -> None:
@@ -44,7 +44,7 @@ def versions(runs):
 
 def is_aside(scheduler, key):
     """
-    Return whether the job was set aside.
+    Return True if the job is marked as unroutable.
     """
     job = scheduler.get(key)
     return job is not None and job.lacks_handler
@@ -64,7 +64,7 @@ def is_aside(scheduler, key):
 )
 def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
     """
-    Its job is pending, was not tried, and shows why; it is logged once for its handler.
+    The job stays pending, uses no attempt, and shows the reason; the log names it once per handler.
     """
     runs = []
     scheduler = make("memory://")
@@ -89,7 +89,7 @@ def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
 
 def test_a_recurring_job_waits_too(make, until):
     """
-    It keeps its instant, and runs once its payload fits.
+    A recurring job keeps its due time, and runs once its payload fits.
     """
     runs = []
     scheduler = make("memory://")
@@ -105,7 +105,7 @@ def test_a_recurring_job_waits_too(make, until):
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_each_version_runs_its_own(make, url, until, first):
     """
-    The owner of a store leaves to the next one what does not fit, and no payload is tried where it does not.
+    The owner leaves jobs that do not fit to the next owner, and no attempt is made with a payload that does not fit.
     """
     runs = []
     old, new = versions(runs)
@@ -133,7 +133,7 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Above a number, a handler's set-aside jobs stay there; fitting jobs in the shard continue.
+    Above a maximum number, a handler's unroutable jobs stay in the store; fitting jobs in the shard run.
     """
     monkeypatch.setattr(_runnable, "_UNFIT_MAX", 3)
     runs = []
@@ -151,7 +151,7 @@ def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
 
 def test_it_is_not_taken_up_again_and_again(make, until):
     """
-    A node that met a payload which does not fit writes nothing for it any more.
+    A node writes nothing more for a payload that it already found not to fit.
     """
     runs = []
     scheduler = make("memory://")
@@ -171,7 +171,7 @@ def test_it_is_not_taken_up_again_and_again(make, until):
 
 def test_inline():
     """
-    A scheduler of a test sets it aside, too.
+    A test's inline scheduler also marks it as unroutable.
     """
     runs = []
     clock = ManualClock()
@@ -190,7 +190,7 @@ def test_inline():
 
 def test_an_annotation_that_comes_too_late(make, until):
     """
-    A task that is registered after the start, and whose annotations cannot be resolved, is run nowhere else wrongly.
+    A task registered after the start, with unresolvable annotations, never runs wrongly on another node.
     """
     scheduler = make("memory://").start()
 

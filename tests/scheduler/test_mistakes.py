@@ -1,5 +1,5 @@
 """
-Mistakes that would otherwise be accepted, after which nothing happens.
+Mistakes that would otherwise be accepted silently, without any effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tickwheel.testing import InlineScheduler, ManualClock
 @pytest.fixture
 def inline():
     """
-    Return a clock and a scheduler in memory that fires as it moves.
+    Return a clock and a scheduler in memory that fires as the clock moves.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = InlineScheduler(clock).start()
@@ -44,7 +44,7 @@ def inline():
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler, Jobs])
 def test_handler_without_brackets(make):
     """
-    `@scheduler.handler` registers the function by its own name, and leaves it as it is.
+    `@scheduler.handler` registers the function by its own name, and returns it unchanged.
     """
     registry = make("memory://")
 
@@ -62,7 +62,7 @@ def test_handler_without_brackets(make):
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
 def test_a_handler_that_no_other_process_would_know(make, name):
     """
-    A lambda has no name that a job could have.
+    A lambda is refused, as its name does not identify it in other processes.
     """
     with pytest.raises(InvalidJobError, match=r"handler is .*: .*pass"):
         make("memory://").handler(name)(lambda _: None)
@@ -95,7 +95,7 @@ RESULTS = {
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 def test_a_result_that_was_meant_otherwise(inline, result):
     """
-    Returning the class instead of an instance, or an exception, is a failed attempt with a helpful error.
+    A result that is a class instead of an instance, or an exception, is a failed attempt with a helpful error.
     """
     clock, scheduler = inline
     scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
@@ -109,7 +109,7 @@ def test_a_result_that_was_meant_otherwise(inline, result):
 @pytest.mark.parametrize("delay", [0, -5, 0.001, timedelta(0), 0.999])
 def test_a_snooze_waits_a_second_at_least(inline, delay):
     """
-    A handler that snoozes for nothing is called once a second, and not as often as the machine can.
+    A handler that snoozes for zero seconds is called once a second, not as often as possible.
     """
     clock, scheduler = inline
     calls = []
@@ -123,7 +123,7 @@ def test_a_snooze_waits_a_second_at_least(inline, delay):
 @pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
 def test_a_number_that_is_no_date(inline, at):
     """
-    For `at=30` a delay was meant and it is refused; a past date, or a past phase of an interval, is accepted.
+    `at=30`, meant as a delay, is refused; a past date, or a past phase of an interval, is accepted.
     """
     _, scheduler = inline
     for call in (
@@ -143,7 +143,7 @@ def test_a_number_that_is_no_date(inline, at):
 @pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
 def test_a_zone_without_a_rule(inline, given):
     """
-    A zone that nothing is read in is refused.
+    A time zone without a rule that uses it is refused.
     """
     _, scheduler = inline
     with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):
@@ -152,7 +152,7 @@ def test_a_zone_without_a_rule(inline, given):
 
 def test_a_move_past_the_end_of_the_series(inline):
     """
-    A job that was moved past its `until=` does not run then; one that is wanted now, or late, does.
+    A job that was moved past its `until=` does not run then; one that is run now, or late, does.
     """
     clock, scheduler = inline
     runs = []
@@ -178,7 +178,7 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    A scheduler with threads fires what one move of the clock passed, though none of them had seen the job before.
+    A threaded scheduler fires all jobs that one move of a manual clock passed, though none was in memory before.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)
@@ -192,7 +192,7 @@ def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
 
 def test_a_clock_that_is_moved_by_hand_beside_a_loop():
     """
-    An async handler runs as well, on the loop that the scheduler was started on.
+    With a manual clock an async handler also runs, on the loop on which the scheduler was started.
     """
 
     async def run():
@@ -213,7 +213,7 @@ def test_a_clock_that_is_moved_by_hand_beside_a_loop():
 
 def test_a_clock_that_is_moved_by_hand_beside_a_server():
     """
-    A store whose server has a clock is refused, since no test moves that one.
+    A manual clock is refused with a store whose server has a clock, since no test moves that clock.
     """
 
     class Remote(MemoryStore):
@@ -235,7 +235,7 @@ FORGOTTEN = [
 @pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
 def test_a_start_that_was_forgotten(kind, when, caplog):
     """
-    Jobs in memory that nothing is going to fire are named once: when one is overdue, or at the end.
+    Jobs in memory that no scheduler will fire are reported once: when one is overdue, or at the end.
     """
     clock = ManualClock()
     scheduler = kind(clock=clock) if kind is InlineScheduler else kind("memory://", clock=clock)
@@ -257,7 +257,7 @@ def test_a_start_that_was_forgotten(kind, when, caplog):
 
 def test_a_start_that_was_forgotten_until_the_program_ends():
     """
-    A program that ends without a stop says so, too.
+    A program that ends without a stop also reports them.
     """
     program = """
 from tickwheel.scheduler import Scheduler
@@ -270,7 +270,7 @@ scheduler.set("k", delay=60, handler="h")
 
 class SkippingScheduler(Scheduler):
     """
-    A scheduler whose own clock skips some seconds when a test says so.
+    A scheduler whose own clock skips some seconds on demand.
     """
 
     skipped = 0.0
@@ -283,7 +283,7 @@ class SkippingScheduler(Scheduler):
 @pytest.mark.parametrize("step", ["first", "second", "after an error"])
 def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
     """
-    An async handler whose step takes more than a second is named once, whichever step it is, and how ever it ends.
+    An async handler with a step of more than a second is named once, whichever step it is and however it ends.
     """
     scheduler = make("memory://", kind=SkippingScheduler)
 
@@ -308,7 +308,7 @@ def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
 
 def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
     """
-    An async handler that does not come back is named while it blocks.
+    An async handler that never yields is named while it blocks.
     """
     scheduler, named = make("memory://", kind=SkippingScheduler), threading.Event()
     caplog.handler.addFilter(lambda record: "blocked" not in record.getMessage() or named.set() or True)

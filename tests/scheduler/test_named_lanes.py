@@ -1,5 +1,5 @@
 """
-Lanes that registrations name: several handlers with one limit, one share of memory and one share of the places.
+Named lanes: several handlers with one limit, one share of memory and one share of the places.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BULK = ("mail", "report", "export")
 
 def requests(names, count):
     """
-    Return *count* due jobs for each handler of *names*, in turns.
+    Return *count* due jobs for each handler of *names*, in turn.
     """
     return [
         SetRequest(f"{name}/{n}", delay=0, handler=name, payload=f"{name}/{n}") for n in range(count) for name in names
@@ -25,7 +25,7 @@ def requests(names, count):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the start", "after it"])
 def test_handlers_of_a_lane(url, make, record, go_on, until, *, count, is_late):
     """
-    Handlers of one lane share its concurrency and its memory, and delay no other; each job of theirs runs once.
+    Handlers of one lane share its concurrency and memory, and delay no other lane; each of their jobs runs once.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100))
     begun = []
@@ -76,7 +76,7 @@ def test_one_rate(url, make, until):
 
 def test_tasks(make, record):
     """
-    A task may name a lane, too, with all its names.
+    A task may also name a lane, under all names of the task.
     """
 
     @task(name="count", aliases=("number",), lane="bulk", concurrency=1)
@@ -109,7 +109,7 @@ def test_tasks(make, record):
 )
 def test_other_limits(limits, others):
     """
-    A handler with other limits than those of its lane is refused, and is not registered.
+    A handler whose limits differ from those of its lane is refused, and not registered.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail", lane="bulk", **limits)(print)
@@ -123,7 +123,7 @@ def test_other_limits(limits, others):
 @pytest.mark.parametrize("lane", ["", 7, b"bulk", "x" * 256, "nul\0", "\ud800"])
 def test_no_name(lane):
     """
-    A name that cannot be one is refused.
+    An invalid name of a lane is refused.
     """
     scheduler = Scheduler("memory://")
     with pytest.raises(InvalidJobError, match="lane"):
@@ -133,7 +133,7 @@ def test_no_name(lane):
 
 def test_no_named_lanes():
     """
-    Without names, each handler is its own lane, also one whose name looks like a lane's.
+    Without named lanes, each handler is its own lane, even if its name looks like a lane's.
     """
     lanes = LaneNames()
     assert lanes.of("handler", "bulk") == "handler:bulk"

@@ -21,7 +21,7 @@ NOON = 1_700_000_000
 @pytest.fixture
 def clock():
     """
-    Return a clock whose time of day is known.
+    Return a clock with a known time of day.
     """
     return ManualClock(wall=NOON)
 
@@ -29,14 +29,14 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock):
     """
-    Return a scheduler that has started.
+    Return a started scheduler.
     """
     return make(url, clock=clock).start()
 
 
 def fired(told, count):
     """
-    Return when the first *count* runs were due, in seconds after the set.
+    Return the due times of the first *count* runs, in seconds after the set.
     """
     told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
     return [each.due_at / 1000 - NOON for each in told.items if isinstance(each, JobFired)][:count]
@@ -58,7 +58,7 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run lasts past three instants: none, one or all of them are made up for, independent of the misfire policy.
+    After a run that lasts past three due times, none, one or all are made up, independent of the misfire policy.
     """
     told = events(scheduler)
 
@@ -78,7 +78,7 @@ def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, exp
 
 def test_retries_belong_to_their_run(scheduler, clock, events):
     """
-    Instants that pass while a run waits for its retry passed during it.
+    Due times that pass while a run waits for its retry count as passed during the run.
     """
     told = events(scheduler)
 
@@ -100,7 +100,7 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    A run that is moved takes the series along: what passes until then is left out; one that is run now does not.
+    A move of a queued run moves the series: due times until then are omitted. A run_now does not move it.
     """
     told = events(scheduler)
 
@@ -129,7 +129,7 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
 
 def test_cancel_stops_a_thread(scheduler, clock, events):
     """
-    At the next instant a handler on a thread hears that it is to stop; its run has failed, and the next one begins.
+    A handler on a thread is asked to stop when the next run is due; its run has failed, and the next one begins.
     """
     told = events(scheduler)
 
@@ -189,7 +189,7 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
 def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run that begins late is stopped for the next instant, and not for those that had passed before it began.
+    A run that begins late is stopped for the next due time, and not for earlier ones that it missed.
     """
     ended = []
 
@@ -214,7 +214,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire,
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    A cancel of a run that was overtaken and has not ended yet cancels its series, too.
+    A cancel of an overtaken run that has not ended also cancels its series.
     """
     told = events(scheduler)
 
@@ -235,7 +235,7 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
 
 def test_bad_input(scheduler):
     """
-    Another policy, and one for a job that fires once, are refused with what to pass.
+    An unknown policy, and a policy for a one-time job, are refused with the remedy.
     """
     with pytest.raises(InvalidJobError, match="overlap is 'never': pass one of skip, once, all, cancel"):
         scheduler.set("k", every=60, overlap="never", target="log")
@@ -248,7 +248,7 @@ def test_bad_input(scheduler):
 @pytest.mark.parametrize("is_async", [True, False])
 def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_async):
     """
-    A run that ends, also at its timeout, leaves nothing behind that waits for the next one.
+    A run that ends, also at its timeout, leaves no timer for the next one behind.
     """
     told, go_on = events(scheduler), threading.Event()
 

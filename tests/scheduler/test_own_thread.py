@@ -1,5 +1,5 @@
 """
-Verbs that write in the caller's thread, interrupted by Ctrl-C, handlers of signals, finalizers and a stop.
+Verbs that write in the caller's thread, interrupted by Ctrl-C, signal handlers, finalizers and a stop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.scheduler import Outcome, Scheduler, SetRequest
 @pytest.fixture(autouse=True)
 def handle():
     """
-    Return a function that sets a handler for a signal until the end of the test; the plugins of pytest have none in it.
+    Return a function that sets a signal handler until the end of the test; pytest's plugins handle no signal there.
     """
     before = []
 
@@ -38,7 +38,7 @@ def handle():
 @pytest.fixture(params=["sqlite", "memory"])
 def scheduler(request, make, file_url, record):
     """
-    Return a scheduler with a handler, started.
+    Return a started scheduler with a handler.
     """
     scheduler = make(file_url if request.param == "sqlite" else "memory://")
     scheduler.handler("h")(record)
@@ -59,7 +59,7 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
     """
-    Every verb for one job is written, and has its hooks called, in the thread of a caller that waits.
+    Every verb for one job is written in the thread of its waiting caller, which also calls the hooks.
     """
     scheduler.set("k", delay=3600, handler="h")
     if verb == "resume":
@@ -72,7 +72,7 @@ def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):
     """
-    The caller does not hear of its write, which took effect: the job fires, and the scheduler goes on.
+    The caller gets no answer for its write, which took effect: the job fires, and the scheduler continues.
     """
 
     def interrupt(event):
@@ -89,7 +89,7 @@ def test_ctrl_c_between_commit_and_answer(scheduler, record):
 
 def test_a_finalizer_in_a_commit(scheduler, record):
     """
-    A finalizer that the collector runs during a commit is refused, as in a hook; outside one it may write.
+    A finalizer that runs in a collection during a commit is refused, as in a hook; elsewhere it may write.
     """
     outcomes = []
 

@@ -1,5 +1,5 @@
 """
-Paused jobs, on a clock that is moved by hand: none starts while it is paused, and all are found again afterwards.
+Paused jobs, with a manual clock: none starts while paused, and all are found again afterwards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, from a whole second on.
+    Return a clock that moves only when a test moves it, and begins at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -37,7 +37,7 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock, record):
     """
-    Return a scheduler that fires into the record, with what each firing was due.
+    Return a scheduler that fires into the record, with the due time of each firing.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(owner="me", workers=1)).start()
     scheduler.handler("h")(lambda payload, firing: record((payload, firing.job.due_at / 1000 - NOON)))
@@ -57,7 +57,7 @@ def ran(scheduler, clock, record, key="sentinel"):
 @pytest.mark.parametrize("delay", [5, 3600], ids=["near", "far"])
 def test_a_paused_job_does_not_fire(scheduler, clock, record, events, delay):
     """
-    A paused job passes its instant pending, without an attempt; resumed, it fires at once and says when it was due.
+    A paused job stays pending past its due time, without an attempt; resumed, it fires at once with its old due time.
     """
     told = events(scheduler)
     scheduler.set("k", delay=delay, handler="h", payload=1)
@@ -80,7 +80,7 @@ def test_a_paused_job_does_not_fire(scheduler, clock, record, events, delay):
 
 def test_resumed_in_time(scheduler, clock, record):
     """
-    A job that is resumed before its instant fires at it, and not before.
+    A job that is resumed before its due time fires then, and not before.
     """
     scheduler.set("k", at=NOON + 60, handler="h", payload=1)
     scheduler.pause("k")
@@ -98,7 +98,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    A recurring job does about the runs that it missed while it was paused what its `misfire` says.
+    A recurring job treats the runs that it missed while paused by its `misfire` policy.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
@@ -113,7 +113,7 @@ def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
 
 def test_an_expired_one(scheduler, clock, events):
     """
-    A job whose expiry passes while it is paused is left out once it is resumed.
+    A job whose expiry passes while it is paused is omitted after the resume.
     """
     told = events(scheduler)
     scheduler.set("k", delay=5, expires=10, handler="h")
@@ -126,7 +126,7 @@ def test_an_expired_one(scheduler, clock, events):
 
 def test_other_verbs(scheduler, clock, record):
     """
-    Set again (as by a program that restarts), moved, or run now, a paused job stays paused; cancelled, it is gone.
+    A paused job that is set again (as by a restarted program), moved, or run now stays paused; a cancel removes it.
     """
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")
@@ -147,7 +147,7 @@ def test_other_verbs(scheduler, clock, record):
 
 def test_while_it_runs(make, url, clock, until):
     """
-    A recurring job that is paused while it runs goes on, and its next run waits; one that fires once is too late.
+    A recurring job that is paused while it runs continues, and its next run waits; for a one-time job it is too late.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=2)).start()
     begun, go_on = threading.Barrier(3), threading.Event()
@@ -176,7 +176,7 @@ def test_while_it_runs(make, url, clock, until):
 
 def test_another_attempt_waits(scheduler, clock, until):
     """
-    The next attempt of a job that failed waits like a first one, and is still the same job to its receiver.
+    The next attempt of a failed job waits like a first one, and has the same message id for its receiver.
     """
     attempts = []
 
@@ -197,7 +197,7 @@ def test_another_attempt_waits(scheduler, clock, until):
 
 def test_what_waits_for_a_worker(make, url, clock, record, until):
     """
-    A job whose attempt is counted, and that waits for a worker, does not start once it is paused; no attempt is used.
+    A job whose counted attempt waits for a worker does not start once it is paused; no attempt is used.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -236,7 +236,7 @@ def test_a_restart(file_url, make, clock, record):
 
 def test_another_process(file_url, make, clock, record, until):
     """
-    A job that another process pauses, just before its instant, passes it; resumed there, it fires here.
+    A job paused by another process just before its due time stays pending past it; after a resume there, it fires here.
     """
     owner = make(file_url, clock=clock, options=SchedulerOptions(owner="owner")).start()
     owner.handler("h")(record)
@@ -255,7 +255,7 @@ def test_another_process(file_url, make, clock, record, until):
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])
 def test_the_clock_is_set(scheduler, clock, record, until, step):
     """
-    A paused job that counts elapsed time counts on when the clock is set; an overdue job is due at once on resume.
+    A paused job that counts elapsed time still counts when the clock is set; when resumed overdue, it is due at once.
     """
     scheduler.set("delay", delay=100, handler="h", payload="delay")
     scheduler.set("every", every=70, handler="h", payload="every")
@@ -276,7 +276,7 @@ def test_the_clock_is_set(scheduler, clock, record, until, step):
 
 def test_a_pull_queue(scheduler, until):
     """
-    A paused job is leased by no worker, though it was due and waited for one.
+    No worker leases a paused job, even if it was due and waited for a worker.
     """
     for key in ("paused", "other"):
         scheduler.set(key, delay=0, target="pull", handler="q")
@@ -293,7 +293,7 @@ def test_a_pull_queue(scheduler, until):
 
 def test_refused(scheduler):
     """
-    A note or a name that no pause can have is refused, and so is a key.
+    An invalid note, name or key is refused.
     """
     for fields in ({"note": "x" * 1_001}, {"note": 5}, {"by": "\0"}, {"by": "y" * 256}, {"if_generation": -1}):
         with pytest.raises(InvalidJobError):
@@ -306,7 +306,7 @@ def test_refused(scheduler):
 
 def test_async(url):
     """
-    The face for asyncio has the same verbs and answers.
+    The scheduler for asyncio has the same verbs and answers.
     """
 
     async def main():
@@ -323,7 +323,7 @@ def test_async(url):
 
 def test_over_a_service(service_url, make):
     """
-    A scheduler of a service pauses and resumes there, one or many; who does it is for the service to say.
+    A scheduler of a service pauses and resumes one or many jobs there; the service determines the author.
     """
     scheduler = make(service_url)
     for key in ("a", "b"):

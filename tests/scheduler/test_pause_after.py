@@ -17,7 +17,7 @@ HOUR = 3_600
 
 class World:
     """
-    An hourly series whose handler follows a list of results: an error fails, all else is returned.
+    An hourly series whose handler follows a list of results: an error is raised, any other value is returned.
     """
 
     def __init__(self, attempts=1, **fields):
@@ -31,7 +31,7 @@ class World:
 
     def handle(self, _payload, firing):
         """
-        Note the attempt, and end as the next result says.
+        Record the attempt, and end with the next result.
         """
         self.ran.append(firing.attempt)
         result = self.results.pop(0) if self.results else None
@@ -50,7 +50,7 @@ class World:
 
     def failures(self):
         """
-        Return how many failures are counted.
+        Return the counted number of failures.
         """
         return json.loads(self.scheduler.get("k").recurrence).get("failures", 0)
 
@@ -61,7 +61,7 @@ FAILURE = ValueError("no paper")
 @pytest.fixture
 def world_of():
     """
-    Return what makes worlds, which end with the test.
+    Return a function that makes worlds, which end with the test.
     """
     made = []
 
@@ -76,7 +76,7 @@ def world_of():
 
 def test_paused_with_its_reason(world_of):
     """
-    After the third failure in a row it is paused, with the number and the last error, and does not run any more.
+    After the third failure in a row the series is paused, with the number and the last error, and no longer runs.
     """
     world = world_of()
     job = world.hours(FAILURE, FAILURE)
@@ -96,7 +96,7 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_begins_another_count(world_of):
     """
-    Failures that are not in a row pause nothing; a snooze is not a failure, and does not interrupt a row.
+    Failures that are not in a row do not pause; a snooze is not a failure, and does not interrupt a row.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -111,7 +111,7 @@ def test_a_success_begins_another_count(world_of):
 
 def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
-    Retries of a run are not counted: a run that succeeds at its second attempt begins another count.
+    Retries of a run are not counted: a run that succeeds at its second attempt resets the count.
     """
     world = world_of(attempts=2, pause_after=2)
     world.results += [FAILURE, FAILURE, FAILURE, None, FAILURE, FAILURE]
@@ -141,7 +141,7 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_set_again(world_of):
     """
-    The same option changes neither the count nor the pause; with another one the count continues.
+    A set with the same option changes neither the count nor the pause; with another option the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)
@@ -160,7 +160,7 @@ def test_set_again(world_of):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", True])
 def test_refused(world_of, value):
     """
-    It is a number of runs, and of a recurring job.
+    The option must be a number of runs, and the job recurring.
     """
     scheduler = world_of().scheduler
     with pytest.raises((InvalidJobError, TypeError), match="pause_after"):
@@ -171,7 +171,7 @@ def test_refused(world_of, value):
 
 def test_the_last_success(world_of):
     """
-    A series keeps when a run last succeeded, through failures, a set and a change; a new series has not succeeded.
+    A series keeps the time of its last success through failures, a set and a change; a new series has none.
     """
     world = world_of(pause_after=None)
     start = world.clock.wall_ns() // 1_000_000_000

@@ -15,7 +15,7 @@ from tickwheel.scheduler import AsyncScheduler, InvalidJobError, JobStoppedError
 
 def test_thread(make, url, until):
     """
-    A thread's progress is shown by key and among running jobs, is replaced by the next, and ends with the run.
+    A thread's progress is shown by key and among running jobs, is replaced by the next note, and ends with the run.
     """
     turns = threading.Semaphore(0)
     scheduler = make(url).start()
@@ -44,7 +44,7 @@ def test_thread(make, url, until):
 
 def test_async(url):
     """
-    An async handler notes it on its own loop, and a stop is heard there.
+    An async handler reports progress on its own loop, and is notified of a stop there.
     """
 
     async def main():
@@ -88,7 +88,7 @@ def test_pull(make, url, until):
 
 def test_what_is_refused(make, url, until):
     """
-    Another fraction is refused with the remedy; a long note is cut; a cancelled job hears of it.
+    An invalid fraction is refused with the remedy; a long note is cut; a cancelled job's handler is notified.
     """
     stopped, found = threading.Event(), []
     scheduler = make(url).start()
@@ -116,7 +116,7 @@ def test_what_is_refused(make, url, until):
 
 def test_many(make, url, until):
     """
-    A node reports fifty of those that note anything.
+    A node reports at most fifty jobs with progress.
     """
     go_on = threading.Event()
     scheduler = make(url, options=SchedulerOptions(workers=80)).start()

@@ -1,5 +1,5 @@
 """
-The line of the user's code that raised an error: found in its traceback, kept with the job, and shown by its incident.
+The line of the user's code that raised an error: found in its traceback, stored with the job, shown in its incident.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def long_named():
 )
 def test_place_of(function, expected):
     """
-    The innermost line of the user's own code counts: no line of tickwheel or of a library.
+    The innermost line of the user's own code is used, not a line of tickwheel or of a library.
     """
     with pytest.raises(Exception) as caught:  # noqa: PT011  any error
         function()
@@ -97,7 +97,7 @@ def test_place_of(function, expected):
 
 def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
     """
-    The package of the handler is the user's wherever it is installed; other installed packages are libraries.
+    The package of the handler counts as the user's, also if it is installed; other installed packages are libraries.
     """
     folder = tmp_path / "site-packages"
     for name, text in {
@@ -138,7 +138,7 @@ def test_errors_that_cannot_be_read():
 
 def test_incidents_by_line(tmp_path):
     """
-    One text that two lines raised is two incidents; one line that raised it for many jobs is one.
+    One text raised by two lines is two incidents; raised by one line for many jobs it is one.
     """
     died = Counter()
     with Scheduler(f"sqlite:///{tmp_path}/jobs.db") as scheduler:

@@ -1,5 +1,5 @@
 """
-Recurring jobs, on a clock that is moved by hand.
+Recurring jobs, with a manual clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAY = 86_400
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, from a whole second on.
+    Return a clock that moves only when a test moves it, and begins at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -29,14 +29,14 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock):
     """
-    Return a started one on that clock.
+    Return a started scheduler on that clock.
     """
     return make(url, clock=clock).start()
 
 
 def ends(told, kind, count):
     """
-    Return *count* events of *kind*, once there are that many.
+    Return *count* events of *kind*, once there are *count*.
     """
     found = told.wait_for(lambda: sum(isinstance(each, kind) for each in told.items) >= count)
     return [each for each in found if isinstance(each, kind)]
@@ -63,7 +63,7 @@ def test_every(scheduler, clock, events):
 @pytest.mark.parametrize("rule", [{"every": 60}, {"cron": "@every 60s"}])
 def test_the_first_run_is_never_early(make, rule):
     """
-    The first run is no earlier than one interval from the call, in whatever part of a millisecond that was made.
+    The first run is no earlier than one interval from the call, at any fraction of a millisecond.
     """
     clock = ManualClock(wall=NOON + 0.0009)
     due_at = make("memory://", clock=clock).set("k", handler="h", **rule).job.due_at
@@ -75,7 +75,7 @@ def test_the_first_run_is_never_early(make, rule):
 
 def test_every_with_a_start(scheduler, clock, events):
     """
-    With a delay, the first run is then, and the others follow in its phase.
+    With a delay, the first run is after it, and the others follow in its phase.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -87,7 +87,7 @@ def test_every_with_a_start(scheduler, clock, events):
 
 def test_cron(scheduler, clock, events):
     """
-    A cron job fires at the instants of its line in its zone.
+    A cron job fires at the matches of its line in its zone.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -102,7 +102,7 @@ def test_cron(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "ended"), [("once", (1, 0)), ("all", (6, 0)), ("skip", (0, 1))])
 def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PLR0917  fixtures
     """
-    After an outage of five and a half days, the daily runs that were missed are made up for by policy.
+    After an outage of five and a half days, missed daily runs are made up by policy.
     """
     make(file_url, clock=clock).set("k", every=DAY, handler="h", misfire=misfire)
     clock.advance(6.5 * DAY)
@@ -120,7 +120,7 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
     """
-    A run that is wanted now is one more, and those that follow keep their instants.
+    A run_now is an additional run, and the following runs keep their due times.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -158,7 +158,7 @@ def test_max_runs(scheduler, clock, events):
 
 def test_the_last_run_fails(scheduler, clock, events):
     """
-    If the last run is given up, it is a dead letter, and a replay of it is the last run again.
+    If the last run fails for good, it is a dead letter, and its replay is the last run again.
     """
     told = events(scheduler)
 
@@ -176,7 +176,7 @@ def test_the_last_run_fails(scheduler, clock, events):
 
 def test_until(scheduler, clock, events):
     """
-    The run at the end itself is the last one, and then the job is gone.
+    A run exactly at the end is the last one, and then the job is gone.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -191,7 +191,7 @@ def test_until(scheduler, clock, events):
 @pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
 def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
     """
-    With skip, a run that is late by less than its grace begins, and one that is later is left out.
+    With `skip`, a run that is late by less than its grace begins, and a later one is omitted.
     """
     make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
     clock.advance(3600 + 45)
@@ -204,7 +204,7 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
 
 def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
     """
-    After any number of retries, and any lateness, the next run has the whole of `expires=` again.
+    After any number of retries, and any lateness, the next run has all of `expires=` again.
     """
     told = events(scheduler)
 
@@ -227,7 +227,7 @@ def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, eve
 
 def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
     """
-    With all, the runs that fell due while one was tried again come too, each once, and none is left out.
+    With `all`, the runs that fell due while one was retried also run, each once, and none is omitted.
     """
     told = events(scheduler)
     outcomes = iter((ValueError("no"), None, None, None, None))
@@ -250,7 +250,7 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
 def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
     """
-    A series never runs beside itself: the next run is chosen when one ends, by policy.
+    A series never runs twice at once: the next run is chosen when one ends, by policy.
     """
     told = events(scheduler)
     is_over = threading.Event()
@@ -270,7 +270,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):
     """
-    A run without attempts left is given up, its error is kept, and the next run comes.
+    A run without attempts left is abandoned, its error is kept, and the next run follows.
     """
     told = events(scheduler)
 
@@ -302,7 +302,7 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
 
 def test_cancelled_while_it_runs(scheduler, clock, record, until):
     """
-    A recurring job can be cancelled while it runs: the run ends, no other comes.
+    A recurring job can be cancelled while it runs: the run ends, and no other follows.
     """
 
     @scheduler.handler("h")
@@ -318,7 +318,7 @@ def test_cancelled_while_it_runs(scheduler, clock, record, until):
 
 def test_jitter_spreads_keys(scheduler):
     """
-    Two keys of one line fire apart, each always by the same shift.
+    Two keys with one line fire at different times, each always with the same shift.
     """
     dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
     assert len(dues) == 6
@@ -329,7 +329,7 @@ def test_jitter_spreads_keys(scheduler):
 
 def test_run_now_keeps_the_phase(scheduler, clock, events):
     """
-    A run in between does not shift the series.
+    A run_now in between does not shift the series.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -344,7 +344,7 @@ def test_run_now_keeps_the_phase(scheduler, clock, events):
 @pytest.mark.parametrize("start", [{}, {"at": NOON + 600}])
 def test_run_now_before_the_first_run(scheduler, events, start):
     """
-    A run that is wanted at once leaves the first one its instant, also where that is more than an interval away.
+    A run_now does not change the due time of the first run, even if that is more than an interval away.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -369,7 +369,7 @@ def test_the_stored_text(scheduler):
 @pytest.mark.parametrize("every", [1e-9, 0.0004, 0.0015, 1 / 3, 1.00001])
 def test_an_interval_that_no_clock_here_keeps(make, every):
     """
-    An interval below a millisecond, or of a fraction of one, is refused and not rounded: it would drift.
+    An interval of less than a millisecond, or with a fraction of one, is refused and not rounded: it would drift.
     """
     with pytest.raises(RecurrenceError, match=r"least interval is 0\.001 s|whole milliseconds: pass "):
         make("memory://").set("k", every=every, handler="h")
@@ -378,7 +378,7 @@ def test_an_interval_that_no_clock_here_keeps(make, every):
 @pytest.mark.parametrize(("every", "every_ms"), [(0.001, 1), (0.07, 70), (0.1 + 0.2, 300), (1, 1_000), (1e6, 10**9)])
 def test_an_interval_is_what_was_asked_for(make, every, every_ms):
     """
-    An interval is not a millisecond longer because of a float's last digit.
+    An interval does not become a millisecond longer because of a float's last digit.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

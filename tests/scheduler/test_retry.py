@@ -1,5 +1,5 @@
 """
-The waits between attempts.
+The delays between attempts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tickwheel.testing import InlineScheduler, ManualClock
 )
 def test_waits(policy, waits):
     """
-    Each kind has its series, and none goes past the longest wait.
+    Each kind has its sequence, and no delay exceeds the maximum.
     """
     assert [wait_ms(policy, attempt, 0.5) for attempt in range(1, 7)] == waits
 
 
 def test_jitter_only_shortens():
     """
-    The draw takes off at most the jitter's share of the wait.
+    Jitter shortens a delay by at most its fraction.
     """
     policy = RetryPolicy(base_ms=1000, jitter=0.25)
     assert wait_ms(policy, 1, 0.0) == 1000
@@ -43,7 +43,7 @@ def test_jitter_only_shortens():
 
 def test_the_thousandth_attempt():
     """
-    However often it failed, the wait stays at its maximum.
+    After any number of failures the delay stays at its maximum.
     """
     assert wait_ms(RetryPolicy(attempts=1000, jitter=0), 999, 0.0) == 3_600_000
 
@@ -72,7 +72,7 @@ def test_bad_policies(policy, said):
 
 def test_waits_in_a_list():
     """
-    The waits of a policy may be a list, wherever a policy is given.
+    The delays of a policy may be a list, wherever a policy is accepted.
     """
     policy = RetryPolicy(kind="list", waits_ms=[5, 7])
     with closing(Scheduler("memory://", options=SchedulerOptions(retry=policy))) as scheduler:
@@ -85,7 +85,7 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    A run that is to run now while it waits for its next attempt sends the same message id; the next run sends another.
+    A retry that is run now sends the same message id; the next run sends another.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

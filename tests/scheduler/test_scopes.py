@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def scheduler(url, make, record):
     """
-    Return one that is started, with two handlers that note their names.
+    Return a started scheduler with two handlers that note their names.
     """
     return serving(make(url, options=SchedulerOptions(owner="me")), record)
 
@@ -45,7 +45,7 @@ def serving(scheduler, record):
 
 def test_a_handler(url, make, record, until, events):
     """
-    Jobs of a paused handler wait, whenever they were set, without an attempt and as paused; others fire meanwhile.
+    Jobs of a paused handler wait, whenever they were set, without an attempt and as paused; other jobs fire.
     """
     clock = ManualClock()
     scheduler = serving(make(url, clock=clock, options=SchedulerOptions(owner="me")), record)
@@ -110,7 +110,7 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    Of scopes that overlap each has to be resumed; paused again, one has the new words.
+    Each of several overlapping scopes must be resumed; pausing one again replaces its note.
     """
     for scope in ("*", "handler", "handler:mail", "handler:mail"):
         scheduler.pause_scope(scope, note=f"for {scope}", by="you")
@@ -126,7 +126,7 @@ def test_overlapping(scheduler, record, until):
 
 def test_what_waits_for_a_worker(make, url, record, until):
     """
-    A pause takes back due attempts that are counted and not started; running ones continue, and their retries wait.
+    A pause withdraws counted attempts that have not started; running ones continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -178,7 +178,7 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    A pause by another process takes effect within seconds, outlasts the owner, and ends by another process's resume.
+    A pause by another process takes effect within seconds, survives a change of owner, and ends by a resume there.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -220,7 +220,7 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    More jobs than one look takes up are resumed in a row, also where fewer may be staged at once.
+    More jobs than one scan claims are resumed one after the other, even if fewer may be staged at once.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)
@@ -252,7 +252,7 @@ def test_inline(record):
 @pytest.mark.parametrize("scope", ["", ":mail", "handler:", "mail", 5, "handler:\x00", "handler:" + "x" * 3_000])
 def test_bad_scopes(scheduler, scope):
     """
-    An invalid scope, and a scope of an unknown target, is refused before anything is paused.
+    An invalid scope, or the scope of an unknown target, is refused before anything is paused.
     """
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope(scope)

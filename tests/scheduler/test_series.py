@@ -1,5 +1,5 @@
 """
-A series that is set again, as a program does at each start, keeps the runs that it owes, and its next instant.
+A series that is set again, as a program does at each start, keeps the runs that it owes, and its next due time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    All spellings of a rule are the same rule, set in any order, one by one or many at a time.
+    All spellings of a rule are the same rule, in any order, set one by one or many at a time.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -52,7 +52,7 @@ def test_spellings(spellings):
 
 def test_other_rules():
     """
-    Rules that name other instants are other rules, however alike they look.
+    Rules with other due times are different rules, however similar they look.
     """
     scheduler = InlineScheduler(ManualClock())
     rules = [
@@ -78,7 +78,7 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    An interval runs however often the program starts, also where it differs a little each time.
+    An interval runs however often the program starts, even if it differs a little each time.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -99,7 +99,7 @@ def test_a_program_that_starts_often(verb, every):
 
 def test_a_bound_is_counted_from_the_begin():
     """
-    A program that states how many runs there are gets as many, however often it starts, and may state more or fewer.
+    A program that limits the number of runs gets exactly that number, however often it starts, and may change it.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -118,7 +118,7 @@ def test_a_bound_is_counted_from_the_begin():
 
 def test_after_the_end():
     """
-    A run that is owed when `until=` has passed is made, also if the rule is set again; a new series is refused.
+    A run owed when `until=` has passed is made, even if the rule is set again; a new series is refused.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -140,7 +140,7 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    A rule that is set again revives no dead letter, and says so in the log; a restart begins a new series.
+    Setting the rule again does not revive a dead letter, and is logged; `restart` begins a new series.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -166,7 +166,7 @@ def test_a_dead_letter(caplog):
 @pytest.mark.parametrize("rule", [{"cron": "0 0 * * *", "jitter": "9m"}, {"every": DAY, "jitter": 500}])
 def test_the_nominal_instant(rule):
     """
-    A run keeps the instant that its rule named, without jitter, through retries, snoozes, moves and another set.
+    A run keeps its nominal time, without jitter, through retries, snoozes, moves and another set.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -208,7 +208,7 @@ def test_the_nominal_instant(rule):
 
 def test_nothing_is_written(tmp_path):
     """
-    A rule that is set again changes no byte of the file.
+    Setting the same rule again changes no byte of the file.
     """
     path = tmp_path / "jobs.db"
     with_wal = path.with_name("jobs.db-wal")

@@ -1,5 +1,5 @@
 """
-The tables of docs/schedules.md on sets and declarations of a series: each cell is tested.
+The tables of docs/schedules.md about sets and declarations of a series: each cell is tested.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class World:
 
     def handle(self, payload, firing):
         """
-        Record the run, do the requested act, and end with the next result.
+        Record the run, perform the requested act, and end with the next result.
         """
         self.ran.append((payload, firing.attempt, firing.nominal_at))
         if self.during is not None:
@@ -65,7 +65,7 @@ class World:
 
     def set(self, fields):
         """
-        Set the series or declare it, or declare none, and keep the outcome.
+        Set the series, declare it, or declare an empty list, and keep the outcome.
         """
         if self.declares:
             schedules = [] if fields is None else [Schedule("k", **fields)]
@@ -111,7 +111,7 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The answer is the word that the cell begins with, and the rest of the cell comes true.
+    The answer is the first word of the cell, and the rest of the cell comes true.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])
@@ -141,7 +141,7 @@ def test_each_cell(section, situation, verb):
 
 def test_all_are_there():
     """
-    The tables have a row for each situation and a column for each verb that is tried.
+    The tables have a row for each tested situation and a column for each tested verb.
     """
     for section, count in TABLES.items():
         assert len({situation for situation, _ in table(section)}) == count

@@ -1,5 +1,5 @@
 """
-The next run of a recurring job is left out, on a clock that is moved by hand.
+Skips of the next run of a recurring job, with a manual clock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tickwheel.testing import ManualClock
 NOON = 1_700_000_000.123
 PATIENCE_S = 60.0
 _OF_RUNS = {"runs", "nominal_at", "succeeded_at"}
-"""Fields of a rule's text that runs change."""
+"""Fields of a rule's text that a run changes."""
 
 
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, and not from a whole second.
+    Return a clock that moves only when a test moves it, and does not begin at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -31,7 +31,7 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock, record):
     """
-    Return a scheduler that fires into the record, with what each firing was due.
+    Return a scheduler that fires into the record, with the due time of each firing.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(lambda _, firing: record(firing.job.due_at))
@@ -40,7 +40,7 @@ def scheduler(url, make, clock, record):
 
 def test_a_run_is_left_out(scheduler, clock, record, until):
     """
-    The job goes on with the run after the one that is skipped, in its phase, and each skip leaves out another one.
+    The job continues with the run after the skipped one, in its phase, and each skip omits another run.
     """
     first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
     for run in (1, 2):
@@ -58,7 +58,7 @@ def test_a_run_is_left_out(scheduler, clock, record, until):
 
 def test_any_instant(scheduler):
     """
-    The run after the skipped one is met to the millisecond, with a jitter, too.
+    The run after the skipped one has the exact due time, to the millisecond, also with jitter.
     """
     for ms in range(1, 300):
         first = scheduler.set("k", every=1 + ms / 1000, jitter=ms, handler="h").job.due_at
@@ -67,7 +67,7 @@ def test_any_instant(scheduler):
 
 def test_the_last_run(scheduler):
     """
-    The last run of a series is cancelled with it.
+    A skip of the last run cancels the series.
     """
     scheduler.set("k", every=60, until=NOON + 100, handler="h")
     assert scheduler.skip("k").outcome is Outcome.CANCELLED
@@ -77,7 +77,7 @@ def test_the_last_run(scheduler):
 
 def test_refused(scheduler):
     """
-    A job that fires once has no next run, and another generation is another job.
+    A one-time job has no next run, and a skip of another generation is refused.
     """
     scheduler.set("once", delay=60, handler="h")
     with pytest.raises(InvalidJobError, match="its job fires once"):
@@ -140,7 +140,7 @@ def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_of
 
 def test_after_run_now(scheduler, clock):
     """
-    A run that is wanted at once is left out like any other, is moved with the series, and takes another rule.
+    A run_now is skipped like any other run, is moved with the series, and accepts another rule.
     """
     first = scheduler.set("k", cron="0 * * * *", handler="h").job
     pending = scheduler.skip("k").job.due_at
@@ -162,7 +162,7 @@ def test_after_run_now(scheduler, clock):
 
 def test_a_paused_one(scheduler, clock, record):
     """
-    A paused job stays paused, and its skipped run is not made up for.
+    A paused job stays paused, and its skipped run is not made up.
     """
     first = scheduler.set("k", every=10, misfire="all", handler="h").job.due_at
     scheduler.pause("k")
@@ -175,7 +175,7 @@ def test_a_paused_one(scheduler, clock, record):
 
 def test_at_once(scheduler):
     """
-    Of ten threads that skip at once each leaves out a run of its own.
+    Of ten threads that skip at once each skips a different run.
     """
     first = scheduler.set("k", every=60, handler="h").job.due_at
     start = threading.Barrier(10)
@@ -194,7 +194,7 @@ def test_at_once(scheduler):
 
 def test_other_faces(url, service_url, make):
     """
-    The face for asyncio and a scheduler of a service skip as well.
+    The scheduler for asyncio and a scheduler of a service can skip, too.
     """
 
     async def main():

@@ -1,5 +1,5 @@
 """
-The table of staged jobs: every event in every state, and the races it exists for.
+The table of staged jobs: every event in every state, and the races for which it exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def job(key="k", generation=1, due_at=1000):
 
 def counted_job(entry):
     """
-    Return the job of *entry* as the store has it once its attempt is counted.
+    Return the job of *entry* as stored once its attempt is counted.
     """
     return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
@@ -46,7 +46,7 @@ def stage(table, *jobs, is_news=True):
 @pytest.mark.parametrize("step", Step)
 def test_every_step_in_every_phase(phase, step):
     """
-    A step moves an entry as the table says, and where the table says nothing it changes nothing and says so.
+    An event moves an entry as the table says; if the table has no transition, it changes nothing and returns that.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -57,7 +57,7 @@ def test_every_step_in_every_phase(phase, step):
 
 def test_the_whole_life():
     """
-    A job goes from staged to settled, and nothing of it is left.
+    A job goes from staged to settled, and the table keeps nothing of it.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -73,7 +73,7 @@ def test_the_whole_life():
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_withdrawn_before_the_start(is_counted):
     """
-    An attempt that is withdrawn before its start does not start, whether or not the count has been answered.
+    An attempt that is withdrawn before its start does not start, whether or not the count was answered.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -92,10 +92,9 @@ def test_withdrawn_before_the_start(is_counted):
 
 def test_given_back_once():
     """
-    However often others ask for a job before it starts, its end is written once.
+    However often others request a job before its start, its end is written once.
 
-    A second one would end the next try, which is counted as the same attempt and could run after a cancel that was
-    acknowledged.
+    A second end would end the next attempt, which has the same number and could run after an acknowledged cancel.
     """
     table, settler = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -133,7 +132,7 @@ def test_started_before_the_withdrawal():
 
 def test_loaded_twice():
     """
-    A row that is read again while its job is table, begun or running makes no second entry.
+    A row that is read again while its job is in the table, begun or running makes no second entry.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job(), is_news=False)
@@ -148,7 +147,7 @@ def test_loaded_twice():
 
 def test_a_stale_row_after_a_move():
     """
-    A row read before a move, and arriving after it, does not bring the old generation back.
+    A row that was read before a move, but arrives after it, does not bring the old generation back.
     """
     table = StagedJobs(Runtime())
     (moved,) = stage(table, job(generation=2, due_at=5000))
@@ -169,7 +168,7 @@ def test_a_move_after_loading():
 
 def test_set_anew_while_running():
     """
-    A new generation waits beside the running one, and both end on their own.
+    A new generation waits beside the running one, and each ends separately.
     """
     table = StagedJobs(Runtime())
     (first,) = stage(table, job(generation=1))
@@ -186,7 +185,7 @@ def test_set_anew_while_running():
 
 def test_another_attempt_replaces_a_stale_row():
     """
-    News of the same generation, as a retry makes, replaces a row that was read before.
+    A newer row of the same generation, as from a retry, replaces one that was read before.
     """
     table = StagedJobs(Runtime())
     (stale,) = stage(table, job(due_at=1000), is_news=False)
@@ -197,7 +196,7 @@ def test_another_attempt_replaces_a_stale_row():
 
 def test_one_end():
     """
-    Of a result and a timeout, the first ends the attempt.
+    The first of a result and a timeout ends the attempt.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -263,9 +262,9 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 )
 def test_a_share_for_each_lane(due_at, moving, shares):
     """
-    A lane holds less than three times the free room, of due jobs half of a small table; the others are refused.
+    A lane holds less than three times the free room, of due jobs half of a small table; further jobs are refused.
 
-    Still lanes of one target divide that room.
+    Lanes of one target without progress divide that room.
     """
     table = small_table()
     table.set_moving(moving)
@@ -290,7 +289,7 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_still_lanes_of_a_target(due_at):
     """
-    Lanes with one job each hold three quarters of the table together, and leave the rest to moving ones and to targets.
+    Lanes with one job each use at most three quarters of the table together; moving lanes and other targets get the rest.
     """
     table = small_table()
     jobs = one_each(200, due_at)
@@ -317,7 +316,7 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_still_lanes():
     """
-    A lane with more than a part of the table is a crowd of its own, and no other lane pays for it.
+    A lane with more than a fraction of the table is crowded on its own, and no other lane pays for it.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -333,7 +332,7 @@ def test_a_crowd_among_still_lanes():
 
 def test_lanes_begin_to_move_and_become_still():
     """
-    Whatever lanes move, and whatever entries come and go, the counts are right.
+    The counts are right, whichever lanes move, and whichever entries come and go.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
@@ -354,7 +353,7 @@ def test_lanes_begin_to_move_and_become_still():
 
 def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
     """
-    A lane that later jobs fill still takes due ones: three quarters of the rest, and no more.
+    A lane that is full of future jobs accepts due ones: up to three quarters of the remaining room.
     """
     table = small_table(1_000)
     later = lane("h", 1_000)
@@ -390,7 +389,7 @@ def test_room_again():
 @pytest.mark.parametrize("is_news", [True, False])
 def test_an_older_entry_of_a_refused_job(is_news):
     """
-    A newer generation that finds no room takes the older one with it: that is not pending any more.
+    A newer generation for which there is no room also removes the older one, which is no longer pending.
     """
     table = small_table()
     (old,) = stage(table, Job("k", 1, NOW + 1, handler="small"))
@@ -405,7 +404,7 @@ def test_an_older_entry_of_a_refused_job(is_news):
 
 def test_threads_stage_at_once():
     """
-    With many threads that stage jobs, a lane keeps to its share, and no job is refused that had room.
+    If many threads stage jobs, a lane keeps to its share, and no job is refused while it has room.
     """
     table, counts = small_table(1_000), []
     barrier = threading.Barrier(8)
@@ -458,7 +457,7 @@ def test_something_is_free(seed):
 
 class Store:
     """
-    As much of a store as the table leans on: which generation of a key is pending, and the refusal of any other.
+    The part of a store that the table needs: the pending generation of each key, and the refusal of any other.
     """
 
     def __init__(self):
@@ -475,7 +474,7 @@ class Store:
 
     def begin(self, one):
         """
-        Return whether *one* was pending, and take it out.
+        Return True if *one* was pending, and remove it.
         """
         if self.pending.get(one.key) != one:
             return False
@@ -499,7 +498,7 @@ def withdraw_some(table, dice):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives(seed):
     """
-    Whatever is set, loaded late, begun, fired and dropped in whatever order, no generation fires twice.
+    No generation fires twice, in any order of sets, late reads, begins, firings and drops.
     """
     dice = random.Random(seed)
     table, store = StagedJobs(Runtime()), Store()

@@ -1,5 +1,5 @@
 """
-From far to staged: the horizon, lack of room, other processes' writes, and a clock that is moved by hand.
+From far to staged: the horizon, lack of room, other processes' writes, and a manual clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def done(told, count):
 
 def test_far_jobs_come_near(url, make, clock, events):
     """
-    Jobs minutes, days and decades ahead fire at their instants, in order, and not before.
+    Jobs minutes, days and decades ahead fire at their due times, in order, and not before.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -63,7 +63,7 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
-    Jobs past the horizon stay in the store; with nothing staged, the only timer that waits is that of the next look.
+    Jobs past the horizon stay in the store; with nothing staged, the only timer is that of the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
@@ -77,7 +77,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
 
 def test_more_jobs_than_room(url, make, record):
     """
-    With far more jobs due at once than may be staged or running, each fires once, and the limits hold.
+    With far more due jobs than may be staged or running, each fires once, and the limits hold.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100, running_max=50))
     scheduler.handler("h")(record)
@@ -107,7 +107,7 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    A job that its lane has no room for is staged once some of its lane have run; each runs once, at its instant.
+    A job without room in its lane is staged once some jobs of its lane have run; each runs once, at its due time.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -162,7 +162,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, unti
 
 def test_wall_clock_stepped_forward(url, make, clock, record):
     """
-    When the wall clock jumps ahead, jobs that became due fire at once.
+    If the wall clock jumps ahead, jobs that became due fire at once.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(record)
@@ -173,7 +173,7 @@ def test_wall_clock_stepped_forward(url, make, clock, record):
 
 def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # noqa: PLR0917  fixtures
     """
-    When the wall clock is set back, a job waits until it reads the instant again: once, and never early.
+    If the wall clock is set back, a job waits until it reads the due time again: it fires once, and never early.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -216,20 +216,20 @@ class FaultyStore(MemoryStore):
 
     def apply(self, writes):
         """
-        Write, or fail.
+        Apply *writes*, or fail.
         """
         return self._maybe_fail("apply", lambda: super(FaultyStore, self).apply(writes))
 
     def due(self, shard, until, after, limit):
         """
-        Read, or fail.
+        Read due jobs, or fail.
         """
         return self._maybe_fail("due", lambda: super(FaultyStore, self).due(shard, until, after, limit))
 
 
 def test_reads_that_fail(make, events, record):
     """
-    A look that the store does not answer is repeated, and nothing is lost.
+    A scan that the store does not answer is repeated, and nothing is lost.
     """
     store = FaultyStore()
     scheduler = make(store)
@@ -265,7 +265,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_of_unknown_end(make, record):
     """
-    A job fires if it was written after all, although its caller got an error that leaves this open.
+    A job that was written after all fires, although its caller got an error with an unknown outcome.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -280,7 +280,7 @@ def test_a_set_of_unknown_end(make, record):
 
 def test_a_series_survives_an_unknown_settle(make, record):
     """
-    A recurring job goes on after a settle that took effect and was not answered.
+    A recurring job continues after a settle that took effect but was not answered.
     """
     store = FaultyStore()
     scheduler = make(store).start()

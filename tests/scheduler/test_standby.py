@@ -1,5 +1,5 @@
 """
-`start(role="auto")`: of several processes on one file one fires, and another one follows it when it ends.
+`start(role="auto")`: of several processes on one file one fires, and another one takes over when it ends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def app(scope, receive, send):
 
 def words(path):
     """
-    Return the words of each whole line of a file; none where it is not there yet.
+    Return the words of each complete line of a file; nothing if it does not exist yet.
     """
     return (
         [line.split() for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -61,7 +61,7 @@ def words(path):
 
 def test_the_next_one_follows(make, file_url, record):
     """
-    The second is a client while the first is there, and fires once that has stopped.
+    The second scheduler is a client while the first one lives, and fires after that has stopped.
     """
     first, second = make(file_url), make(file_url)
     for scheduler, name in ((first, "first"), (second, "second")):
@@ -80,7 +80,7 @@ def test_the_next_one_follows(make, file_url, record):
 
 def test_a_stop_ends_the_wait(make, file_url):
     """
-    One that waits can be stopped; it never becomes the owner, and cannot be started again.
+    A waiting standby can be stopped; it never becomes the owner, and cannot be started again.
     """
     first, second = make(file_url), make(file_url)
     first.start()
@@ -97,7 +97,7 @@ def test_a_stop_ends_the_wait(make, file_url):
 
 def test_roles(make, file_url):
     """
-    An unknown role is refused, and an owner that finds another one still is.
+    An unknown role is refused, and so is an explicit owner if there is another one.
     """
     with pytest.raises(InvalidJobError, match="role is 'leader': pass one of owner, auto"):
         make(file_url).start(role="leader")
@@ -110,7 +110,7 @@ def test_roles(make, file_url):
 
 def test_the_async_face(file_url):
     """
-    It takes the role as well.
+    The scheduler for asyncio also accepts the role.
     """
 
     async def run() -> None:
@@ -127,7 +127,7 @@ def test_the_async_face(file_url):
 @pytest.mark.slow
 def test_workers_of_a_web_server(tmp_path, until):
     """
-    Of four workers of uvicorn one fires, none fails; it is killed, and another one fires the next job.
+    Of four uvicorn workers one fires and none fails; after it is killed, another one fires the next job.
     """
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'tickwheel[service]'")
     (tmp_path / "app.py").write_text(APP, "utf-8")
@@ -156,7 +156,7 @@ def test_workers_of_a_web_server(tmp_path, until):
 
 def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     """
-    Jobs that the owner cannot run are named once by the process on standby that could, and by the owner itself.
+    Jobs that the owner cannot run are named once by a standby that could, and by the owner itself.
     """
     owner, standby = make(file_url), make(file_url)
     owner.handler("mine")(print)

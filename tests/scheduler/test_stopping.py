@@ -1,5 +1,5 @@
 """
-Start and stop in every order, and the jobs that were under way.
+Start and stop in every order, and the jobs in progress.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetReque
 
 def test_stop_before_start(make, url):
     """
-    A scheduler that never started is closed by stop, twice if need be.
+    A scheduler that never started is closed by a stop, also by a second one.
     """
     scheduler = make(url)
     assert not scheduler.is_started
@@ -53,7 +53,7 @@ def test_with(make, url):
 
 def test_stop_leaves_what_is_pending(make, file_url, record):
     """
-    Near and far jobs at the stop are in the store afterwards, without a counted attempt, and fire after the next start.
+    Near and far jobs at the stop remain in the store, without a counted attempt, and fire after the next start.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
@@ -71,7 +71,7 @@ def test_stop_leaves_what_is_pending(make, file_url, record):
 
 def test_stop_waits_for_handlers(make, file_url, record):
     """
-    A handler that runs at the stop is waited for, and its end is written.
+    A stop waits for a running handler, and its end is written.
     """
     scheduler = make(file_url).start()
     started = threading.Event()
@@ -92,7 +92,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_in_time(make, file_url, is_async, until):
     """
-    A handler that does not end is handed back, the stop keeps its time, and the next owner takes the job up again.
+    A handler that does not end is released, the stop keeps its time limit, and the next owner claims the job.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -129,7 +129,7 @@ def test_stop_in_time(make, file_url, is_async, until):
 
 def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
     """
-    Jobs that were begun and found no worker are pending after the stop, with no attempt counted.
+    Jobs that were begun but got no worker are pending after the stop, with no attempt counted.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     started, go_on = threading.Event(), threading.Event()
@@ -157,7 +157,7 @@ def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
 
 def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch):
     """
-    A stop that runs out of time still writes the ends that were gathering for the next commit.
+    A stop that reaches its time limit still writes the ends that were gathered for the next commit.
     """
     monkeypatch.setattr(_gatherer, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
@@ -212,7 +212,7 @@ def test_stop_from_a_hook(make, url):
 
 def test_two_stops_at_once(make, url):
     """
-    Of two threads that stop, both return when it is stopped.
+    Two threads that stop at once both return when the scheduler is stopped.
     """
     scheduler = make(url).start()
     go_on, started = threading.Event(), threading.Event()
@@ -256,7 +256,7 @@ def test_a_second_owner(make, file_url, record):
 
 def test_handlers_left_from_before(make, file_url, record):
     """
-    Handlers registered before the start run jobs that were pending before it.
+    Handlers registered before the start run jobs that were already pending.
     """
     make(file_url).set("k", delay=0, handler="h", payload=1)
     scheduler = make(file_url)
@@ -267,7 +267,7 @@ def test_handlers_left_from_before(make, file_url, record):
 
 def test_threads_end(make, url):
     """
-    After the stop no thread of the scheduler is left.
+    After the stop no thread of the scheduler remains.
     """
     before = set(threading.enumerate())
     scheduler = make(url).start()

@@ -24,7 +24,7 @@ STORE_MS = 1_800_000_000_000
 
 def sampled(clock, there_s, back_s, started_ns):
     """
-    Return a store's clock, sampled once over a line with these delays; and the store's reading then.
+    Return a store's clock, sampled once over a connection with these delays, and the store's reading at that time.
     """
     told = StoreClock(Runtime(clock=clock))
     before = told.local()
@@ -38,7 +38,7 @@ def sampled(clock, there_s, back_s, started_ns):
 @pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
 def test_never_ahead(there_s, back_s):
     """
-    With any delays of the line, the clock is not ahead of the store, and behind by at most those delays.
+    With any delays of the connection, the clock is not ahead of the store, and behind by at most these delays.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -49,7 +49,7 @@ def test_never_ahead(there_s, back_s):
 
 def test_setting_the_time_of_day_changes_nothing():
     """
-    Once a store with a clock of its own was sampled, a step of this machine's time of day moves no deadline.
+    After a store with a clock of its own was sampled, a step of this machine's time of day moves no deadline.
     """
     clock = ManualClock()
     told = sampled(clock, 0, 0, clock.monotonic_ns())
@@ -62,7 +62,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow renewal after a quick one leaves the clock as exact as it was, except for its drift.
+    A slow renewal after a quick one leaves the clock as exact as before, except for its drift.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -88,7 +88,7 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    At the deadline that it gives for an instant the clock reads that instant, so that no timer has to be set twice.
+    At the deadline that it gives for an instant the clock reads that instant, so that no timer is set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told = StoreClock(Runtime(clock=clock))
@@ -99,7 +99,7 @@ def test_a_deadline_is_not_before_its_instant():
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
     """
-    However long it is held up between two readings of a clock, the deadline is not after its instant.
+    However long the thread is delayed between two readings of a clock, the deadline is not after its instant.
     """
     clock = ManualClock()
     told = StoreClock(Runtime(clock=clock))
@@ -120,7 +120,7 @@ def test_a_thread_that_is_held_up_gets_no_late_deadline():
 
 class Remote(MemoryStore):
     """
-    A store with a clock of its own, as far as its callers know.
+    A store that appears to have a clock of its own.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -128,7 +128,7 @@ class Remote(MemoryStore):
 
 def test_a_client_reads_the_clock_again(make):
     """
-    A process that only sets jobs renews no lease: a day later its jobs are neither early nor late by what drifts.
+    A process that only sets jobs renews no lease, but even a day later no drift makes its jobs early or late.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store = Remote(clock)
@@ -144,7 +144,7 @@ def test_a_client_reads_the_clock_again(make):
 
 def test_an_async_client_reads_the_clock_again(monkeypatch):
     """
-    So is it on a loop, in another thread, since the loop should not wait for the store.
+    This also holds on a loop, which reads the clock in another thread, so as not to wait for the store.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store, threads = Remote(clock), []
@@ -165,7 +165,7 @@ def test_an_async_client_reads_the_clock_again(monkeypatch):
 
 class Slewed:
     """
-    A machine's clocks beside true time: they run at a rate of their own, and the monotonic one stops in a suspend.
+    A machine's clocks beside true time: they have a rate of their own, and the monotonic one stops in a suspend.
     """
 
     def __init__(self):
@@ -183,7 +183,7 @@ class Slewed:
 
     def monotonic_ns(self):
         """
-        Return what does not count suspend.
+        Return the time without suspends.
         """
         return self.monotonic
 
@@ -195,7 +195,7 @@ class Slewed:
 
     def wall_ns(self):
         """
-        Return a time of day that has nothing to do with the store's.
+        Return a time of day that is unrelated to the store's.
         """
         return 0
 
@@ -203,7 +203,7 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    Whatever the rates, up to a tenth off and changing, the store reads no less than `earliest`, nor much more.
+    With any rates up to a tenth off, and changing, the store reads no less than `earliest`, nor much more.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -233,7 +233,7 @@ def test_the_earliest_is_never_ahead(seed):
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
 def test_a_rate_is_no_step(rate, width_s):
     """
-    A clock that runs faster or slower is not taken for one that was set, however old or slow the samples are.
+    A clock with another rate is not mistaken for one that was set, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -280,7 +280,7 @@ def test_a_suspend_has_elapsed():
 
 class Apart(Remote):
     """
-    A store whose clock shows true time, and which counts how often it is asked.
+    A store whose clock shows true time, and which counts how often it is read.
     """
 
     def __init__(self, clock):
@@ -289,7 +289,7 @@ class Apart(Remote):
 
     def apply(self, writes):
         """
-        Write by the clock, without counting.
+        Apply *writes* by the clock, without counting a read.
         """
         self.is_writing = True
         try:
@@ -306,7 +306,7 @@ class Apart(Remote):
 
     def true_ms(self):
         """
-        Return it with its fraction, uncounted.
+        Return true time with its fraction, without counting a read.
         """
         return STORE_MS + self.machine.true_ns / 1e6 + self.set_by_s * 1e3
 
@@ -328,7 +328,7 @@ RELATIVE = {
 
 def slewed_pair(make, rate):
     """
-    Return a machine's clock, a store beside it and a client on that machine, a job and a series set.
+    Return a machine's clock, a store beside it, and a client on that machine that has set a job and a series.
     """
     clock = Slewed()
     store = Apart(clock)
@@ -344,7 +344,7 @@ def slewed_pair(make, rate):
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.0999])
 def test_no_delay_is_early_at_any_rate(make, verb, rate):
     """
-    With a sample of any age, and any rates, a delay ends no earlier than requested, and at most a few ms later.
+    With samples of any age, and any rates, a delay ends no earlier than requested, and at most a few ms later.
     """
     clock, store, client = slewed_pair(make, rate)
     for number, age_s in enumerate(AGES_S):
@@ -356,7 +356,7 @@ def test_no_delay_is_early_at_any_rate(make, verb, rate):
 
 def test_an_async_delay_is_not_early():
     """
-    So is it for a client on a loop.
+    This also holds for a client on a loop.
     """
 
     async def run():
@@ -379,7 +379,7 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store counts the delays of sets and moves: ten writes in ten seconds, or a thousand, never ask for its time.
+    The store counts the delays of sets and moves: ten writes or a thousand in ten seconds never ask for its time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     store.reads = 0
@@ -395,7 +395,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    A client that has not seen the step yet sets nothing early or an hour late, and notes no job for the old clock.
+    A client that has not noticed the step sets nothing early or an hour late, and notes no job for the old clock.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -414,7 +414,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_no_step(make, verb, step_s, count):
     """
-    A job whose commit took long counts elapsed time like any other, unless a clock was set in that time.
+    A job whose commit was slow counts elapsed time like any other, unless a clock was set during that time.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -439,7 +439,7 @@ def test_a_slow_commit_is_no_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The wait of a retry counts from no earlier than the end, for runs of any length and rate.
+    The delay of a retry counts from no earlier than the end, for runs of any length and rate.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)
@@ -456,7 +456,7 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
 def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     """
-    On this machine's clock it is known to the millisecond, and exactly where a manual clock reads a whole one.
+    By this machine's clock the end is known to the millisecond, and exactly if a manual clock reads a whole one.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
     assert Elapsed(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
@@ -465,7 +465,7 @@ def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
 @pytest.mark.parametrize("delay", [0, "0s", -1, None])
 def test_a_job_for_now_is_due_now(make, delay):
     """
-    The bound of a delay does not put off a job without one, nor `run_now`.
+    The bound of a delay does not postpone a job without a delay, nor `run_now`.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)

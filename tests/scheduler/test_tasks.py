@@ -95,7 +95,7 @@ class Box(TypedDict):
 
 class Struct(msgspec.Struct):
     """
-    A struct of msgspec's.
+    A struct of msgspec.
     """
 
     when: datetime
@@ -127,7 +127,7 @@ def everything(  # noqa: PLR0917 - as many as there are kinds
     many: tuple[int, ...] = (),
 ) -> None:
     """
-    Take one of each.
+    Take an argument of each type.
     """
     SEEN.append(locals())
 
@@ -178,7 +178,7 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_what_it_was(inline, name):
     """
-    The payload is JSON, and the annotation decides the type of the value.
+    The payload is JSON, and the annotation determines the type of the value.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -192,7 +192,7 @@ def test_a_value_comes_back_as_what_it_was(inline, name):
 
 def test_a_model_of_pydantic(inline):
     """
-    If pydantic is installed, its models use their own code.
+    If pydantic is installed, its models are encoded and decoded by pydantic.
     """
     pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
     clock, scheduler = inline
@@ -217,7 +217,7 @@ def test_a_model_of_pydantic(inline):
 
 def test_what_was_left_out_is_the_functions_own(inline):
     """
-    A default is not stored: that of the version that runs counts.
+    A default is not stored: the running version's default applies.
     """
     clock, scheduler = inline
 
@@ -236,7 +236,7 @@ def test_what_was_left_out_is_the_functions_own(inline):
 @pytest.mark.parametrize("place", ["first", "default", "keyword", "positional", "none"])
 def test_the_firing(inline, place, is_async):
     """
-    It is passed where it is wanted, is not an argument of a call, and a coroutine function works as a function does.
+    The firing is passed on request, is not an argument of a call, and a coroutine function works like a function.
     """
     clock, scheduler = inline
 
@@ -274,7 +274,7 @@ def test_the_firing(inline, place, is_async):
 
 def test_names_of_all_kinds(inline):
     """
-    A task is called by its module and its own name, by the name that was given, or by one that it had before.
+    A task is found by its module and own name, by a given name, or by a former name.
     """
     clock, scheduler = inline
     assert everything.name == f"{__name__}.everything"
@@ -297,7 +297,7 @@ def test_names_of_all_kinds(inline):
 )
 def test_a_name_that_no_other_process_knows(module, name):
     """
-    It has to be given.
+    Such a task needs an explicit name.
     """
 
     def cancel(x: int) -> None: ...
@@ -324,7 +324,7 @@ def test_a_name_that_no_other_process_knows(module, name):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_errors_that_end_it(inline, fields, error, state, is_async):
     """
-    An error is tried again or not by its class; a dead letter has its text, and where it was raised.
+    The class of an error decides about a retry; a dead letter has the error's text, and where it was raised.
     """
     clock, scheduler = inline
 
@@ -345,7 +345,7 @@ def test_errors_that_end_it(inline, fields, error, state, is_async):
 
 def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
     """
-    It comes out of the call that moves the clock.
+    An AssertionError is raised by the call that moves the clock.
     """
     clock, scheduler = inline
 
@@ -360,7 +360,7 @@ def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
 
 def test_the_policy_comes_with_the_call():
     """
-    Also where the task is not registered, as in a process that only sets.
+    A call includes its retry policy, even if the task is not registered, as in a process that only sets.
     """
     scheduler = Scheduler("memory://")
     made = task(name="t", retry=RetryPolicy(2))(lambda x: x)
@@ -373,7 +373,7 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A schedule of a manifest takes a call as a set does, and is unchanged by the same one.
+    A schedule of a manifest accepts a call like a set does; the same call leaves it unchanged.
     """
     clock, scheduler = inline
 
@@ -404,7 +404,7 @@ def test_what_a_task_returns_counts(inline):
 
 def test_a_process_of_its_own(make, until, monkeypatch):
     """
-    The task is found there by its module, has its types, and its errors end it there as here.
+    A process finds the task by its module, with its types, and its errors have the same effect there.
     """
     sys.modules.setdefault(__name__, sys.modules[everything.__module__])
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds its module there, too
@@ -504,25 +504,25 @@ def unresolved_elsewhere(number: int) -> Nothing:
 
 def of_socket(firing_: Firing) -> None:
     """
-    Take a firing by another name.
+    Take a firing under another name.
     """
 
 
 def of_object(thing: Scheduler) -> None:
     """
-    Take what JSON cannot hold.
+    Take a value that JSON cannot represent.
     """
 
 
 def of_two_texts(when: datetime | date) -> None:
     """
-    Take one of two that are texts in JSON.
+    Take one of two types that are both text in JSON.
     """
 
 
 def test_annotations_are_resolved_late(inline):
     """
-    A type may be defined below its task; a return value's is never needed.
+    A type may be defined below its task; the type of the return value is never needed.
     """
     clock, scheduler = inline
     made = scheduler.task(name="later")(later)
@@ -544,7 +544,7 @@ def test_annotations_are_resolved_late(inline):
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
 def test_an_annotation_that_cannot_be_is_refused_by_name(function, parameter, remedy, make):
     """
-    At the first call, and at the start.
+    An unusable annotation is refused by name, at the first call and at the start.
     """
     scheduler = make("memory://")
     made = scheduler.task(name="t")(function)
@@ -594,7 +594,7 @@ def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
 )
 def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
     """
-    By the name of the argument.
+    A value that would be decoded to something else is refused by the name of the argument.
     """
     made = task(name="t")(function)
     with pytest.raises(InvalidJobError, match=rf"t\.of: {next(iter(arguments))} is "):
@@ -604,7 +604,7 @@ def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
 @pytest.mark.parametrize("price", [float("nan"), float("inf")])
 def test_what_json_has_no_number_for(price):
     """
-    It is refused, and nothing is set.
+    A number that JSON cannot represent is refused, and nothing is set.
     """
     scheduler = Scheduler("memory://")
     with pytest.raises(InvalidJobError, match=r"price is nan|payload is"):
@@ -615,7 +615,7 @@ def test_what_json_has_no_number_for(price):
 
 def mistakes(scheduler):
     """
-    Return what may be done wrongly, by the remedy that the error has to name.
+    Return mistakes by the remedy that the error must name.
     """
     made = scheduler.task(name="shop.cancel_order")(closed)
     return {
@@ -676,7 +676,7 @@ class Sent:
 
 def test_a_task_has_no_verbs_of_other_libraries():
     """
-    The error names the call that sets a job.
+    A verb of another task library raises an error that names the call that sets a job.
     """
     made = task(name="t")(closed)
     for name in ("delay", "apply_async", "defer", "send"):
@@ -687,7 +687,7 @@ def test_a_task_has_no_verbs_of_other_libraries():
 @pytest.mark.parametrize("remedy", mistakes(Scheduler("memory://")))
 def test_a_mistake_names_its_remedy(remedy):
     """
-    None is silent.
+    Each mistake raises an error that names its remedy.
     """
     scheduler = Scheduler("memory://")
     with pytest.raises((InvalidJobError, TypeError), match=remedy):
@@ -698,7 +698,7 @@ def test_a_mistake_names_its_remedy(remedy):
 @pytest.mark.parametrize("name", ["mail2", "shop.cancel_orders_of_customers", "crm.cancel_order", "cancelling", "log"])
 def test_a_name_that_another_process_may_have(name):
     """
-    A handler that is not known here, and is not nearly one that is, may be known elsewhere.
+    A handler name that is unknown here, and not close to a known one, may be known in another process.
     """
     scheduler = Scheduler("memory://")
     scheduler.task(name="shop.cancel_order")(closed)
@@ -709,7 +709,7 @@ def test_a_name_that_another_process_may_have(name):
 
 def test_without_tasks_any_name_is_one():
     """
-    A process without tasks cannot suggest a name.
+    A process without tasks has no name to suggest.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail")(print)
@@ -734,7 +734,7 @@ def test_without_tasks_any_name_is_one():
 )
 def test_near(name, meant):
     """
-    One or two letters, in a name that is long enough for it, are a typo.
+    A difference of one or two letters, in a name that is long enough, is a typo.
     """
     assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
     assert near(name, []) is None
@@ -753,7 +753,7 @@ def test_without_msgspec(monkeypatch):
 
 def test_a_method_is_bound_first(inline):
     """
-    The task of an object's method calls it on the object.
+    A task made of an object's method calls it on the object.
     """
     clock, scheduler = inline
 

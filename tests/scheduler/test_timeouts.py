@@ -1,5 +1,5 @@
 """
-The timer that looks for attempts which take too long.
+The timer that watches for attempts which take too long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.host.runtime import Runtime
 
 def test_a_timer_that_fires_while_it_is_set_is_set_again():
     """
-    A timeout so short that its timer fires before the caller goes on does not stop those of later attempts.
+    A timeout so short that its timer fires before the caller continues does not stop the timers of later attempts.
     """
     set_for = []
 

@@ -1,7 +1,7 @@
 """
-An error that no store should raise, as from a driver that trips over a lost connection, stops nothing for good.
+An unexpected error of a store, as from a driver that mishandles a lost connection, stops nothing for good.
 
-Neither does a system that has no thread to spare.
+Neither does a system without a free thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEASE_MS = 150
 
 class Tripping(MemoryStore):
     """
-    A store of several owners with leases, which raises an unexpected error on the calls in *trips_at*.
+    A store with several owners and leases that raises an unexpected error on the calls in *trips_at*.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -69,7 +69,7 @@ class Tripping(MemoryStore):
 
     def release(self, owner):
         """
-        Give the lease back.
+        Release the lease.
         """
         self._may_trip("release")
         super().release(owner)
@@ -97,7 +97,7 @@ class Tripping(MemoryStore):
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_goes_on(make, record, caplog, call):
     """
-    Whichever call trips, twice: jobs set then and later are fired, and the log has the traceback.
+    Whichever call fails, twice: jobs set then and later are fired, and the log has the traceback.
     """
     store = Tripping(call)
     scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
@@ -126,7 +126,7 @@ class Picky(MemoryStore):
 
     def apply(self, writes):
         """
-        Write them, unless one of them cannot be.
+        Apply *writes*, unless one of them cannot be written.
         """
         for each in writes:
             if isinstance(each, Settle) and (each.job.key == self.unwanted or not str(each).isascii()):
@@ -138,7 +138,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An end that a store refuses for good blocks no other: ends of its batch are settled, and so are later ones.
+    An end that a store refuses permanently blocks no other: ends of its batch are settled, and so are later ones.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -159,7 +159,7 @@ def test_an_end_that_is_never_written(make, events):
 
 def test_a_failure_that_lasts_is_logged(make, caplog, until):
     """
-    A scheduler that has no hook logs that its store fails for good, once for all tries.
+    A scheduler without a hook logs a permanent failure of its store once for all tries.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -196,7 +196,7 @@ def test_text_that_a_store_does_not_take(make, events):
 
 def test_stop_closes(caplog):
     """
-    A scheduler whose store trips as it is given back is stopped and closed, and says so.
+    A scheduler whose store fails while it is released is stopped and closed, and reports it.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -209,7 +209,7 @@ def test_stop_closes(caplog):
 @pytest.fixture
 def no_threads(monkeypatch):
     """
-    Return a function that makes the first two starts of threads of a name fail, and the list of the failures.
+    Return a function that makes the first two starts of threads with a name fail, and the list of the failures.
     """
     refused = []
 
@@ -252,7 +252,7 @@ def test_no_thread_to_spare(make, record, caplog, no_threads, name):
 
 def test_another_worker_not_to_be_had(make, record, no_threads):
     """
-    A worker that cannot have another one started beside it runs its own job, and then the one that waits.
+    A worker that cannot start another one runs its own job, and then the waiting one.
     """
     scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
     scheduler.handler("h")(record)
@@ -268,7 +268,7 @@ def test_another_worker_not_to_be_had(make, record, no_threads):
 
 def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
-    A pruner that could not be started begins later; otherwise the history would grow without end.
+    A pruner that could not be started begins later; otherwise the history would grow without limit.
     """
     monkeypatch.setattr(_pruner, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()
@@ -282,7 +282,7 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
 @pytest.mark.parametrize("name", ["tickwheel-writer-callers", "tickwheel-writer"])
 def test_no_thread_for_a_second_writer(monkeypatch, until, name):
     """
-    Writers of which one finds no thread end all of them, so that another try does not add to them.
+    If one of several writers gets no thread, all of them end, so that another try does not add to them.
     """
     before, start, asked = set(threading.enumerate()), threading.Thread.start, []
 
@@ -306,7 +306,7 @@ def test_no_thread_for_a_second_writer(monkeypatch, until, name):
 
 def test_no_thread_for_a_request(service_url, no_threads):
     """
-    A client of a service that could not start its thread raises that, and works as soon as it can.
+    A client of a service that cannot start its thread raises the error, and works as soon as it can.
     """
     refused = no_threads("tickwheel-http")
     client = Scheduler(service_url)
@@ -320,20 +320,20 @@ def test_no_thread_for_a_request(service_url, no_threads):
 
 def test_no_thread_to_ask_the_owner(no_threads):
     """
-    A caller for whom another process would have to be asked gets the error, and the next one is asked for.
+    If the thread that asks another process cannot be started, the caller gets the error, and the next call works.
     """
     answers = queue.SimpleQueue()
 
     class Part:
         """
-        Waits for nothing, so its outcome is known at once.
+        A part whose outcome is known at once.
         """
 
         jobs = statuses = ()
 
         def finish(self, result):
             """
-            Take the answer.
+            Store the result.
             """
             answers.put(result)
 
@@ -347,7 +347,7 @@ def test_no_thread_to_ask_the_owner(no_threads):
 
 def test_waiting_goes_on(monkeypatch, caplog):
     """
-    A process that waits to become the owner tries again after an error that no store should raise.
+    A standby tries again after an unexpected error of its store.
     """
     monkeypatch.setattr(_standby, "_PAUSE_S", 0.01)
     turns, has_started = [], threading.Event()
@@ -367,7 +367,7 @@ def test_waiting_goes_on(monkeypatch, caplog):
 
 class Opening:
     """
-    Makes connections to the file at *path*; the first cannot be had.
+    Makes connections to the file at *path*; the first attempt fails.
     """
 
     def __init__(self, path):
@@ -390,7 +390,7 @@ class Opening:
 
 def test_checkpoints_go_on(tmp_path):
     """
-    A checkpoint that could not be made is made at the next turn; otherwise the log would grow without end.
+    A failed checkpoint is made at the next turn; otherwise the log would grow without limit.
     """
     opening = Opening(tmp_path / "jobs.db")
     checkpointer = _checkpointer.Checkpointer(opening)

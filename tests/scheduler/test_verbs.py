@@ -42,7 +42,7 @@ def test_set_and_get(client):
 
 def test_a_kept_payload(client):
     """
-    A set that asks for it keeps the payload of the job that is there, and one with a payload may not ask.
+    A set can ask to keep the payload of the existing job; together with a payload this is refused.
     """
     client.set("k", delay=HOUR, handler="h", payload={"a": 1})
     assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
@@ -57,7 +57,7 @@ def test_a_kept_payload(client):
 
 def test_delay_and_at_agree(client):
     """
-    A delay and an instant name the same time, to the millisecond or so.
+    A delay and an instant give the same time, within about a millisecond.
     """
     later = datetime.now(UTC) + timedelta(hours=1)
     by_at = client.set("a", at=later, handler="h").job
@@ -69,7 +69,7 @@ def test_delay_and_at_agree(client):
 
 def test_timedeltas_and_iso_text(client):
     """
-    Wherever seconds are taken so is a timedelta, and wherever an instant is, ISO 8601 text with an offset.
+    A timedelta is accepted wherever seconds are, and ISO 8601 text with an offset wherever an instant is.
     """
     hour, until = timedelta(hours=1), f"{YEAR}-01-01T01:00:00+01:00"
     at_ms = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
@@ -93,7 +93,7 @@ def test_timedeltas_and_iso_text(client):
 
 def test_durations_as_text(client):
     """
-    Wherever seconds are taken so is text with units and ISO 8601, and `@every` is an interval that counts elapsed time.
+    Text with units and ISO 8601 is accepted wherever seconds are, and `@every` is an interval of elapsed time.
     """
     until, at_ms = f"{YEAR}-01-01T00:00Z", int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
     by_number = client.set("number", at=until, every=5400, jitter=90, expires=HOUR, handler="h").job
@@ -114,7 +114,7 @@ def test_durations_as_text(client):
 
 def test_a_delay_never_ends_early(client):
     """
-    A job's instant is not before the clock that was read first plus the delay.
+    A job's due time is not before the clock, as read before the call, plus the delay.
     """
     before = datetime.now(UTC).timestamp()
     for n in range(50):
@@ -148,7 +148,7 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    With another generation than the job's, nothing is changed, and the answer has the job.
+    With a generation other than the job's, nothing is changed, and the answer has the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")
@@ -167,7 +167,7 @@ def test_generations(client):
 
 def test_move_and_cancel(client):
     """
-    A pending job is moved and cancelled, with these answers; an unknown key is not found.
+    A pending job is moved and cancelled, with the documented answers; an unknown key is not found.
     """
     first = client.set("k", delay=HOUR, handler="h").job
     moved = client.move("k", at=first.due_at / 1000 + 60)
@@ -181,7 +181,7 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set in one go, answers in order; one bad request sets none.
+    Many jobs are set at once, answers in order; one invalid request prevents all.
     """
     answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
     assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]
@@ -215,7 +215,7 @@ def test_many_of_the_other_verbs(client):
 
 def test_drain(client):
     """
-    Draining cancels and returns pending jobs under a prefix, and nothing else.
+    A drain cancels and returns the pending jobs under a prefix, and no others.
     """
     client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
     client.set("b", delay=HOUR, handler="h")

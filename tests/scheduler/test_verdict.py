@@ -41,7 +41,7 @@ def job(attempt=0, recurrence=None, **more):
 
 def facts(verdict):
     """
-    Return the fields of a verdict, flat.
+    Return the fields of a verdict as a flat tuple.
     """
     settle = verdict.settle
     return verdict.ending, settle.how, settle.attempt, settle.due_at, settle.error
@@ -67,7 +67,7 @@ def facts(verdict):
 )
 def test_results(one, result, expected):
     """
-    Each result has its consequence, five milliseconds after the instant.
+    Each result has its consequence, five milliseconds after the due time.
     """
     assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
@@ -85,9 +85,9 @@ def test_results(one, result, expected):
 )
 def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
-    No wait ends early if the store's clock reads 300 ms more than the estimate.
+    No delay ends early if the store's clock reads 300 ms more than the estimate.
 
-    A wait of zero and the next run do not include that error.
+    A delay of zero and the next run do not include that error.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, Ran(NOW, NOW + 5, 300), random).settle.due_at == due_at
@@ -110,7 +110,7 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
 )
 def test_errors(one, error, expected):
     """
-    Each error has its consequence; a missing handler is not tried again.
+    Each error has its consequence; a missing handler is not retried.
     """
     assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
@@ -123,7 +123,7 @@ def pay():
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_the_place_of_an_error(attempt, recurrence):
     """
-    The line that raised is kept with the error, as long as that is kept, and no longer.
+    The line that raised is stored exactly as long as the error.
     """
     before = job(attempt, recurrence, error="before", raised_in="shop.pay+7")
     with pytest.raises(ValueError, match="x") as caught:
@@ -139,7 +139,7 @@ def test_the_place_of_an_error(attempt, recurrence):
 
 class MuteError(Exception):
     """
-    Raises its argument when its text is read.
+    An error that raises its argument when its text is read.
     """
 
     def __str__(self):
@@ -151,7 +151,7 @@ class MuteError(Exception):
 
 class LiarError(Exception):
     """
-    Raises when its class is read.
+    An error that raises when its class is read.
     """
 
     @property
@@ -164,7 +164,7 @@ class LiarError(Exception):
 
 class Text(str):
     """
-    A string that cannot be used as one.
+    A string that cannot be used like one.
     """
 
     __slots__ = ()
@@ -180,7 +180,7 @@ class Text(str):
 
 class OddError(Exception):
     """
-    Has a text of a class of its own.
+    An error whose text is of a class of its own.
     """
 
     def __str__(self):
@@ -189,7 +189,7 @@ class OddError(Exception):
 
 class NamelessType(type):
     """
-    Has a name of a class of its own.
+    A type whose name is of a class of its own.
     """
 
     @property
@@ -220,7 +220,7 @@ class NamelessError(Exception, metaclass=NamelessType):
 )
 def test_errors_whose_text_is_anything(make, text):
     """
-    Whatever an error makes of its text, it is an ordinary failure with a plain string that every store takes.
+    An error with any kind of text is an ordinary failure with a plain string that every store accepts.
     """
     verdict = judge_error(job(0), 7, make(), Ran(NOW, NOW), random)
     assert verdict.ending is Ending.RETRIED
@@ -253,7 +253,7 @@ def test_long_errors_are_cut():
 
 def test_expiry():
     """
-    From its expiry on a job is left out; a job that recurs goes on.
+    A job is omitted from its expiry on; a recurring job continues.
     """
     assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
     assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Ending.EXPIRED, Settled.DONE, 0, None, None)
@@ -263,7 +263,7 @@ def test_expiry():
 
 def test_skipped_runs():
     """
-    Under skip a run that comes more than a minute late is left out.
+    With `skip`, a run that is more than a minute late is omitted.
     """
     skipping = Recurrence(Interval(60_000, NOW), Misfire.SKIP).to_text()
     assert judge_expired(job(0, skipping), 7, NOW + 60_000) is None
@@ -273,7 +273,7 @@ def test_skipped_runs():
 @pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
 def test_a_search_that_gave_up(ends):
     """
-    A series whose next run is not found for all that is left out stays, as a dead letter that says so.
+    A series whose next run is not found among its exclusions stays, as a dead letter that says so.
     """
     exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
@@ -293,7 +293,7 @@ def test_a_search_that_gave_up(ends):
 
 def test_poison():
     """
-    A pending job without attempts left has only ever been cut off: it is parked.
+    A pending job without attempts left was always cut off: it is parked.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)
@@ -302,6 +302,6 @@ def test_poison():
 
 def test_given_back():
     """
-    An attempt that was not made does not count, and the instant stays.
+    An attempt that was not made does not count, and the due time stays.
     """
     assert facts(given_back(job(1), 7)) == (Ending.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

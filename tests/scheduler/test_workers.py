@@ -25,7 +25,7 @@ from tickwheel.targets import Call
 
 class Work:
     """
-    Runs functions, as jobs of a handler that may take all places.
+    Runs functions like jobs of a handler that may take all places.
     """
 
     def __init__(self, size):
@@ -48,7 +48,7 @@ class Work:
 
     def run(self, entry):
         """
-        Call the function of *entry* and note it.
+        Call the function of *entry* and record it.
         """
         entry.call.function()
         with self._grown:
@@ -67,7 +67,7 @@ class Work:
 @pytest.fixture
 def work(request):
     """
-    Return four workers, or as many as the test asks for.
+    Return four workers, or as many as the test requests.
     """
     work = Work(getattr(request, "param", 4))
     yield work
@@ -76,7 +76,7 @@ def work(request):
 
 def test_no_thread_before_work(work):
     """
-    Threads start with the work, and no more of them than allowed.
+    Threads start with the work, and no more than allowed.
     """
     assert work.workers._count == 0
     for count in range(1, 20):
@@ -135,7 +135,7 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    Work goes on beside a thread that has leaked; once that is back, there is one fewer again.
+    Work continues beside a leaked thread; once that is back, there is one thread fewer again.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
@@ -153,7 +153,7 @@ def test_another_in_place_of_a_leaked_one(work, until):
 
 def test_what_has_ended_cannot_leak(work, until):
     """
-    A timeout that comes together with the end changes nothing.
+    A timeout that coincides with the end changes nothing.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
@@ -165,7 +165,7 @@ def test_what_has_ended_cannot_leak(work, until):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_taken_back(work):
     """
-    Entries that no worker has begun can be taken back.
+    Entries that no worker has begun can be withdrawn.
     """
     begun, go_on = threading.Event(), threading.Event()
     _, *waiting = work.put([lambda: (begun.set(), go_on.wait(300)), *[lambda: None] * 5])
@@ -190,7 +190,7 @@ def test_closed():
 
 def test_a_line_of_jobs_that_were_all_cancelled():
     """
-    Entries cancelled while they waited for their handler's place are removed, even while places are lent to the line.
+    Entries cancelled while they waited for their handler's place are removed, even while places are lent to its line.
     """
     queue = Queue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
@@ -219,7 +219,7 @@ def due(handler, count):
 
 def test_handlers_take_turns():
     """
-    A handler of few jobs does not wait behind a herd of another, and the jobs of one handler go in order.
+    A handler with few jobs does not wait behind a burst of another, and the jobs of one handler run in order.
     """
     queue = Queue(8, 4, Runtime())
     herd, calm = due("herd", 50), due("calm", 2)
@@ -231,7 +231,7 @@ def test_handlers_take_turns():
 
 def test_a_herd_leaves_the_loop_its_turns():
     """
-    A turn of the loop starts at most 64 tasks of a herd, and all are run, in order.
+    A turn of the loop starts at most 64 tasks of a burst, and all are run, in order.
     """
 
     async def fire_all():

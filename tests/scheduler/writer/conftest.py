@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, tmp_path):
     """
-    Return a store that can be held and made to fail, over each of the real ones.
+    Return a store that can be held and made to fail, wrapped around each real kind.
     """
     store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "jobs.db")
     store.open()
@@ -29,7 +29,7 @@ def store(request, tmp_path):
 @pytest.fixture
 def make(store):
     """
-    Return what makes writers; they are closed in the end.
+    Return a function that makes writers; they are closed at the end.
     """
     made = []
 

@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 def test_close_writes_what_waits(make, store):
     """
-    A close takes no more, writes and answers all that waits, and may be repeated.
+    A close accepts no more writes, writes and answers everything that waits, and may be repeated.
     """
     writer = make()
     with store.held() as entered:
@@ -76,7 +76,7 @@ def test_close_from_a_callback(make):
 @pytest.mark.needs("os.fork")
 def test_fork(make):
     """
-    In a forked child, which lacks the thread, a write is refused instead of waiting without end.
+    In a forked child, which lacks the thread, a write is refused instead of waiting forever.
     """
     writer = make()
     reader, end = os.pipe()

@@ -1,5 +1,5 @@
 """
-Group commit: what goes together, in which order, and who hears of it.
+Group commit: the writes of a commit, their order, and the callers that are notified.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    No commit holds more of either kind of writes than the limit, except a batch that was posted as a whole.
+    No commit contains more of either kind of writes than the limit, except a batch that was posted as a whole.
     """
     writer = make(batch_max=10)
     answered = threading.Event()
@@ -61,7 +61,7 @@ def test_commits_are_bounded(make, store):
 
 def test_own_writes_go_first(make, store):
     """
-    The scheduler's own writes pass a bulk that waits, and the bulk keeps its share of every commit.
+    The scheduler's own writes pass a waiting bulk, which keeps its share of every commit.
     """
     writer = make(batch_max=8)
     order = []
@@ -80,7 +80,7 @@ def test_own_writes_go_first(make, store):
 
 def test_few_writes_pass_a_herd(make, store):
     """
-    A firing's own write does not wait behind the many of a herd, and these keep their share of every commit.
+    A firing's own write does not wait behind a burst of writes, and these keep their share of every commit.
     """
     writer = make(batch_max=100)
     order = []
@@ -97,7 +97,7 @@ def test_few_writes_pass_a_herd(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A bulk larger than a commit is answered as one, in its order; an empty one at once.
+    A bulk larger than a commit gets one answer, in its order; an empty one at once.
     """
     writer = make(batch_max=7)
     answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)
@@ -107,7 +107,7 @@ def test_bulk_is_answered_in_order(make):
 
 def test_observer_hears_first(make):
     """
-    An observer of commits learns of a write before its caller does, with all writes and answers of the commit.
+    An observer of commits is notified of a write before its caller, with all writes and answers of the commit.
     """
     heard = []
     writer = make(on_commit=lambda writes, answers: heard.append((list(writes), list(answers))))
@@ -121,7 +121,7 @@ def test_observer_hears_first(make):
 
 def test_many_threads(make, store):
     """
-    Eight threads at once: every answer goes to the thread that asked, and commits are fewer than writes.
+    With eight threads at once every answer goes to the right thread, and there are fewer commits than writes.
     """
     writer = make()
     (lease,) = store.acquire("owner")

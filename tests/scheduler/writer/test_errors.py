@@ -1,5 +1,5 @@
 """
-Failures, and the callers that learn of them.
+Failures, and the callers that are notified of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE_S = 20.0
 
 def a_bad_set():
     """
-    Return a set that no store takes.
+    Return a set that every store refuses.
     """
     return Set(Job("bad", 0, 2**70))
 
@@ -35,7 +35,7 @@ def test_transient_error_is_tried_again(make, store):
 
 def test_transient_error_that_stays(make, store):
     """
-    A transient error that outlasts the patience is answered to everybody in the batch, and the next batch is tried.
+    A transient error that lasts longer than the retries is answered to the whole batch, and the next batch is tried.
     """
     writer = make(retry_s=0.0)
     with store.held() as entered:
@@ -75,7 +75,7 @@ def test_full_store(make, store, monkeypatch):
 
 def test_unknown_end_is_not_tried_again(make, store):
     """
-    A commit that may have taken effect is not repeated: the scheduler learns of it first, then the callers.
+    A commit with an unknown outcome is not repeated: the scheduler is notified first, then the callers.
     """
     told = []
     writer = make(on_unknown=lambda: told.append("scheduler"))
@@ -92,7 +92,7 @@ def test_unknown_end_is_not_tried_again(make, store):
 
 def test_bad_write_harms_nobody(make, store):
     """
-    A write that cannot be stored fails alone; its neighbours in the batch are written and answered.
+    A write that cannot be stored fails alone; the other writes of its batch are written and answered.
     """
     writer = make()
     with store.held() as entered:
@@ -120,7 +120,7 @@ def test_bad_bulk_fails_as_one(make):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_callbacks_that_raise(make, caplog, error):
     """
-    A callback that raises is logged, and neither the thread nor the other callers notice.
+    An exception of a callback is logged, and affects neither the thread nor other callers.
     """
 
     def broken(*_):
@@ -138,7 +138,7 @@ def test_callbacks_that_raise(make, caplog, error):
 
 def test_store_that_exits(make, store, monkeypatch):
     """
-    A store that raises SystemExit, or another BaseException, fails its writes, and the thread lives on.
+    A store that raises SystemExit, or another BaseException, fails its writes, and the thread continues.
     """
     writer, apply = make(), store.apply
     with monkeypatch.context() as patch:

@@ -34,7 +34,7 @@ def threads():
 @pytest.fixture
 def writer(make, threads):
     """
-    Return a writer whose commits are noted in `threads`.
+    Return a writer whose commits are recorded in `threads`.
     """
     return make(on_commit=lambda _writes, _answers: threads.append(threading.current_thread()))
 
@@ -42,7 +42,7 @@ def writer(make, threads):
 @pytest.fixture(autouse=True)
 def handle():
     """
-    Return a function that sets a handler for a signal until the end of the test; the plugins of pytest have none in it.
+    Return a function that sets a signal handler until the end of the test; pytest's plugins handle no signal there.
     """
     before = []
 
@@ -78,7 +78,7 @@ def in_thread(call):
 
 def test_a_caller_that_waits_writes_itself(writer, store, threads):
     """
-    An idle writer leaves a write to a caller that waits, in any thread, and is asleep meanwhile.
+    An idle writer leaves a write to its waiting caller, in any thread, and sleeps in the meantime.
     """
     me = threading.current_thread()
     assert write(writer) is Outcome.CREATED
@@ -92,7 +92,7 @@ def test_a_caller_that_waits_writes_itself(writer, store, threads):
 
 def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
     """
-    A caller that has other work, such as a loop, gets a promise at once.
+    A caller that does not wait, such as a loop, gets a promise at once.
     """
     assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
     assert threads[0].name == "tickwheel-writer"
@@ -109,7 +109,7 @@ def test_more_than_one_commit_is_left_to_the_thread(make, threads):
 
 def test_busy_writers_gather(writer, store, threads, until):
     """
-    Writes that come while a caller writes share the next commit; after a crowd the thread gathers.
+    Writes that arrive while a caller writes share the next commit; after a crowd the thread gathers.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]
@@ -134,7 +134,7 @@ def test_busy_writers_gather(writer, store, threads, until):
 
 def test_writes_keep_their_order(make, store):
     """
-    A caller that waits does not pass writes that were queued before it, nor is it passed.
+    A waiting caller does not pass writes that were queued before it, nor is it passed.
     """
     written = []
     writer = make(batch_max=1, on_commit=lambda writes, _: written.extend(each.job.key for each in writes))
@@ -151,7 +151,7 @@ def test_writes_keep_their_order(make, store):
 
 def test_own_writes_come_after_a_callers_turn(writer, store):
     """
-    A post during a caller's commit is not lost: the thread writes it once the turn is over.
+    A post during a caller's commit is not lost: the thread writes it after that commit.
     """
     answered = threading.Event()
     with store.held() as entered:
@@ -165,7 +165,7 @@ def test_own_writes_come_after_a_callers_turn(writer, store):
 
 def test_transient_errors_are_left_to_the_thread(writer, store, threads):
     """
-    A caller's thread tries once; the writer's thread tries again, and the caller may be interrupted.
+    A caller's thread tries once; the writer's thread retries, and the caller may be interrupted.
     """
     store.fail("apply", 3)
     assert write(writer) is Outcome.CREATED
@@ -187,7 +187,7 @@ def test_transient_error_without_patience(make, store):
 @pytest.mark.parametrize("is_transient", [False, True])
 def test_unknown_end(make, store, is_transient):
     """
-    A commit of unknown end is reported before its caller hears of it, and not tried again.
+    A commit with an unknown outcome is reported before its caller is notified, and not retried.
     """
     order = []
     writer = make(on_unknown=lambda: order.append("unknown"))
@@ -204,7 +204,7 @@ def test_unknown_end(make, store, is_transient):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_a_notice_that_fails(make, error):
     """
-    If the news of a commit does not arrive, everything is read again.
+    If the notice of a commit fails, everything is read again.
     """
     lost = []
 
@@ -219,7 +219,7 @@ def test_a_notice_that_fails(make, error):
 @pytest.mark.parametrize("place", ["apply", "on_commit"])
 def test_ctrl_c(make, store, monkeypatch, place):
     """
-    Ctrl-C during a commit comes after it: it is durable, everything has its news, and the writer goes on.
+    Ctrl-C during a commit is raised after it: the commit is durable and announced, and the writer continues.
     """
     committed = []
 
@@ -273,7 +273,7 @@ def test_ctrl_c_and_an_error_that_may_pass(make, store, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGUSR1", None)])
 def test_a_signals_handler_writes(writer, threads, handle, store, number):
     """
-    If a handler of the program might come in between, the thread writes, and the handler may write as well.
+    If a signal handler of the program might interrupt, the thread writes, and the handler may write as well.
     """
     nested, apply = [], store.apply
     handle(number, lambda *_: nested.append(write(writer, "nested")))
@@ -295,7 +295,7 @@ def test_a_signals_handler_writes(writer, threads, handle, store, number):
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_signals_without_a_handler(writer, threads, handle, handler):
     """
-    If Ctrl-C runs nothing, nothing can come in between.
+    If Ctrl-C runs no handler, there is no such interruption.
     """
     handle(signal.SIGINT, handler)
     assert write(writer) is Outcome.CREATED
@@ -305,7 +305,7 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    A hook, or a finalizer that runs meanwhile, sees that it is inside; its posts are queued.
+    A hook, or a finalizer that runs during a commit, sees that it is inside; its posts are queued.
     """
     posted = threading.Event()
 
@@ -355,7 +355,7 @@ def test_close_while_a_caller_writes(writer, store):
 
 def test_close_inside(make):
     """
-    A callback that closes the writer in a caller's thread does not wait for that.
+    A callback in a caller's thread that closes the writer does not wait for itself.
     """
     closed = []
     writer = make(on_commit=lambda *_: closed.append(writer.close(PATIENCE_S)))
@@ -366,7 +366,7 @@ def test_close_inside(make):
 
 def test_contexts_stay_apart(make):
     """
-    The effects of a commit run in an empty context, as in the writer's thread, and leave the caller's alone.
+    The effects of a commit run in an empty context, as in the writer's thread, and do not change the caller's.
     """
     variable, seen = ContextVar("variable", default="nothing"), []
 
@@ -385,7 +385,7 @@ def test_contexts_stay_apart(make):
 
 def test_deep_in_the_stack(writer, threads):
     """
-    A caller with little of the stack left leaves its write to the thread.
+    A caller with little stack left leaves its write to the thread.
     """
 
     def dig(frames):
@@ -406,7 +406,7 @@ def test_greenlets(writer, threads, monkeypatch):
 
 def test_a_store_with_two_writers(store, threads):
     """
-    There a caller does not wait for the scheduler's own commit.
+    With two writers a caller does not wait for the scheduler's own commit.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     writer = Writer(store, Runtime(), on_commit=lambda *_: threads.append(threading.current_thread()))
@@ -424,7 +424,7 @@ def test_a_store_with_two_writers(store, threads):
 @pytest.mark.needs("os.fork")
 def test_fork(writer):
     """
-    In a forked child a write is refused, also if a caller was writing.
+    In a forked child a write is refused, even if a caller was writing at the fork.
     """
     reader, end = os.pipe()
     child = os.fork()

@@ -1,5 +1,5 @@
 """
-Back-pressure: how many may wait.
+Back-pressure: the maximum number of waiting writes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_full_queue(make, store):
 
 def test_bulk_above_the_limit(make):
     """
-    A bulk of more than may wait is let in when nothing else waits.
+    A bulk of more writes than may wait is accepted when nothing else waits.
     """
     writer = make(waiting_max=3)
     assert len(writer.submit_many([a_set(f"{i}") for i in range(50)]).result(PATIENCE_S)) == 50

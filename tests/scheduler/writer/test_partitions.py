@@ -1,5 +1,5 @@
 """
-The writer of a store in partitions: what one of them does while another one fails.
+The writer of a store in partitions, while one of them fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Halves:
 
     def heard(self):
         """
-        Return that both may have changed.
+        Report that both may have changed.
         """
         return {0, 1}
 
@@ -54,7 +54,7 @@ def halves():
 @pytest.fixture
 def writer(halves):
     """
-    Return a writer for both, which does not try again.
+    Return a writer for both stores, without retries.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0)
     yield writer
@@ -63,7 +63,7 @@ def writer(halves):
 
 class Result:
     """
-    The result of a posted write, once it is there.
+    The result of a posted write, once it exists.
     """
 
     def __init__(self):
@@ -72,7 +72,7 @@ class Result:
 
     def __call__(self, value):
         """
-        Take it.
+        Store the result.
         """
         self.value = value
         self._is_there.set()
@@ -91,7 +91,7 @@ def sets(*keys):
 
 def test_answers_are_in_order(writer):
     """
-    The answers of both come in the order of the writes, and all commits count.
+    The answers of both are in the order of the writes, and all commits are counted.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
@@ -134,7 +134,7 @@ def test_a_caller_gets_the_error(writer, halves, failing):
 
 def test_the_schedulers_own_writes(writer, halves):
     """
-    The scheduler's own writes go to the partition of their epochs, and one that fails is no other's concern.
+    The scheduler's own writes go to the partition of their epochs, and a failing one does not affect the others.
     """
     jobs = [answer.job for answer in writer.submit_many(sets("a1", "b1", "a2")).result(PATIENCE_S)]
     for number, each in enumerate(halves.partitions):

@@ -1,5 +1,5 @@
 """
-The answer that a write is going to get: kept once, waited for and called back.
+The promise of a write's answer: set once, awaited and called back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def test_waits_until_it_is_kept():
 
 def test_raises_its_error():
     """
-    An error is raised to each who waits, and can be had without.
+    An error is raised to each waiter, and can be read without raising.
     """
     promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
@@ -45,7 +45,7 @@ def test_raises_its_error():
 
 def test_each_waiter_gets_an_error_of_its_own():
     """
-    Of many threads that wait for writes of one batch, which fails, none sees the frames of another.
+    Of many threads that wait for writes of one failing batch, none sees the frames of another.
     """
     promises: list[Promise[int]] = [Promise(Runtime()) for _ in range(8)]
     seen: list[tuple[BaseException, list[str]]] = []
@@ -74,7 +74,7 @@ def test_each_waiter_gets_an_error_of_its_own():
 
 def test_waits_no_longer_than_it_may():
     """
-    A wait that is over says so, and a later one still gets the value.
+    A wait that times out raises that, and a later wait still gets the value.
     """
     promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
@@ -85,7 +85,7 @@ def test_waits_no_longer_than_it_may():
 
 def test_calls_in_order():
     """
-    Callbacks are called in their order when it is kept, and at once from then on.
+    Callbacks are called in order when the promise is set, and at once from then on.
     """
     promise: Promise[int] = Promise(Runtime())
     told: list[int] = []
@@ -99,7 +99,7 @@ def test_calls_in_order():
 
 def test_calls_each_once():
     """
-    A callback that comes while the promise is kept is called once, by one of the two threads.
+    A callback that is added while the promise is being set is called once, by one of the two threads.
     """
     for _ in range(200):
         promise: Promise[int] = Promise(Runtime())

@@ -40,9 +40,9 @@ class Caller:
 
 class Failing(MemoryStore):
     """
-    A store that raises *error* at those of its looks whose numbers are in *fails*, and notes how many there were.
+    A store that raises *error* at the reads whose numbers are in *fails*, and counts its reads.
 
-    What it knows of is an attempt whose owner says nothing.
+    It contains one attempt, whose owner does not answer.
     """
 
     def __init__(self, error, fails):
@@ -56,14 +56,14 @@ class Failing(MemoryStore):
 
     def attempts(self, jobs):
         """
-        Look whether the attempts have started.
+        Read whether the attempts have started.
         """
         self._look()
         return {job.generation: False for job in jobs}
 
     def request_withdrawal(self, jobs):
         """
-        Ask their owners.
+        Request the withdrawal from the owners.
         """
         del jobs
         return set()
@@ -76,7 +76,7 @@ class Deaf(Failing):
 
     def request_withdrawal(self, jobs):
         """
-        Ask their owners.
+        Request the withdrawal from the owners.
         """
         del jobs
         self._look()
@@ -86,7 +86,7 @@ class Deaf(Failing):
 @pytest.fixture
 def runtime():
     """
-    Return a runtime whose clock moves when it is looked at.
+    Return a runtime whose clock moves whenever it is read.
     """
     seconds = itertools.count(step=STEP_S)
     return Runtime(monotonic=lambda: next(seconds))
@@ -95,7 +95,7 @@ def runtime():
 @pytest.fixture
 def serve(runtime, monkeypatch):
     """
-    Return what serves a caller on a store until it has its answer, and returns that.
+    Return a function that serves a caller on a store until it has its answer, and returns that.
     """
     monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 looks
 
@@ -112,14 +112,14 @@ def serve(runtime, monkeypatch):
 
 def passing():
     """
-    Return an error that may pass.
+    Return a transient error.
     """
     return StoreError("the slot moves", "try again", is_transient=True)
 
 
 def test_a_store_that_fails(serve):
     """
-    The caller gets its error after as long as the writer would have tried, not after the owner's time.
+    The caller gets its error after the writer's patience, not after the owner's time.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
@@ -128,7 +128,7 @@ def test_a_store_that_fails(serve):
 
 def test_a_store_that_fails_for_good(serve):
     """
-    An error that does not pass is the caller's at once.
+    A permanent error is raised to the caller at once.
     """
     store = Failing(StoreError("no rights", "see to them"), {1})
     assert serve(store) is store.error
@@ -137,7 +137,7 @@ def test_a_store_that_fails_for_good(serve):
 
 def test_an_owner_that_says_nothing(serve):
     """
-    A store that answers in between is asked for as long as some leases, and then the caller hears of the owner.
+    If only the owner does not answer, the store is polled for some lease lengths, and then the caller is told.
     """
     store = Failing(passing(), set(range(1, 10_000)) - set(range(0, 10_000, 10)))
     error = serve(store)
@@ -148,7 +148,7 @@ def test_an_owner_that_says_nothing(serve):
 
 def test_owners_who_cannot_be_asked_to_stop(serve):
     """
-    The same holds for a caller that waits until owners have been asked to stop jobs.
+    The wait has the same limit for a caller that waits until owners were asked to stop jobs.
     """
     store = Deaf(passing(), range(1, 10_000))
 
