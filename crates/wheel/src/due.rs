@@ -58,7 +58,7 @@ impl Due {
             std::mem::swap(&mut self.run, &mut self.arriving);
         } else {
             self.run.append(&mut self.arriving);
-            self.run.sort_by(|a, b| b.cmp(a)); // two sorted stretches: this merges them
+            self.run.sort_by(|a, b| b.cmp(a)); // two sorted runs, which this merges
         }
         if self.arriving.capacity() > KEPT {
             self.arriving = Vec::new();

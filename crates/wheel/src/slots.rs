@@ -32,7 +32,7 @@ pub(crate) struct Slots {
     pub(crate) occupied: [u64; LEVELS],
     /// A bit for each level with entries.
     pub(crate) levels: u16,
-    /// Per list, whether `least` is the deadline of an entry; not after that entry leaves or moves.
+    /// A bit for each list, set if `least` is the deadline of an entry; cleared when that entry leaves or moves.
     least_known: [u64; LEVELS + 1],
 }
 

@@ -14,7 +14,7 @@ pub struct Watches {
     writes: u64,
     /// The number of the last write that concerned all keys.
     of_all: u64,
-    /// Records of looked-up tags, for callers that find out which key a subclass makes of another.
+    /// Records of looked-up tags, for callers that need to know by which key a subclass replaces another.
     traces: Vec<(u64, Vec<u32>)>,
 }
 

@@ -237,7 +237,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// The payload that the next `pop` would remove, as far as `work` allows to know it.
+    /// The payload that the next `pop` would remove, if `work` suffices to find it.
     #[inline]
     pub fn peek(&mut self, work: &mut usize) -> Option<&P> {
         match self.next(work) {

@@ -37,14 +37,14 @@ fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
 enum Source {
     /// A `TimerLoop`.
     Ours,
-    /// Another asyncio loop, or a subclass, whose `time` a test may replace.
+    /// Another asyncio loop, or a subclass, whose `time` a test may replace; it is called.
     Asked(Reader),
     /// The system's monotonic clock plus a number of seconds. Other loops, such as uvloop, may return the time of their
     /// last wake-up, so a delay counted from that time would end early.
     Read(f64),
 }
 
-/// Two clocks that differ by at most this are the same clock, one of them read a while ago.
+/// Two clocks that differ by at most this count as the same clock, one of them read earlier.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -71,7 +71,7 @@ struct State {
 
 impl Drop for Deadlines {
     fn drop(&mut self) {
-        remember(null_mut(), null_mut()); // whichever was asked for last is looked up again
+        remember(null_mut(), null_mut()); // the next lookup starts anew
     }
 }
 

@@ -1,5 +1,5 @@
-//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, beside asyncio's selector loop. It holds the timers, in
-//! the wheel.
+//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, besides asyncio's selector loop. It holds the timers in a
+//! wheel.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -134,7 +134,7 @@ unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
             *word(handle, layout.when) = null_mut();
             if layout.weakrefs > 0 {
                 *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
-            } // before the object, from 3.12 on, the allocation has emptied it
+            } // from 3.12 on it is before the object, and the allocation has emptied it
         }
         handle
     }

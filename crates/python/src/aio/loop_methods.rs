@@ -82,7 +82,7 @@ impl TimerLoop {
         turn::deliver(slf)
     }
 
-    /// Run the handles that were in the loop's `_ready` at the start.
+    /// Run the handles that are in the loop's `_ready` now.
     #[pyo3(name = "_run_ready")]
     fn run_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         turn::run_ready(slf)

@@ -15,7 +15,7 @@ impl Store {
         self.detach(index, reason);
         self.table.remove(item.tag, index);
         if matches!(reason, Reason::Replaced | Reason::Removed) {
-            self.watches.note(item.tag); // entries that leave for age or size have no newer value
+            self.watches.note(item.tag); // entries that expire or are evicted have no newer value
         }
         RemovedEntry { key: item.key, value: item.value, reason }
     }
@@ -43,7 +43,7 @@ impl Store {
             places[gone] = (item.tag, index);
             self.table.prefetch(item.tag);
             gone += 1;
-            // The caller drops both, which writes to them.
+            // The caller will drop both, which writes to them.
             prefetch(item.key.as_ptr().cast_const().cast());
             prefetch(item.value.as_ptr().cast_const().cast());
             left.push(RemovedEntry { key: item.key, value: item.value, reason: Reason::Expired });
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Remove everything: as removed, or as expired if its life was over.
+    /// Remove everything: with the reason "removed", or "expired" if the life was over.
     pub(crate) fn clear(&mut self, now: u64) -> Vec<RemovedEntry> {
         self.watches.note_all();
         let entries = self.wheel.drain();

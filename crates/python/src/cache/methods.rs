@@ -19,7 +19,7 @@ use crate::once::intern;
 const DRIVER_LAG: u64 = 1_000_000_000;
 
 #[pymethods]
-#[allow(clippy::needless_pass_by_value)] // tickets come out of Python objects
+#[allow(clippy::needless_pass_by_value)] // tickets are extracted from Python objects
 impl Cache {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
@@ -36,7 +36,7 @@ impl Cache {
         maxsize, *, is_sliding=false, grace_ns=0, clock=None, sizer=None, lifetime=None, on_leave=None, on_earlier=None,
         life_ns=NEVER, max_age_ns=NEVER, jitter=0.0, is_overridden=false, has_item_methods=false
     ))]
-    #[allow(clippy::too_many_arguments)] // keywords of one call
+    #[allow(clippy::too_many_arguments)] // the keywords of one call
     fn _open(
         &self,
         py: Python<'_>,
@@ -424,8 +424,8 @@ impl Cache {
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. Zero may also be a negative value, which Python code refuses, or one too long for
-    /// some clocks.
+    /// Convert *ttl* to nanoseconds. The result 0 may also stand for a negative value, which Python code refuses, or
+    /// for one too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

@@ -15,7 +15,7 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
 
-/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The rest waits for the next one,
+/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The rest waits for the next call,
 /// or for the driver.
 const ON_THE_WAY: usize = 256;
 
@@ -82,7 +82,7 @@ impl Cache {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// Read one of the rules. A copy of all of them would wait for recent stores.
+    /// Read one of the rules. Copying all of them would wait for recent stores.
     #[inline]
     pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
@@ -108,8 +108,8 @@ impl Cache {
         }
     }
 
-    /// Compare keys with Python. That may change this cache: ids show whether an entry still lives, and none is
-    /// compared twice, so that many keys of one hash cost the same as in a dict.
+    /// Compare keys with Python. That may change this cache: ids show whether an entry still lives, and no entry is
+    /// compared twice, so that many keys with one hash cost the same as in a dict.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -189,7 +189,7 @@ impl Cache {
         let py = key.py();
         let hash = key.hash()?;
         let now = self.now(py)?;
-        self.store.with(py, |store| store.watches.note(tag_of(hash))); // also of a key that is only being loaded
+        self.store.with(py, |store| store.watches.note(tag_of(hash))); // also for a key that is only being loaded
         let Some(index) = self.find(key, hash)? else {
             return Ok(None);
         };
@@ -231,7 +231,7 @@ impl Cache {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
-            // The same as dropping them, without checking for each whether this thread has the GIL.
+            // Same as dropping them, but does not check for each whether this thread has the GIL.
             for RemovedEntry { key, value, .. } in left {
                 key.drop_ref(py);
                 value.drop_ref(py);
@@ -251,7 +251,7 @@ impl Cache {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
         let hash = key.hash()?;
         let size = if this.rule(py, |rules| rules.has_sizer) {
-            // A default that is not used is not measured.
+            // Do not measure a default that will not be used.
             if matches!(entry.unless, Unless::Found) {
                 let (now, found) = (this.now(py)?, this.find(key, hash)?);
                 let kept = this.store.with(py, |store| {

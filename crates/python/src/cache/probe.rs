@@ -46,7 +46,7 @@ impl Store {
         seen.insert(compared);
         let next = || loop {
             if ahead.is_empty() {
-                // All of them at first, later those that were added since.
+                // All entries at first, later those that were added since.
                 let ids = self.table.candidates(tag_of(hash)).map(|index| self.wheel.id_at(index));
                 ahead.extend(ids.filter(|&id| seen.insert(id)));
             }
@@ -106,7 +106,8 @@ fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     }
 }
 
-/// The same for tuples, as Python compares them: in order, up to the first items that are neither one object nor equal.
+/// As `equal`, for tuples: items are compared in order, as Python does, up to the first pair that is neither identical
+/// nor equal.
 #[inline(never)]
 fn equal_tuples(a: *mut ffi::PyObject, b: *mut ffi::PyObject, levels: u32) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; an exact tuple holds its items and never changes.

@@ -9,7 +9,7 @@ use crate::system_clock::SystemClock;
 
 /// The numbers that every call reads.
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools)] // each is an answer of its own, none a state
+#[allow(clippy::struct_excessive_bools)] // independent flags, not states
 pub(crate) struct Rules {
     /// Default lifetime of a value, in nanoseconds.
     pub(crate) life: u64,

@@ -18,8 +18,8 @@ const BEHIND: u64 = 1 << 59;
 /// The longest life that is not endless: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds, of any size: a timer that counts milliseconds passes 292 years of
-/// seconds in 107 days.
+/// A reading of the cache's clock in nanoseconds, of any size: a timer in milliseconds passes the number of seconds in
+/// 292 years after 107 days.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
@@ -77,7 +77,7 @@ pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table<Hints>,
     pub(crate) order: Order<Hints>,
-    /// The sizes of values by index; behind its end, in most caches everywhere, all sizes are 1.
+    /// The sizes of values by index; beyond its end all sizes are 1. Empty in most caches.
     pub(crate) sizes: Vec<f64>,
     /// The sum of all sizes.
     pub(crate) size: f64,
@@ -374,7 +374,7 @@ impl Store {
     }
 
     #[inline]
-    #[allow(clippy::float_cmp)] // what is exactly 1 need not be written down, anything else must be
+    #[allow(clippy::float_cmp)] // a size of exactly 1 is not stored, any other is
     fn set_size(&mut self, index: u32, size: f64) {
         match self.sizes.get_mut(index as usize) {
             Some(place) => *place = size,

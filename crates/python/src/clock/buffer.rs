@@ -123,7 +123,7 @@ impl Held {
         // for bytes.
         unsafe {
             if ffi::PyObject_GetBuffer(values.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) != 0 {
-                drop(PyErr::take(py)); // a dtype that no buffer can have: its items are asked
+                drop(PyErr::take(py)); // a dtype without a buffer: its items are read
                 return Ok(None);
             }
             let text = if view.format.is_null() { c"B" } else { CStr::from_ptr(view.format) };
@@ -165,7 +165,7 @@ impl Held {
 fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Option<Resolution>)>> {
     let py = values.py();
     match numpy::is_plain_array(values) {
-        Some(false) => return Ok(None), // it may be masked, or have a unit
+        Some(false) => return Ok(None), // it may be masked or have a unit
         Some(true) => {
             let dtype = values.getattr(intern!(py, "dtype"))?;
             match dtype.getattr(intern!(py, "kind"))?.extract::<char>()? {

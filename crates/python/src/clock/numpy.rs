@@ -1,4 +1,5 @@
-//! NumPy's numbers and times, by their types; this code never imports NumPy, as without it there are no such values.
+//! NumPy's numbers and times, by their types; this code never imports NumPy, as such values exist only if it is
+//! imported.
 //!
 //! A `timedelta64` is read from its memory, since asking it for its unit takes ten times as long. The layout is that of
 //! `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is used.
@@ -202,7 +203,7 @@ pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found
     if is_sub(value, &types.array) {
         let has_no_dimension = value.getattr(intern!(value.py(), "ndim"))?.eq(0)?;
         if !has_no_dimension || !is_exact(value, &types.array) {
-            return Err(refusal(value, name)); // also what is masked, or has a unit of its own
+            return Err(refusal(value, name)); // also for masked values and values with a unit
         }
         return value.get_item(()).map(Found::Item);
     }

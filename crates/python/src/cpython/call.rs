@@ -57,8 +57,8 @@ pub(crate) unsafe fn call(
     unsafe { ffi::PyObject_Vectorcall(callback, args, count, null_mut()) }
 }
 
-/// Enter a copy of a context that is already entered: a new reference, or null with the exception set if the error was
-/// another one.
+/// Enter a copy of a context that is already entered: returns a new reference, or null with the exception set if it had
+/// another cause.
 ///
 /// # Safety
 ///

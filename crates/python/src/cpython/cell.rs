@@ -14,7 +14,7 @@ pub(crate) use by_lock::GilCell;
 /// Refuse the import if there is no lock: in a free-threaded interpreter that was started with its GIL disabled
 /// (`PYTHON_GIL=0`).
 ///
-/// Otherwise such an interpreter enables its GIL for a module that declares that it uses it, as ours does.
+/// Without that option such an interpreter enables its GIL for a module that declares its use, as ours does.
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     if py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy()? {

@@ -11,8 +11,8 @@
 
 use std::arch::global_asm;
 
-/// The personality routine of the functions below; it stops the thread that unwinds through them. Any unwinder calls it
-/// to ask how to handle the frame.
+/// The personality routine of the functions below; it stops the thread that unwinds through them. Unwinders call it to
+/// learn how to handle the frame.
 #[no_mangle]
 extern "C" fn tickwheel_park() {
     loop {

@@ -125,7 +125,7 @@ impl Batches {
         (self.last_token, over)
     }
 
-    /// End a call that was made here.
+    /// End a call that was made in this turn.
     pub(crate) fn end(&mut self, token: u64) -> Option<Firing> {
         let at = self.firings.iter().rposition(|firing| firing.token == token)?;
         Some(self.firings.swap_remove(at))

@@ -32,7 +32,7 @@ pub(crate) fn set<'py>(
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
     let delays = buffer::all_ns(delays, "delays", "delay")?;
-    let mut ids = IdArray::new(py, delays.len())?; // before anything is set, as it may fail
+    let mut ids = IdArray::new(py, delays.len())?; // first, as it may fail
     let places = ids.places();
     let now = this.now(py)?;
     let set = this.state.with(py, |state| {
@@ -130,7 +130,7 @@ pub(crate) fn shift(
         Ok(())
     });
     if is_earlier {
-        this.wake(py)?; // also where one was refused: the driver counts on it
+        this.wake(py)?; // also if one was refused: earlier ones may need the driver
     }
     outcome.map(|()| moved)
 }

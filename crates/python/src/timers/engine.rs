@@ -25,8 +25,8 @@ pub(crate) struct Hooks {
 /// A native wheel with a clock and callbacks.
 ///
 /// Args:
-///     clock: Where time comes from; None: the monotonic clock. `MonotonicClock` and `BootClock` are read without a Python call.
-///     max_pending: How many timers may be pending; one more is refused with TooManyTimersError. None: no limit.
+///     clock: Source of time; None for the monotonic clock. `MonotonicClock` and `BootClock` are read without a Python call.
+///     max_pending: Maximum number of pending timers; a further one raises TooManyTimersError. None for no limit.
 ///
 /// Every method may be called from any thread. `tickwheel.timers` describes the protocol.
 #[pyclass(frozen, weakref, module = "tickwheel._core")]

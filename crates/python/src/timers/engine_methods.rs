@@ -56,7 +56,7 @@ impl Engine {
 
     /// The native wheel holds any delay.
     #[getter]
-    #[allow(clippy::unused_self)] // the engines of Python have a span
+    #[allow(clippy::unused_self)] // engines in Python have a span
     fn span_ns(&self) -> Option<u64> {
         None
     }
@@ -107,7 +107,7 @@ impl Engine {
         self.captures.store(captures, Ordering::Relaxed);
     }
 
-    /// If set, receives every due timer instead of its being called.
+    /// If set, receives every due timer, and has it run.
     #[getter]
     fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.runner)
@@ -124,11 +124,11 @@ impl Engine {
     ///
     /// Args:
     ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
-    ///     callback: Called with an `array("q")` of the ids that expired one after the other.
-    ///     slack: By how many seconds each may be put off so that several expire together, as in `call_later`.
+    ///     callback: Called with an `array("q")` of ids that expired in succession.
+    ///     slack: Maximum additional delay of each in seconds, so that several expire together, as in `call_later`.
     ///
     /// Raises:
-    ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. Nothing was set, as with every error.
+    ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing was set.
     ///     TooManyTimersError: If not all of them fit below max_pending.
     ///     ClosedError: After close.
     #[pyo3(signature = (delays, callback, *, slack=0), text_signature = "($self, delays, callback, *, slack=0.0)")]

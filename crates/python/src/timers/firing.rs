@@ -43,7 +43,7 @@ pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<&Bound<'_, PyAn
         return Err(raise(py, "ReentrantError", ("fire_due",)));
     }
     if other != 0 {
-        return Ok(0); // the turn that is under way delivers
+        return Ok(0); // the running turn delivers
     }
     let mut turn =
         Turn { engine, now, work: if limit == usize::MAX { usize::MAX } else { WORK }, group: Group::default() };
@@ -73,7 +73,8 @@ impl Turn<'_, '_> {
     fn run(&mut self, limit: usize) -> PyResult<usize> {
         let mut fired = 0;
         while fired < limit {
-            // The batch's callback may cancel, move or drain later entries: so none is taken out before it has run.
+            // The batch's callback may cancel, move or drain later entries, so no later entry is removed before it has
+            // run.
             if !self.group.ids.is_empty() && !self.goes_on() {
                 self.flush()?;
             }

@@ -7,9 +7,9 @@ use crate::timers::numbers::NONE;
 
 /// `TimerObject::index` of a timer that is due and not yet called: it may wait for a worker.
 pub(crate) const FIRING: u32 = u32::MAX;
-/// `TimerObject::index` once it is called, until no call of the timer is running.
+/// `TimerObject::index` from its call until no call of the timer is running.
 pub(crate) const RUNNING: u32 = u32::MAX - 1;
-/// `TimerObject::index` after that.
+/// `TimerObject::index` once the last call has ended.
 pub(crate) const FIRED: u32 = u32::MAX - 2;
 /// `TimerObject::index` after a cancel, drain or close.
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;

@@ -1,7 +1,7 @@
 //! `Keys`: the native base of `tickwheel.timers.keyed`. It sets and moves a pending key, in one step and without a
 //! lock; Python code does the rest, under a lock.
 //!
-//! Python finds the key, and may run anything meanwhile. After that no Python runs: the entry's timer is read and
+//! Python finds the key, and may run any code during that. After that no Python runs: the entry's timer is read and
 //! moved, and its value replaced. The holder of the lock sees a pending entry either before or after that. Keys that
 //! are not pending are left to it.
 
@@ -190,7 +190,7 @@ impl Keys {
     /// Initialise with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`; for
     /// `__init__`.
     fn _open(&self, entries: Py<PyDict>, kind: &Bound<'_, PyType>) -> PyResult<()> {
-        import_for_engines(kind.py())?; // also for a design in Python
+        import_for_engines(kind.py())?; // also for engines in Python
         let slot = |name: &str| {
             let no_slot = || PyTypeError::new_err(format!("{kind} has no slot {name}"));
             offset_of_member(kind, name)?.ok_or_else(no_slot)
@@ -210,7 +210,7 @@ impl Keys {
     ) -> PyResult<Option<(Option<Bound<'py, PyAny>>,)>> {
         let (py, place) = (entry.py(), self.place()?);
         let Some(filed) = Filed::of(place, entry) else {
-            let timer = entry.getattr(intern!(py, "timer"))?; // an engine in Python, whose keys are all under the lock
+            let timer = entry.getattr(intern!(py, "timer"))?; // of an engine in Python, whose keys the lock guards
             let is_moved = timer.call_method1(intern!(py, "restart"), (delay,))?.is_truthy()?;
             return Ok(is_moved.then(|| (place.exchange(entry, value),)));
         };

@@ -80,7 +80,7 @@ impl Drop for State {
     }
 }
 
-/// The number of timers that have not ended. While there are any, they share one reference to their engine: so an
+/// The number of timers that have not ended. As long as it is not 0, they share one reference to their engine: so an
 /// engine with pending timers cannot be freed, and the collector traverses one reference instead of a million.
 #[derive(Default)]
 pub(crate) struct Living {
