@@ -30,18 +30,12 @@ class StillLoop(EventLoop):
         self.run_forever()
 
     def move(self, seconds):
-        """
-        Advance the clock by *seconds*, then run one turn.
-        """
         self.now += seconds
         self.turn()
 
 
 @pytest.fixture
 def loop():
-    """
-    Lend one of our loops on the real clock.
-    """
     made = EventLoop()
     yield made
     made.close()
@@ -60,7 +54,7 @@ def still():
 @pytest.fixture(params=["tickwheel", "asyncio", "uvloop"])
 def runner(request):
     """
-    Lend a runner of each kind of loop; rloop leaves a socket open, which warnings as errors do not let pass.
+    Lend a runner of each kind of loop, except rloop's, which leaves a socket open.
     """
     factories = {"tickwheel": EventLoop, "asyncio": asyncio.SelectorEventLoop}
     if request.param not in factories:

@@ -24,9 +24,6 @@ class CoarseLoop(aio.EventLoop):
     turns = 0
 
     def time(self) -> float:
-        """
-        Return the last tick.
-        """
         return time.monotonic_ns() // GRAIN_NS * GRAIN_NS / 1e9
 
     def _run_once(self) -> None:
@@ -35,9 +32,6 @@ class CoarseLoop(aio.EventLoop):
 
 
 async def slept(when: float, loop: CoarseLoop) -> None:
-    """
-    Sleep until then.
-    """
     await aio.sleep(when - loop.time())
 
 
@@ -48,9 +42,6 @@ async def called(when: float, loop: CoarseLoop) -> None:
 
 
 async def timed_out(when: float, _loop: CoarseLoop) -> None:
-    """
-    Wait until a timeout ends the wait.
-    """
     with pytest.raises(TimeoutError):
         async with aio.timeout_at(when):
             await asyncio.Event().wait()
@@ -60,7 +51,7 @@ async def timed_out(when: float, _loop: CoarseLoop) -> None:
 @pytest.mark.parametrize("wait", [slept, called, timed_out])
 def test_never_early(wait):
     """
-    Nothing ends before the loop's own clock reads its instant, and the loop waits for the next tick without spinning.
+    No wait ends before the loop's own clock reads its instant; the loop waits for the next tick without spinning.
     """
     chance = random.Random(15_625)
 

@@ -1,5 +1,5 @@
 """
-CPython's own tests, those that say most in the least time, and the program that runs the rest (`make conformance`).
+The most telling part of CPython's own tests, and the program that runs the rest (`make conformance`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ unittest.main()
 @pytest.mark.parametrize(("swap", "arguments"), [("loop", MIXINS), ("timeouts", TIMEOUTS)])
 def test_cpython_s_own(swap, arguments):
     """
-    CPython's mixins for loops pass on our loop, and its tests of timeouts on our timeouts.
+    CPython's mixins for loops pass on our loop, and its timeout tests on our timeouts.
     """
     environment = os.environ | {"PYTHONPATH": str(FOLDER / "swap" / swap)}
     command = [sys.executable, *arguments]
@@ -44,7 +44,7 @@ def test_cpython_s_own(swap, arguments):
 
 def test_a_difference_is_found(tmp_path, monkeypatch, capsys):
     """
-    The program that compares suites counts and names a test that ends otherwise on our loop.
+    The program that compares suites counts and names a test with another outcome on our loop.
     """
     monkeypatch.syspath_prepend(str(FOLDER))
     from suites import Suite  # noqa: PLC0415 - likewise

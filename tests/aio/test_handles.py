@@ -1,5 +1,5 @@
 """
-The handles that the loop returns: asyncio's manners, to the last attribute.
+The handles that the loop returns behave like asyncio's, attribute by attribute.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ VARIABLE = contextvars.ContextVar("VARIABLE", default=0)
 def nothing(*_args): ...
 
 
-class Thing:
-    """
-    An object that can be watched for its end.
-    """
+class Thing: ...
 
 
 @pytest.mark.parametrize("delay", [0, -1, 0.0, 5, 5.5, math.inf])
 def test_a_handle_is_a_real_one(still, delay):
     """
-    Whatever the delay, a TimerHandle comes back whose attributes read as asyncio's do.
+    Whatever the delay, the result is a TimerHandle whose attributes equal those of asyncio's.
     """
     handle = still.call_later(delay, nothing, 1, "two")
     assert isinstance(handle, asyncio.TimerHandle)
@@ -44,7 +41,7 @@ def test_a_handle_is_a_real_one(still, delay):
 
 def test_cancel_lets_go_at_once(still):
     """
-    A cancelled timer leaves the loop and drops callback and arguments at once; when() survives; twice is allowed.
+    A cancelled timer leaves the loop and drops callback and arguments; `when()` and a second cancel are allowed.
     """
     thing = Thing()
     watch = weakref.ref(thing)
@@ -85,7 +82,7 @@ def test_handles_compare_as_asyncio_s(still):
 @pytest.mark.parametrize("bad", [None, "1", object()])
 def test_a_time_that_is_no_number_is_refused(loop, bad):
     """
-    None and other things that are no number are a TypeError, by delay and by time, and nothing is set.
+    None and other non-numbers are a TypeError, as delay and as time, and no timer is set.
     """
     with pytest.raises(TypeError):
         loop.call_later(bad, nothing)
@@ -95,9 +92,6 @@ def test_a_time_that_is_no_number_is_refused(loop, bad):
 
 
 def test_nan_is_refused(loop):
-    """
-    NaN is a ValueError that names the argument.
-    """
     with pytest.raises(InvalidDelayError, match="delay is nan"):
         loop.call_later(math.nan, nothing)
     with pytest.raises(ValueError, match="when is nan"):
@@ -106,7 +100,7 @@ def test_nan_is_refused(loop):
 
 def test_arguments_by_name(still):
     """
-    Time and callback may be given by name, as with asyncio; an unknown name is refused.
+    Time and callback may be passed by name, as in asyncio; an unknown name is refused.
     """
     assert still.call_later(delay=1, callback=nothing).when() == still.now + 1
     assert still.call_at(when=7.0, callback=nothing).when() == 7.0
@@ -118,7 +112,7 @@ def test_arguments_by_name(still):
 
 def test_the_context_is_captured(still):
     """
-    A callback sees the variables as they were when it was set, alone with its own changes, or those of its context.
+    A callback sees the variables as of its set, and changes only its own copy, or uses the given context.
     """
     seen = []
 
@@ -142,9 +136,9 @@ def test_the_context_is_captured(still):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cycle_through_a_timer_is_collected(loop):
     """
-    A loop that was dropped with timers pending is collected with all that they refer to.
+    A dropped loop with pending timers is collected, and so are the objects to which they refer.
 
-    Python 3.14 may finalize the loop's sockets first, and asyncio's part of `close` fails for that.
+    Python 3.14 may finalize the loop's sockets first; then asyncio's part of `close` fails.
     """
     loop.close()
     watches = []
@@ -217,7 +211,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
 
 def test_a_context_that_was_read_is_visible_to_the_collector(loop):
     """
-    Reading a handle's context hands out an object that the collector sees.
+    A context that was read from a handle is tracked by the collector.
     """
     assert gc.is_tracked(loop.call_later(3600, nothing)._context)
     gc.collect()
@@ -225,7 +219,7 @@ def test_a_context_that_was_read_is_visible_to_the_collector(loop):
 
 def test_a_foreign_loop_in_the_handle_does_no_harm(still, loop):
     """
-    A handle whose `_loop` was written over cancels no one else's timer.
+    A handle whose `_loop` was overwritten cancels no other loop's timer.
     """
     other = loop.call_later(3600, nothing)
     handle = still.call_later(1, nothing)

@@ -20,9 +20,6 @@ async def slept(delay):
 
 
 async def timed_out(delay):
-    """
-    Wait until a timeout ends the wait.
-    """
     try:
         async with aio.timeout(delay):
             await asyncio.get_running_loop().create_future()
@@ -43,7 +40,7 @@ def factory(request):
 @pytest.mark.parametrize("wait", [slept, timed_out])
 def test_never_early(factory, wait):
     """
-    None of thousands of waits, begun while the loop is busy, is shorter by time.monotonic() than was asked for.
+    None of thousands of waits, begun while the loop is busy, is shorter by time.monotonic() than requested.
     """
     draw = random.Random(13)
     early = []

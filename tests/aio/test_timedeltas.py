@@ -22,10 +22,6 @@ def run(make, main):
 
 @LOOPS
 def test_timedeltas(make):
-    """
-    Sleeps and timeouts last as long as a timedelta says, on any loop.
-    """
-
     async def main():
         loop = asyncio.get_running_loop()
         begin = loop.time()
@@ -48,10 +44,6 @@ def test_timedeltas(make):
 
 
 def test_timedeltas_of_the_loop():
-    """
-    The loop's own verbs take them as well.
-    """
-
     async def main():
         loop = asyncio.get_running_loop()
         fired = loop.create_future()
@@ -68,7 +60,7 @@ def test_timedeltas_of_the_loop():
 @pytest.mark.parametrize("bad", ["1", b"1", [1], datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001 - it is not a length
 def test_what_is_not_a_length(make, bad):
     """
-    The error names the argument and its value, and says what to pass.
+    The error names the argument, its value, and the remedy.
     """
 
     async def main():

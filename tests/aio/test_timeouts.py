@@ -19,16 +19,13 @@ from tickwheel.errors import InvalidDelayError
 
 
 async def forever():
-    """
-    Wait without end.
-    """
     await asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.parametrize("delay", [0.01, 0, -1, 0.0])
 def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
     """
-    TimeoutError, from the cancellation, whether the time is up later, now or was up before.
+    A slow body raises TimeoutError through a cancellation, whether the deadline is in the future, now or in the past.
     """
 
     async def main():
@@ -45,7 +42,7 @@ def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
 
 def test_a_body_in_time_is_not_touched(runner):
     """
-    Nothing happens to a body that ends in time, and no timeout stays behind.
+    A body that ends in time is not affected, and no timeout is left.
     """
 
     async def main():
@@ -62,7 +59,7 @@ def test_a_body_in_time_is_not_touched(runner):
 
 def test_the_inner_of_two_expires_alone(runner):
     """
-    An inner timeout does not end the outer one; of two timeouts at one instant, the outer one is raised.
+    An inner timeout does not end the outer one; of two timeouts for one instant, the outer one is raised.
     """
 
     async def main():
@@ -85,7 +82,7 @@ def test_the_inner_of_two_expires_alone(runner):
 
 def test_a_cancellation_from_outside_wins(runner):
     """
-    A task that was cancelled as well sees CancelledError, and its count of cancellations is right.
+    A task that was also cancelled gets CancelledError, and its count of cancellations is right.
     """
 
     async def main():
@@ -105,7 +102,7 @@ def test_a_cancellation_from_outside_wins(runner):
 
 def test_rescheduling(runner):
     """
-    A deadline moves either way while the body runs, and not outside of it.
+    A deadline can be moved in both directions while the body runs, but not outside of the body.
     """
 
     async def main():
@@ -130,7 +127,7 @@ def test_rescheduling(runner):
 
 def test_an_exit_stack_takes_a_timeout(runner):
     """
-    The two methods are found on the class as well, where `contextlib` and `unittest` look them up.
+    Both methods are found on the class, where `contextlib` and `unittest` look them up.
     """
 
     async def main():
@@ -153,7 +150,7 @@ def test_an_exit_stack_takes_a_timeout(runner):
 @pytest.mark.parametrize("args", [(), (None,), (3, None, None, None)])
 def test_a_method_of_the_class_wants_a_timeout(name, args):
     """
-    Anything else is refused, and nothing is read from it.
+    Other arguments are refused without reading from them.
     """
     with pytest.raises(TypeError, match="takes a Timeout first"):
         getattr(aio.Timeout, name)(*args)
@@ -161,7 +158,7 @@ def test_a_method_of_the_class_wants_a_timeout(name, args):
 
 def test_nan_is_refused(runner):
     """
-    NaN is refused where the timeout is made, in all four functions.
+    All four functions refuse NaN at the call.
     """
 
     async def main():
@@ -180,7 +177,7 @@ def test_nan_is_refused(runner):
 @pytest.mark.parametrize("when", [math.inf, None])
 def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
     """
-    If two timeouts are due at once, code that runs in the first one's cancellation can still move the second.
+    If two timeouts are due at once, code that runs during the first one's cancellation can still move the second.
     """
 
     async def main():
@@ -214,7 +211,7 @@ def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
 
 def test_only_inside_a_loop_and_a_task(loop):
     """
-    Without a running loop a timeout has no delay, and without a task nothing to cancel: it is refused.
+    Without a running loop or a task a timeout is refused.
     """
     with pytest.raises(RuntimeError, match="no running event loop"):
         aio.timeout(1)
@@ -258,7 +255,7 @@ def test_what_was_never_entered_or_was_left_is_let_go(runner):
 
 def test_many_at_once(runner):
     """
-    A thousand tasks with timeouts of their own each get their own.
+    A thousand tasks with separate timeouts each get their own.
     """
 
     async def main():
@@ -277,10 +274,6 @@ def test_many_at_once(runner):
 
 
 def test_wait_for_and_sleep(runner):
-    """
-    wait_for returns in time or raises TimeoutError; sleep returns its result.
-    """
-
     async def main():
         assert await aio.wait_for(fut=aio.sleep(0.001, "slept"), timeout=3600) == "slept"
         assert await aio.wait_for(aio.sleep(0, "slept"), None) == "slept"
@@ -366,7 +359,7 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_who_has_it(runner):
     """
-    A StopIteration from a manual step of `__aenter__` belongs to the caller; when it is dropped, nothing remains.
+    A StopIteration from a manual step of `__aenter__` belongs to the caller; when it is dropped, nothing is left.
     """
 
     def enter(timeout):

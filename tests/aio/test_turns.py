@@ -23,7 +23,7 @@ from tickwheel.aio import EventLoop, run, timeout
 
 def test_due_exactly_at_its_time(still):
     """
-    A timer is called at its very instant and not at the float before it, whatever the float.
+    A timer is called exactly at its instant, and not at the previous float, for any float.
     """
     draw = random.Random(7)
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_due_exactly_at_its_time(still):
 
 def test_in_order(still):
     """
-    Timers of one turn run by time, first set first among equals.
+    Timers of one turn run by time, and in order of arrival among equals.
     """
     draw = random.Random(8)
     fired = []
@@ -53,7 +53,7 @@ def test_in_order(still):
 
 def test_a_turn_runs_what_was_ready_at_its_start(still):
     """
-    A timer that a callback sets runs in a later turn, even if it is due at once.
+    A timer that a callback sets runs in a later turn, even without delay.
     """
     fired = []
 
@@ -72,7 +72,7 @@ def test_a_turn_runs_what_was_ready_at_its_start(still):
 
 def test_a_sibling_can_be_cancelled(still):
     """
-    A callback cancels others of the same batch, before and behind it, and itself.
+    A callback can cancel itself, and earlier and later timers of its batch.
     """
     fired = []
     handles = []
@@ -89,7 +89,7 @@ def test_a_sibling_can_be_cancelled(still):
 
 def test_errors_go_to_the_handler(still):
     """
-    An exception is reported with its handle and as the one being handled, and the others of the turn run.
+    An exception is reported with its handle, as the exception being handled, and the other timers of the turn run.
     """
     told, fired = [], []
     still.set_exception_handler(lambda _, context: told.append(context))
@@ -106,7 +106,7 @@ def test_errors_go_to_the_handler(still):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_ends_the_program_passes(still, error):
     """
-    KeyboardInterrupt and SystemExit leave the loop; the rest of the turn is still there.
+    KeyboardInterrupt and SystemExit propagate from the loop; the rest of the turn is kept.
     """
     fired = []
 
@@ -126,7 +126,7 @@ def test_what_ends_the_program_passes(still, error):
 @pytest.mark.parametrize("delay", [0, 1, -5, True, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, 10**300])
 def test_an_int_is_added_as_python_does(still, delay):
     """
-    A delay that is an int is due when the sum of the loop's time and it says, however large it is.
+    A timer with an integer delay is due at the sum of the loop's time and the delay, however large.
     """
     still.now = 1234.1
     handle = still.call_later(delay, print)
@@ -136,7 +136,7 @@ def test_an_int_is_added_as_python_does(still, delay):
 
 def test_an_int_that_no_float_holds(still):
     """
-    It is refused as asyncio does, and nothing is set.
+    An integer that no float can hold is refused as by asyncio, and no timer is set.
     """
     with pytest.raises(OverflowError):
         still.call_later(10**400, print)
@@ -145,7 +145,7 @@ def test_an_int_that_no_float_holds(still):
 
 def test_an_int_costs_no_more_than_a_float(loop):
     """
-    Neither call_later nor timeout calls anything written in Python for one.
+    For an integer, neither call_later nor timeout calls Python code.
     """
     called = []
 
@@ -168,7 +168,7 @@ def test_an_int_costs_no_more_than_a_float(loop):
 
 def test_time_can_be_frozen_and_thawed(loop):
     """
-    A patched `loop.time` counts while it is patched, and no longer.
+    A patched `loop.time` is used while it is patched, and not afterwards.
     """
     fired = []
     with mock.patch.object(loop, "time", return_value=1e6):
@@ -182,7 +182,7 @@ def test_time_can_be_frozen_and_thawed(loop):
 
 def test_a_frozen_monotonic_clock_counts(loop):
     """
-    A patched `time.monotonic` counts too, as it does for asyncio's loops.
+    A patched `time.monotonic` is used, too, as by asyncio's loops.
     """
     with mock.patch("time.monotonic", return_value=1e6):
         assert loop.call_later(5, print).when() == 1e6 + 5
@@ -190,9 +190,6 @@ def test_a_frozen_monotonic_clock_counts(loop):
 
 
 def still_time(_loop):
-    """
-    Return an instant, as a method of a loop.
-    """
     return 1e6
 
 
@@ -209,7 +206,7 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    A clock that was patched before the loop was made, as by a fixture, counts while it is patched.
+    A clock that was patched before the loop was made, as by a fixture, is used while it is patched.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():
@@ -222,7 +219,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout counts from the result of the loop's own `time`, even if a test has patched a part of it.
+    A timeout counts from the result of the loop's own `time`, even if a test has patched part of it.
     """
 
     async def main():
@@ -308,7 +305,7 @@ def test_close_clears_the_timers():
 
 def test_a_closed_loop_is_no_cycle():
     """
-    A closed loop is freed with its last reference, without the collector, also after timeouts were used on it.
+    A closed loop is freed with its last reference, without the collector, even if timeouts were used on it.
     """
 
     async def main():
@@ -330,7 +327,7 @@ def test_a_closed_loop_is_no_cycle():
 
 def test_debug_mode_traces_and_checks(loop):
     """
-    In debug mode a handle knows where it was set, and coroutines are refused as callbacks.
+    In debug mode a handle records where it was set, and coroutines are refused as callbacks.
     """
     loop.set_debug(True)
     handle = loop.call_later(1, print, "words")
@@ -375,7 +372,7 @@ def test_random_operations(still):
 @pytest.mark.realtime
 def test_sixty_thousand_are_never_early(loop):
     """
-    Timers of 0 to 50 ms on the real clock: none is early by the clock that its callback reads, none is lost.
+    Of sixty thousand timers of 0 to 50 ms on the real clock, none is early by its callback's clock, and none is lost.
     """
     draw = random.Random(9)
     late = []
@@ -412,10 +409,7 @@ def test_what_a_task_raises_is_not_kept(is_debug):
     """
     raised = []
 
-    class NotedError(Exception):
-        """
-        Can be referred to weakly.
-        """
+    class NotedError(Exception): ...
 
     async def fail():
         error = NotedError()
@@ -443,7 +437,7 @@ def test_what_a_task_raises_is_not_kept(is_debug):
 
 def test_run_inside_a_loop():
     """
-    `run` on a thread whose loop runs is refused with the remedy, before it makes a loop.
+    `run` on a thread with a running loop is refused with the remedy, before it makes a loop.
     """
 
     async def inner():
