@@ -16,7 +16,7 @@ from tickwheel.testing import ManualClock
 
 def test_get_many_and_set_many():
     """
-    get_many returns what lives, counting each key as a lookup and a use; set_many sets all, for a life of their own.
+    get_many returns living values, and counts each key as a lookup and a use; set_many sets all keys with one lifetime.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -39,7 +39,7 @@ def test_get_many_and_set_many():
 
 def test_bulk_forms_of_a_subclass():
     """
-    A subclass with item methods of its own has them called for every key.
+    The item methods that a subclass overrides are called for every key.
     """
 
     class Lower(TTLCache):
@@ -64,7 +64,7 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_what_is_missing_in_one_call():
     """
-    The loader gets the missing keys, each once, in order; a key that it does not find is neither returned nor kept.
+    The loader gets the missing keys, each once, in order; a key that it does not find is neither returned nor stored.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"
@@ -83,7 +83,7 @@ def test_take_many_loads_what_is_missing_in_one_call():
 
 def test_a_bulk_loader_that_fails_or_returns_nonsense():
     """
-    Its error is raised, nothing is kept, and the keys can be loaded again.
+    The loader's error is raised, no value is stored, and the keys can be loaded again.
     """
     cache = TTLCache(10, 60.0)
     with pytest.raises(ZeroDivisionError):
@@ -99,7 +99,7 @@ def test_a_bulk_loader_that_fails_or_returns_nonsense():
 
 def test_values_that_do_not_fit_are_returned():
     """
-    Of many values those that are too large are returned and not kept.
+    Values that are too large are returned and not stored.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take_many("ab", lambda _: {"a": "long", "b": "b"}) == {"a": "long", "b": "b"}
@@ -108,7 +108,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for a key that a single load has begun, and loads the rest; and the other way round.
+    A bulk load waits for a key that a single load is loading, and loads the rest; and vice versa.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -134,7 +134,7 @@ def test_single_and_bulk_loads_share():
 
 def test_a_key_that_the_bulk_loader_misses_is_loaded_by_who_waits():
     """
-    A caller that waits for a key which the bulk loader did not find loads it alone.
+    A caller that waits for a key that the bulk loader did not find loads it separately.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -158,7 +158,7 @@ def test_a_key_that_the_bulk_loader_misses_is_loaded_by_who_waits():
 
 def test_bulk_in_tasks():
     """
-    take_many_async awaits its loader once for the missing keys, shared with single takes of the same loop.
+    take_many_async awaits its loader once for the missing keys, and shares loads with single takes of the same loop.
     """
     cache, calls = TTLCache(10, 60.0), []
 
@@ -184,7 +184,7 @@ def test_bulk_in_tasks():
 
 def test_a_bulk_load_is_cancelled_with_the_last_who_waits_for_any_of_its_keys():
     """
-    As long as one of its keys is waited for the load goes on; then it is cancelled.
+    The load continues as long as a caller waits for one of its keys; then it is cancelled.
     """
     cache = TTLCache(10, 60.0)
     cancelled = []

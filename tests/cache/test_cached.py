@@ -1,5 +1,5 @@
 """
-The decorator.
+The decorator `cached`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,17 @@ from tickwheel.testing import ManualClock
 
 
 def pickled(thing):
-    """
-    Pickle and unpickle *thing*.
-    """
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
 
 
 def test_a_function_is_called_once_for_its_arguments():
     """
-    The second call with the same arguments is answered from the cache until the ttl is over.
+    The second call with the same arguments returns the cached result until the ttl is over.
     """
     clock, calls = ManualClock(), []
 
     @cached(TTLCache(10, 60.0, clock=clock))
     def add(a, b=0):
-        """
-        Add.
-        """
         calls.append((a, b))
         return a + b
 
@@ -46,9 +40,6 @@ def test_a_function_is_called_once_for_its_arguments():
 
 
 def test_an_error_is_not_kept():
-    """
-    A call that raises is made again.
-    """
     calls = []
 
     @cached(TTLCache(10, 60.0))
@@ -65,7 +56,7 @@ def test_an_error_is_not_kept():
 
 def test_calls_at_the_same_time_are_one():
     """
-    Threads that call with the same arguments share one call.
+    Simultaneous calls with the same arguments share one call.
     """
     calls, go_on = [], threading.Event()
 
@@ -85,10 +76,6 @@ def test_calls_at_the_same_time_are_one():
 
 
 def test_recursion():
-    """
-    A cached function may call itself with other arguments.
-    """
-
     @cached(TTLCache(1000, 60.0))
     def fibonacci(n):
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
@@ -97,9 +84,6 @@ def test_recursion():
 
 
 def test_a_coroutine_function():
-    """
-    An async function is awaited once, its result shared and kept.
-    """
     calls = []
 
     @cached(TTLCache(10, 60.0))
@@ -116,9 +100,6 @@ def test_a_coroutine_function():
 
 
 def test_a_key_of_ones_own():
-    """
-    The key function sees the arguments and decides which calls are the same.
-    """
     cache = TTLCache(10, 60.0)
 
     @cached(cache, key=lambda text, **_: text.lower())
@@ -130,7 +111,7 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    Keywords in any order are one call; a keyword is not the pair of its name and value.
+    The order of keywords does not matter; a keyword differs from the pair of its name and value.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
@@ -139,7 +120,7 @@ def test_keys_of_calls():
 
 def test_what_is_no_cache_is_refused():
     """
-    The decorator refuses anything that is not one of our caches before it sees the function.
+    The decorator refuses anything but our caches before it sees the function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):
@@ -167,7 +148,7 @@ def test_no_cache_keeps_nothing():
 
 def test_a_result_that_does_not_fit_is_returned():
     """
-    A cache that is too small, or keeps nothing, costs no call its result; the results are counted as uncached.
+    A cache that is too small or stores nothing does not affect results, which are counted as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 
@@ -184,10 +165,6 @@ def test_a_result_that_does_not_fit_is_returned():
 
 
 def test_typed_arguments():
-    """
-    With typed=True 1, 1.0 and True are different arguments, by position and by name.
-    """
-
     @cached(TTLCache(100, 60.0), typed=True)
     def name_of(value, **more):
         return type(value).__name__ + "".join(type(each).__name__ for each in more.values())
@@ -201,7 +178,7 @@ def test_typed_arguments():
 
 def test_cache_info():
     """
-    cache_info counts as that of functools.lru_cache; cache_clear begins again.
+    cache_info counts like that of functools.lru_cache; cache_clear resets it.
     """
 
     @cached(TTLCache(2, 60.0))
@@ -221,7 +198,7 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    On a method the object is an argument, and the attributes are there on the bound method.
+    For a method the object is an argument, and the attributes are available on the bound method.
     """
 
     class Squares:
@@ -237,7 +214,7 @@ def test_a_method_that_is_cached():
 
 def test_what_makes_coroutines():
     """
-    An object with an async `__call__` is a coroutine function; a coroutine of any other function is refused, not kept.
+    An object with an async `__call__` is a coroutine function; coroutines of other functions are refused, not stored.
     """
 
     class Double:
@@ -265,7 +242,7 @@ def test_what_makes_coroutines():
 
 def test_objects_that_make_generators():
     """
-    An object whose `__call__` is a generator is refused as a generator function is.
+    An object whose `__call__` is a generator function is refused.
     """
 
     class Count:

@@ -1,5 +1,5 @@
 """
-The decorator for methods, each object with a cache of its own.
+The decorator `cachedmethod`: each object has its own cache.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ from tickwheel.cache import TTLCache, cachedmethod, call_key
 
 
 class Prices:
-    """
-    Prices that count how often they are looked up.
-    """
-
     __hash__ = None  # objects that cannot be hashed are fine
 
     def __init__(self, factor=1):
@@ -30,38 +26,26 @@ class Prices:
 
     @cachedmethod(lambda self: self.cache)
     def price(self, name, *, times=1):
-        """
-        Return a price.
-        """
         self.calls.append(name)
         return len(name) * self.factor * times
 
     @cachedmethod(lambda self: self.cache, key=lambda name: ("slow", name))
     async def slow_price(self, name):
-        """
-        Return a price, later.
-        """
         self.calls.append(name)
         await asyncio.sleep(0)
         return len(name) * self.factor
 
     @cachedmethod(lambda self: self.cache, typed=True)
     def kind(self, value):
-        """
-        Return the name of a type.
-        """
         return type(value).__name__
 
     @cachedmethod(lambda _: {})
-    def misguided(self):
-        """
-        Return nothing.
-        """
+    def misguided(self): ...
 
 
 def test_every_object_has_its_own_results():
     """
-    Results are kept in the object's cache, by the arguments without the object.
+    Results are stored in the object's cache, by the arguments without the object.
     """
     one, two = Prices(1), Prices(2)
     assert [one.price("abc"), one.price("abc"), two.price("abc"), Prices.price(two, "abc")] == [3, 3, 6, 6]
@@ -73,9 +57,6 @@ def test_every_object_has_its_own_results():
 
 
 def test_counts_and_clearing_are_of_one_object():
-    """
-    cache_info and cache_clear are about the cache of the object.
-    """
     one, two = Prices(), Prices()
     for prices in (one, two, two):
         prices.price("a")
@@ -86,7 +67,7 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    A coroutine method is awaited once for all callers of the same moment, and is recognised as a coroutine function.
+    Simultaneous calls of a coroutine method share one await; the method is recognised as a coroutine function.
     """
     prices = Prices()
 
@@ -100,7 +81,7 @@ def test_coroutine_methods():
 
 def test_it_looks_like_the_method():
     """
-    Name and docstring are the method's, on the class and on an object, and repr names it.
+    Name and docstring are the method's, on the class and on an object, and the repr names it.
     """
     prices = Prices()
     for price in (Prices.price, prices.price):
@@ -122,7 +103,7 @@ def test_an_object_is_not_kept_alive():
 
 def test_what_is_refused():
     """
-    A cache that is not a function of the object, one that does not return one of our caches, and a generator.
+    Refused are generators, and a *cache* that does not return one of our caches, or takes no object.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))
@@ -138,7 +119,7 @@ def test_what_is_refused():
 @pytest.mark.parametrize("name", ["price", "slow_price"])
 def test_a_method_of_an_object_is_a_value(name):
     """
-    It is equal to itself and to none of another object, can be hashed, copied and pickled, and knows its object.
+    A bound method is equal only to itself, hashable, copied and pickled, and knows its object.
     """
     one, two = Prices(1), Prices(2)
     method = getattr(one, name)

@@ -1,5 +1,5 @@
 """
-Beside cachetools itself.
+Use with cachetools itself.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Many keys with one hash: each is compared once, and they cost as much as in a dict.
+Many keys with one hash: each is compared once per lookup, as in a dict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULUS = 2**61 - 1
 
 class Key:
     """
-    A key of the one hash, whose comparison with another one does something first.
+    A key with a constant hash, whose comparison first runs a function.
     """
 
     def __init__(self, name, action=lambda: None):
@@ -51,7 +51,7 @@ def cache():
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_a_large_crowd_comes_to_an_end(make):
     """
-    Many keys of one hash cost the square of their number, as in a dict; more would outlast the test's patience.
+    Inserting n keys with one hash takes n squared comparisons, as in a dict; more would exceed the test's time.
     """
     cache = TTLCache(CROWD, 60.0)
     for n in range(CROWD):
@@ -62,7 +62,7 @@ def test_a_large_crowd_comes_to_an_end(make):
 
 def test_each_is_compared_once(cache):
     """
-    Whatever looks for a key compares each of its crowd at most once.
+    Any lookup compares each of the keys with one hash at most once.
     """
     compared = []
     key = Key("other", lambda: compared.append(1))
@@ -80,7 +80,7 @@ def test_each_is_compared_once(cache):
 
 def test_a_key_that_comes_while_its_crowd_is_compared(cache):
     """
-    A key that is put in while the last of its crowd is compared is found.
+    A key that is inserted while the last key with its hash is compared is found.
     """
     compared = []
 
@@ -95,7 +95,7 @@ def test_a_key_that_comes_while_its_crowd_is_compared(cache):
 
 def test_a_crowd_that_goes_while_its_first_is_compared(cache):
     """
-    Of a crowd that leaves while one of its keys is compared none is compared any more, and none is found.
+    If the keys with one hash are removed while one of them is compared, the others are neither compared nor found.
     """
     compared = []
 

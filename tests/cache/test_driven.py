@@ -1,5 +1,5 @@
 """
-Expiry without calls of the cache: a wheel, its clock, threads, forks.
+Expiry without calls of the cache: by a wheel, its clock, threads and forks.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from tickwheel.wheels.heap import HeapWheel
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that moves only when a test moves it.
-    """
     return ManualClock()
 
 
 def expirations(cache):
     """
-    Return how many entries have expired and are removed, removing none.
+    Return the number of entries that have expired and were removed; removes none.
     """
     return cache.stats().expirations
 
@@ -51,7 +48,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    An entry with a new earliest deadline ends on time, and an entry that was moved to a later one ends then.
+    An entry with a new earliest deadline, and an entry that was moved to a later one, expire on time.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -72,7 +69,7 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    If the wheel refuses the alarm, the caller of set gets the error, and the next set tries again, whatever its life.
+    If the wheel refuses the alarm, the caller of set gets the error, and the next set tries again, with any lifetime.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -90,7 +87,7 @@ def test_a_wheel_that_is_full(clock):
 
 def test_one_timer_for_a_whole_cache(clock):
     """
-    However many entries, the wheel has one timer of the cache, and none when it is empty or gone.
+    A cache of any size has one timer in the wheel, and none when it is empty or freed.
     """
     wheel = TimerWheel(clock=clock)
     cache = TTLCache(1000, 10.0, wheel=wheel)
@@ -106,7 +103,7 @@ def test_one_timer_for_a_whole_cache(clock):
 
 def test_a_crowd_leaves_in_turns(clock):
     """
-    A crowd that is due at once is removed in several turns of the wheel, between which other timers fire.
+    Many entries that are due at once are removed in several turns of the wheel, and other timers fire between them.
     """
     wheel = TimerWheel(clock=clock)
     cache = TTLCache(20_000, 10.0, wheel=wheel)
@@ -153,7 +150,7 @@ def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
 
 def test_a_closed_wheel_leaves_a_lazy_cache(clock):
     """
-    Once its wheel is closed, a cache goes on, and expires when it is used.
+    After its wheel was closed, a cache continues, and expires entries when it is used.
     """
     wheel = TimerWheel(clock=clock)
     told = []
@@ -183,9 +180,6 @@ def test_several_caches_on_one_wheel(clock):
 
 @pytest.mark.realtime
 def test_a_thread_expires_while_nobody_looks():
-    """
-    On a plain wheel a thread removes due entries and reports them.
-    """
     gone = threading.Event()
     with TimerWheel() as wheel:
         cache = TTLCache(10, 0.02, wheel=wheel, on_expire=lambda *_: gone.set())
@@ -196,10 +190,6 @@ def test_a_thread_expires_while_nobody_looks():
 
 @pytest.mark.realtime
 def test_a_loop_expires_while_nobody_looks():
-    """
-    On an asyncio wheel the loop removes due entries, in its own thread.
-    """
-
     async def main():
         gone = asyncio.Event()
         wheel = TimerWheel.asyncio()
@@ -215,7 +205,7 @@ def test_a_loop_expires_while_nobody_looks():
 @pytest.mark.realtime
 def test_threads_and_the_driver_share_a_cache():
     """
-    Threads that set, look up and remove while a driver expires lose nothing: every entry leaves exactly once.
+    While a driver expires entries, threads set, look up and remove: every entry leaves exactly once.
     """
     left = []
     with TimerWheel() as wheel:
@@ -247,7 +237,7 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In the child the entries are there, nothing waits for the parent's loads, and a new entry expires on its own.
+    In the child the entries exist, no caller waits for the parent's loads, and a new entry expires automatically.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()
@@ -277,7 +267,7 @@ def test_after_a_fork():
 @pytest.mark.needs("os.fork")
 def test_background_loads_after_a_fork(clock):
     """
-    In the child a background load of the parent neither counts against the bound nor is waited for.
+    In the child a background load of the parent does not count towards the bound, and no caller waits for it.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, refresh=Refresh(stale_while_revalidate=60.0, loads_max=1))
     cache["a"] = 1
@@ -300,7 +290,7 @@ def test_background_loads_after_a_fork(clock):
 
 def test_a_cache_on_a_clock_frees_its_wheel(clock):
     """
-    A wheel that the cache has made for itself goes with it.
+    A wheel that the cache has made for itself is freed with it.
     """
     cache = TTLCache(10, 10.0, clock=clock)
     wheel = weakref.ref(cache._wheel)
@@ -342,15 +332,9 @@ class Doorman:
     is_full = True
 
     def serve(self, engine):
-        """
-        Run due timers, or refuse them.
-        """
         engine.runner = self.submit
 
     def submit(self, timer):
-        """
-        Run it, or refuse it.
-        """
         if self.is_full:
             raise ExecutorFullError(0)
         timer.run()
@@ -381,7 +365,7 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    A wheel that was drained removes what expires again from the next set on.
+    After a drain, a wheel removes expired entries again from the next set on.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

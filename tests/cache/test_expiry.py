@@ -1,5 +1,5 @@
 """
-Ends of entries by their deadlines.
+Expiry of entries at their deadlines.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from tickwheel.testing import ManualClock
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that moves only when a test moves it.
-    """
     return ManualClock()
 
 
 def lazy(clock, maxsize=100, ttl=10.0, **options):
     """
-    Return a cache that goes by the clock but is not driven by it.
+    Return a cache that uses the clock but is not driven by it.
     """
     return TTLCache(maxsize, ttl, timer=clock.monotonic, **options)
 
 
 def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
     """
-    One nanosecond before the deadline the entry is found, exactly at it nothing finds it.
+    One nanosecond before the deadline the entry is found, exactly at the deadline it is not.
     """
     cache = TTLCache(100, 10.0, clock=clock)
     cache["a"] = 1
@@ -47,7 +44,7 @@ def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
 
 def test_on_the_system_clock():
     """
-    Without a timer the monotonic clock counts, and an entry in its last second is looked at exactly.
+    Without a timer the monotonic clock is used, and read exactly for an entry in its last second.
     """
     cache = TTLCache(100, 3600.0)
     cache["hour"] = 1
@@ -75,7 +72,7 @@ def test_expire_returns_what_was_due_in_order(clock):
 
 def test_a_set_begins_a_new_life(clock):
     """
-    A key that is set again lives from then on, a deadline later or sooner.
+    A key that is set again has a new deadline, later or earlier.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -90,7 +87,7 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` returns the rest of a life; `touch` restarts it, or gives the entry another one.
+    `remaining` returns the rest of a life; `touch` restarts it, or gives the entry another lifetime.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -109,7 +106,7 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With sliding, a lookup starts the life again and `in` does not; otherwise lookups change nothing.
+    With sliding, a lookup restarts the life, but `in` does not; otherwise lookups change nothing.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -123,7 +120,7 @@ def test_sliding_or_fixed(clock):
 
 def test_jitter_spreads_lives(clock):
     """
-    A jitter of 5 % gives lives on both sides of the ttl, none further off than that.
+    A jitter of 5 % gives lifetimes on both sides of the ttl, within 5 %.
     """
     cache = lazy(clock, maxsize=math.inf, ttl=100.0, jitter=0.05)
     cache.update((n, n) for n in range(1000))
@@ -136,7 +133,7 @@ def test_jitter_spreads_lives(clock):
 
 def test_what_is_due_makes_room_before_the_living(clock):
     """
-    A full cache drops expired entries before it evicts one that lives, however recently they were used.
+    A full cache drops expired entries before it evicts a living one, however recently they were used.
     """
     cache = lazy(clock, maxsize=3)
     cache["old"] = 1
@@ -150,7 +147,7 @@ def test_what_is_due_makes_room_before_the_living(clock):
 
 def test_a_ttl_of_zero_keeps_nothing(clock):
     """
-    A value that is set for no time is not kept, and its key is gone.
+    A value with a ttl of 0 is not stored, and its key is removed.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -161,7 +158,7 @@ def test_a_ttl_of_zero_keeps_nothing(clock):
 
 def test_ttu_says_until_when(clock):
     """
-    TLRUCache asks its function with key, value and time; a deadline that is not after the time keeps nothing.
+    TLRUCache calls its function with key, value and time; a deadline that is not after the time stores nothing.
     """
     asked = []
 
@@ -232,7 +229,7 @@ CACHES = {
 @pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
 def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    Lives end on time in any unit of the timer for years, or are refused before the first entry: never later.
+    Lifetimes end on time for years in any unit of the timer, or are refused before the first entry.
     """
     rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
     moment = max(life // 100, 1)
@@ -252,7 +249,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A minute in nanoseconds is 1,900 years of seconds: refused with the remedy, wherever it is given; `inf` is not.
+    A minute in nanoseconds would be 1,900 years of seconds: it is refused with the remedy everywhere; `inf` is not.
     """
     life, timer = number(60 * 10**power), lambda: number(5)
     for make in (CACHES["ttl"], CACHES["sliding"], CACHES["max_age"]):
@@ -273,7 +270,7 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    Past 36 years of seconds times begin again: lives, order, endless entries, ages and iterators stay as they were.
+    After 36 years of seconds times are rebased: lifetimes, order, endless entries, ages and iterators stay the same.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -299,7 +296,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    A time that was read before the range began again is not used after it, even if an `__eq__` moves the timer.
+    A time that was read before a rebase is not used after it, even if an `__eq__` moves the timer.
     """
     now, year = 0, 365 * 86_400
 
@@ -325,7 +322,7 @@ def test_a_key_that_compares_slowly_keeps_its_life():
 
 def test_a_clock_says_nanoseconds_by_its_type():
     """
-    A clock that starts low, and counts in nanoseconds, ends lives on time.
+    A clock that starts low and counts nanoseconds ends lifetimes on time.
     """
     clock = ManualClock(start_ns=5)
     cache = TTLCache(10, 60, clock=clock)
@@ -338,7 +335,7 @@ def test_a_clock_says_nanoseconds_by_its_type():
 
 def test_the_timer_can_be_frozen():
     """
-    While it is entered, the timer returns one fixed time, and nothing in a cache that uses it expires.
+    Inside its `with` block the timer returns a fixed time, and no entry of a cache that uses it expires.
     """
     ticks = iter(range(1000))
     cache = TTLCache(10, 5, timer=lambda: next(ticks))
@@ -352,7 +349,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lives of years end on time, beside lives of nanoseconds; that far out a float still resolves microseconds.
+    Lifetimes of years end on time, beside lifetimes of nanoseconds; at that size a float still resolves microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

@@ -1,5 +1,5 @@
 """
-Loads that fail leave nothing behind that only the collector finds.
+Failed loads leave no objects that only the garbage collector would free.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tickwheel.testing import ManualClock
 
 class Thing:
     """
-    An object in a variable of a loader that fails.
+    An object in a local variable of a failing loader.
     """
 
 
 @pytest.fixture
 def things():
     """
-    Return the list of weak references to things, while the collector stays away.
+    Return the list of weak references to things, with the collector disabled.
     """
     gc.disable()
     yield []
@@ -46,7 +46,7 @@ def fail(things):
 @pytest.fixture
 def fail_async(fail):
     """
-    Return the same for tasks, which fails when others wait.
+    Return an async loader that fails once others wait.
     """
 
     async def load(keys):
@@ -76,7 +76,7 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    So it is for tasks, also of several, and whether the loader failed at once or later.
+    Objects of a failing async loader are freed, for several waiters too, whether it failed at once or later.
     """
     if is_eager and not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("eager tasks came with Python 3.12")
@@ -105,7 +105,7 @@ def test_a_load_in_a_task(things, fail, fail_async, is_eager):
 
 def test_threads_that_wait_for_a_load(things, fail):
     """
-    So it is for threads that waited for another one's load.
+    Objects of a failing loader are freed although threads waited for it.
     """
     cache, begun, waiting = TTLCache(10, 60.0), threading.Event(), threading.Semaphore(0)
     flights = cache._loads._flights
@@ -139,7 +139,7 @@ def test_threads_that_wait_for_a_load(things, fail):
 
 def test_a_load_that_cannot_be_kept(things):
     """
-    So it is where the value arrives and its size cannot be had.
+    Objects of a load are freed if its value arrives and getsizeof fails.
     """
 
     def getsizeof(_value):

@@ -1,5 +1,5 @@
 """
-Bad input: a clear error, and a cache that is as it was.
+Invalid input raises a clear error, and the cache stays unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TTLS = [
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_that_is_none(ttl, error, message, timer):
     """
-    A ttl that is not a duration is refused by name and value, when a cache is made and for a single key.
+    An invalid ttl is refused by name and value, at construction and for a single key.
     """
     with pytest.raises(error, match=re.escape(message)):
         TTLCache(10, ttl, timer=timer)
@@ -44,7 +44,7 @@ def test_a_ttl_that_is_none(ttl, error, message, timer):
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_without_end(timer):
     """
-    A ttl of inf, or of more seconds than there are, means forever.
+    A ttl of inf, or of more seconds than the range holds, means forever.
     """
     for ttl in (math.inf, 1e300):
         cache = TTLCache(10, ttl, timer=timer)
@@ -66,7 +66,7 @@ def test_a_ttl_without_end(timer):
 )
 def test_a_maxsize_that_is_none(maxsize, error, message):
     """
-    A maxsize that is not a valid bound is refused by name and value.
+    An invalid maxsize is refused by name and value.
     """
     for make in (lambda: TTLCache(maxsize, 60.0), lambda: TLRUCache(maxsize, lambda *_: math.inf)):
         with pytest.raises(error, match=re.escape(message)):
@@ -85,7 +85,7 @@ def test_a_maxsize_that_is_none(maxsize, error, message):
 )
 def test_a_size_that_is_none(size, error, message):
     """
-    The result of getsizeof is checked, and nothing is set if it is not a size.
+    An invalid result of getsizeof is refused, and nothing is set.
     """
     cache = TTLCache(10, 60.0, getsizeof=lambda value: size if value == "bad" else 1)
     cache["a"] = "good"
@@ -97,7 +97,7 @@ def test_a_size_that_is_none(size, error, message):
 
 def test_a_getsizeof_that_raises():
     """
-    Its error is the caller's, and nothing is set.
+    The error of getsizeof reaches the caller, and nothing is set.
     """
 
     def getsizeof(value):
@@ -111,7 +111,7 @@ def test_a_getsizeof_that_raises():
 
 def test_a_ttu_that_raises_or_returns_nonsense():
     """
-    Its error reaches the caller, a result that is not a time is refused, and nothing is set.
+    The error of ttu reaches the caller, an invalid result is refused, and nothing is set.
     """
     cache = TLRUCache(10, lambda _key, value, _now: value())
     for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:
@@ -124,16 +124,13 @@ def test_a_ttu_that_raises_or_returns_nonsense():
 
 @pytest.mark.parametrize("jitter", [-0.1, 1.5, math.nan])
 def test_a_jitter_that_is_none(jitter):
-    """
-    A jitter outside of 0..1 is refused.
-    """
     with pytest.raises(ValueError, match=r"jitter is .*: pass a fraction of the ttl in 0\.\.1"):
         TTLCache(10, 60.0, jitter=jitter)
 
 
 def test_time_comes_from_one_place():
     """
-    A timer beside a wheel, or a clock beside either, is refused.
+    Two sources of time (timer, wheel, clock) are refused.
     """
     wheel = TimerWheel(clock=ManualClock())
     with pytest.raises(TypeError, match="time would come from timer and wheel: pass one of them"):
@@ -143,9 +140,6 @@ def test_time_comes_from_one_place():
 
 
 def test_keys_that_cannot_be_hashed():
-    """
-    A list as a key is a TypeError everywhere.
-    """
     cache = TTLCache(10, 60.0)
     for use in (cache.get, cache.__contains__, cache.touch, cache.remaining, cache.pop, cache.__getitem__):
         with pytest.raises(TypeError, match="unhashable"):
@@ -156,7 +150,7 @@ def test_keys_that_cannot_be_hashed():
 
 def test_generators_are_not_cached():
     """
-    The decorator refuses a generator function, whose result would be empty the second time.
+    The decorator refuses a generator function, whose result could be used only once.
     """
     with pytest.raises(TypeError, match="is a generator function: what it returns can be used only once"):
 
@@ -167,7 +161,7 @@ def test_generators_are_not_cached():
 
 def test_a_ttl_of_another_library():
     """
-    A number that can be converted and nothing else, not even compared, is a ttl like any other.
+    A ttl may be any number that can be converted to float, even if it supports nothing else.
     """
 
     class Length:
@@ -189,7 +183,7 @@ def test_a_ttl_of_another_library():
 @pytest.mark.parametrize("name", ["on_expire", "on_evict"])
 def test_callbacks_that_nobody_would_await(name):
     """
-    A coroutine function is refused, and so is what cannot be called.
+    Coroutine functions and objects that are not callable are refused.
     """
 
     async def tell(_key, _value, _reason):

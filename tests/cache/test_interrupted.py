@@ -1,5 +1,5 @@
 """
-An exception from a signal may come between any two lines: it leaves no key, lock or slot behind.
+An exception from a signal handler, between any two lines, leaves no key, lock or slot behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Limit(Exception):  # noqa: N818 - as Celery's SoftTimeLimitExceeded
 
 class Rig:
     """
-    A cache with a clock that is moved by hand, and everything that its public functions need.
+    A cache with a manual clock, and the arguments of its public functions.
     """
 
     def __init__(self, make):
@@ -54,9 +54,6 @@ class Rig:
         return dict.fromkeys(keys, 1)
 
     def run(self, coroutine):
-        """
-        Run a coroutine, then the remaining callbacks of the loop.
-        """
         try:
             return self.loop.run_until_complete(coroutine)
         finally:
@@ -79,14 +76,14 @@ class Rig:
 
 def plain(clock):
     """
-    Return a cache that loads missing keys, and does nothing else.
+    Return a cache that only loads missing keys.
     """
     return TTLCache(1000, 60.0, timer=clock.monotonic)
 
 
 def renewing(clock):
     """
-    Return one that loads in the background, where the first keys are in the last seconds of their life.
+    Return a cache with background loads, whose first keys are in the last seconds of their lives.
     """
     cache = TTLCache(
         1000, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0, stale_while_revalidate=9.0, stale_if_error=90.0)
@@ -106,7 +103,7 @@ def by_function(clock):
 
 class ByItems(TTLCache):
     """
-    A subclass that has its own way with single items.
+    A subclass that overrides access to single items.
     """
 
     def __setitem__(self, key, value):
@@ -118,10 +115,6 @@ def of_items(clock):
 
 
 class Owner:
-    """
-    An object with a method that is cached.
-    """
-
     def __init__(self, cache):
         self.cache = cache
 
@@ -135,9 +128,6 @@ def fail(key):
 
 
 def frozen(rig):
-    """
-    Freeze the time for a while.
-    """
     with rig.cache.timer as now:
         assert rig.cache.timer() == now
 
@@ -232,7 +222,7 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every call on every cache with either exception; the usual run has a part of them.
+    Return every call on every cache with either exception; the quick set has a part of them.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:
@@ -246,7 +236,7 @@ def rows():
 @pytest.mark.parametrize(("make", "call", "error"), list(rows()))
 def test_at_every_line(make, call, error, caplog):
     """
-    Whatever line of the cache's code raises, every key can be loaded afterwards, and the exception comes out.
+    Whatever line of the cache's code raises, every key can be loaded afterwards, and the exception propagates.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     caplog.set_level(logging.CRITICAL, "asyncio")
@@ -267,7 +257,7 @@ def test_at_every_line(make, call, error, caplog):
 @pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
 def test_at_two_lines(make, call, gap, caplog):
     """
-    A second exception that interrupts the cleanup after the first does no harm.
+    A second exception during the cleanup after the first one does no harm.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     number = 0

@@ -1,5 +1,5 @@
 """
-Going through a cache while it changes.
+Iteration over a cache that changes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from tickwheel.testing import ManualClock
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that moves only when a test moves it.
-    """
     return ManualClock()
 
 
@@ -54,7 +51,7 @@ def test_changes_in_the_middle(clock):
 
 def test_a_key_that_came_back_is_another_entry(clock):
     """
-    A key that was removed and set again during the walk is not shown: it is another entry.
+    A key that was removed and set again during the iteration is another entry, and is not shown.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({1: 1, 2: 2})

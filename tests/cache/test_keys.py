@@ -1,5 +1,5 @@
 """
-Keys that raise, come back in, or collect garbage in `__hash__` and `__eq__`, and values that do so when they go.
+Keys whose `__hash__` and `__eq__` raise, re-enter, or collect garbage, and values whose finalizers do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwheel.testing import ManualClock
 
 class Key:
     """
-    A key whose comparison does something first; all of them have one hash.
+    A key with a constant hash, whose comparison first runs a function.
     """
 
     def __init__(self, name, action=lambda: None):
@@ -39,7 +39,7 @@ def fail():
 
 def test_a_hash_that_raises():
     """
-    Its error is the caller's, and the cache is whole.
+    The error reaches the caller, and the cache stays consistent.
     """
 
     class Bad:
@@ -57,7 +57,7 @@ def test_a_hash_that_raises():
 
 def test_an_eq_that_raises():
     """
-    Its error is the caller's, nothing is set, removed or counted, and other keys go on.
+    The error reaches the caller, nothing is set, removed or counted, and other keys still work.
     """
     cache = TTLCache(10, 60.0)
     bad = Key("bad")
@@ -124,7 +124,7 @@ def test_an_eq_that_sets_the_same_key():
 
 def test_an_eq_that_collects():
     """
-    A collection in the middle of a lookup finds the cache whole.
+    A garbage collection during a lookup finds the cache consistent.
     """
     cache = TTLCache(10, 60.0)
     for name in "abc":
@@ -137,7 +137,7 @@ def test_an_eq_that_collects():
 
 def test_values_that_come_back_when_they_go():
     """
-    A value whose end uses the cache finds it whole, whichever way it goes.
+    A value whose finalizer uses the cache finds it consistent, however the entry left.
     """
     cache = TTLCache(3, 60.0)
     seen = []
@@ -163,7 +163,7 @@ def test_values_that_come_back_when_they_go():
 
 def test_values_are_let_go_at_once():
     """
-    Whatever way an entry leaves, the cache keeps neither its key nor its value.
+    However an entry leaves, the cache drops its references to key and value.
     """
 
     class Thing:
@@ -190,7 +190,7 @@ def test_values_are_let_go_at_once():
 
 def test_a_cycle_through_a_cache_is_collected():
     """
-    A cache that holds itself, or is held by its callback or getsizeof, is collected.
+    A cycle through a cache (by a value, a callback or getsizeof) is collected.
     """
 
     class Cache(TTLCache):
@@ -214,7 +214,7 @@ def test_a_cycle_through_a_cache_is_collected():
 
 def test_a_cache_without_cycles_ends_with_its_last_reference():
     """
-    A cache needs no collector to be freed, also one on a clock.
+    A cache is freed without the collector, even with a clock.
     """
     gc.disable()
     try:
@@ -230,7 +230,7 @@ def test_a_cache_without_cycles_ends_with_its_last_reference():
 
 def test_storms_of_hostile_keys():
     """
-    Random verbs with keys that run other random verbs inside of their comparisons never break an invariant.
+    Random operations, with keys whose comparisons run other random operations, break no invariant.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

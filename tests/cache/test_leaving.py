@@ -31,15 +31,12 @@ class Rig:
 
 @pytest.fixture(params=[False, True], ids=["lazy", "driven"])
 def rig(request):
-    """
-    Return a rig, driven by its clock or not.
-    """
     return Rig(is_driven=request.param)
 
 
 def test_every_reason_is_told_and_counted(rig):
     """
-    Each way to leave calls one callback once, with key, value and reason, and counts.
+    Each reason to leave calls one callback once, with key, value and reason, and is counted.
     """
     cache = rig.cache
     cache.update({"a": 1, "b": 2})
@@ -90,15 +87,12 @@ def test_hits_and_misses_are_counted(rig):
 
 
 def test_reasons_are_words():
-    """
-    A reason can be used as a string.
-    """
     assert [str(reason) for reason in Reason] == ["expired", "size", "replaced", "removed"]
 
 
 def test_callbacks_may_use_the_cache(rig):
     """
-    A callback finds the cache whole and may set, remove and clear.
+    A callback finds the cache consistent, and may set, remove and clear.
     """
     cache = rig.cache
     seen = []
@@ -136,7 +130,7 @@ def test_a_callback_that_raises_is_logged(caplog):
 
 def test_what_is_no_exception_leaves_the_verb():
     """
-    A KeyboardInterrupt from a callback reaches the caller after every entry was reported.
+    A KeyboardInterrupt of a callback reaches the caller after every entry was reported.
     """
     told = []
 
@@ -153,7 +147,7 @@ def test_what_is_no_exception_leaves_the_verb():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    A TLRU value whose time has already passed is not reported, but the value that it replaces is.
+    A TLRU value whose deadline has passed is not reported, but the value that it replaces is.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

@@ -1,5 +1,5 @@
 """
-Random verbs on a cache and on a model that is too dumb to be wrong, compared after each.
+Random operations on a cache and on a simple model, compared after each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
 
 class Model:
     """
-    A list of rows [key, value, deadline, life, size, begun], the one used longest ago first.
+    A list of rows [key, value, deadline, life, size, begun], the least recently used first.
     """
 
     def __init__(self, maxsize, *, sliding, getsizeof):
@@ -33,23 +33,17 @@ class Model:
         self.left.append((row[0], row[1], reason))
 
     def expire(self):
-        """
-        Remove due entries, by deadline.
-        """
         due = sorted((row for row in self.rows if row[2] <= self.now), key=lambda row: (row[2], row[5]))
         for row in due:
             self.leave(row, Reason.EXPIRED)
         return [(row[0], row[1]) for row in due]
 
     def find(self, key):
-        """
-        Return the row of a key, or None.
-        """
         return next((row for row in self.rows if row[0] == key), None)
 
     def use(self, row):
         """
-        Put a row last.
+        Move a row to the end.
         """
         self.rows.remove(row)
         self.rows.append(row)
@@ -70,7 +64,7 @@ class Model:
 
     def set(self, key, value, life):
         """
-        Put in, making room.
+        Insert a value, evicting others if needed.
         """
         row, size = self.find(key), self.getsizeof(value)
         if row is not None:
@@ -83,9 +77,6 @@ class Model:
             self.begin(self.rows[-1], life)
 
     def touch(self, key, life):
-        """
-        Start a life again.
-        """
         row = self.find(key)
         if row is None:
             return False
@@ -105,7 +96,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    After any operations in any order, items, order, remaining lives and reports agree with the model.
+    After any operations, items, order, remaining lives and reports agree with the model.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -19,7 +19,7 @@ from tickwheel.testing import ManualClock
 
 def for_ever(_key, _value, _now):
     """
-    Let every entry live forever; at the top of the module, so that it can be pickled.
+    Let every entry live forever; a module-level function, so that it can be pickled.
     """
     return math.inf
 
@@ -58,7 +58,7 @@ def test_it_is_a_mutable_mapping(make):
 
 def test_a_default_that_is_not_used_is_not_measured(make):
     """
-    `setdefault` of a key that is there returns its value, however large the default.
+    `setdefault` of an existing key returns its value, however large the default.
     """
     measured = []
     cache = make(10, getsizeof=lambda value: measured.append(value) or value)
@@ -72,18 +72,12 @@ def test_a_default_that_is_not_used_is_not_measured(make):
     "lose", [lambda cache: cache[1], lambda cache: cache.pop(1), lambda cache: cache.__delitem__(1)]
 )
 def test_a_missing_key_is_a_key_error(make, lose):
-    """
-    Item access, pop and del of a key that is not there raise KeyError with that key.
-    """
     with pytest.raises(KeyError) as caught:
         lose(make(10))
     assert caught.value.args == (1,)
 
 
 def test_equal_keys_of_different_types_are_one(make):
-    """
-    1, 1.0 and True are the same key, as in a dict.
-    """
     cache = make(10)
     cache[1] = "int"
     cache[1.0] = "float"
@@ -93,7 +87,7 @@ def test_equal_keys_of_different_types_are_one(make):
 
 def test_the_least_recently_used_goes_first(make):
     """
-    Room is made by evicting the key whose last set or lookup is longest ago; `in` and iteration do not count as use.
+    The key whose last set or lookup is longest ago is evicted; `in` and iteration do not count as use.
     """
     cache = make(3)
     cache.update({1: 1, 2: 2, 3: 3})
@@ -110,7 +104,7 @@ def test_the_least_recently_used_goes_first(make):
 
 def test_popitem_of_an_empty_cache(make):
     """
-    It raises KeyError with the class's name, and hides where that came from.
+    It raises KeyError with the class's name, without a context.
     """
     with pytest.raises(KeyError, match="is empty") as caught:
         make(3).popitem()
@@ -120,7 +114,7 @@ def test_popitem_of_an_empty_cache(make):
 
 def test_sizes_are_bounded(make):
     """
-    With getsizeof the sizes are bounded, and a value that grows evicts others rather than itself.
+    With getsizeof the sum of sizes is bounded, and a value that grows evicts others rather than itself.
     """
     cache = make(10, getsizeof=len)
     cache.update(a="aaa", b="bbb", c="ccc")
@@ -137,7 +131,7 @@ def test_sizes_are_bounded(make):
 
 class Own(TTLCache):
     """
-    A cache with a `popitem` of its own, which is asked to make room.
+    A cache that overrides `popitem`, which then evicts.
     """
 
     def popitem(self):
@@ -147,7 +141,7 @@ class Own(TTLCache):
 @pytest.mark.parametrize("kind", [TTLCache, Own])
 def test_a_value_that_fits_in_alone_stays(kind):
     """
-    Sizes that are fractions add up with an error, which never costs the value that was just set, and does not stay.
+    Rounding errors of fractional sizes never evict the value that was just set, and do not accumulate.
     """
     cache = kind(0.3, 60.0, getsizeof=lambda value: value)
     cache["y"] = cache["z"] = 0.1
@@ -168,7 +162,7 @@ def test_a_value_that_fits_in_alone_stays(kind):
 
 def test_a_bound_of_zero_keeps_nothing(make):
     """
-    A maxsize of 0 is allowed, and refuses every value that has a size.
+    A maxsize of 0 is allowed, and stores no value that has a size.
     """
     cache = make(0)
     with pytest.raises(ValueTooLargeError):
@@ -177,9 +171,6 @@ def test_a_bound_of_zero_keeps_nothing(make):
 
 
 def test_no_bound(make):
-    """
-    A cache with a maxsize of inf keeps every entry.
-    """
     cache = make(math.inf)
     cache.update((n, n) for n in range(5000))
     assert len(cache) == cache.currsize == 5000
@@ -203,7 +194,7 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle holds how long each entry still lives, so the time until it is loaded does not count.
+    A pickle has the remaining lifetimes, so the time until it is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)
@@ -219,7 +210,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy goes by the function that its cache was given, which may be an object without a hash, and so do its copies.
+    A copy uses the timer of its cache, even one without a hash, and so does a copy of the copy.
     """
 
     @dataclass
@@ -248,7 +239,7 @@ def test_repr_of_a_timer():
 
 def test_repr_shows_what_is_there(make):
     """
-    The repr names class, items, bound and size, and of a TTLCache the ttl; of many items it shows twenty.
+    The repr has class, items, bound and size, and the ttl of a TTLCache; of many items it shows twenty.
     """
     cache = make(100)
     ttl = ", ttl=60.0" if isinstance(cache, TTLCache) else ""
@@ -262,7 +253,7 @@ def test_repr_shows_what_is_there(make):
 
 def test_memory_is_given_back(make):
     """
-    The storage of a crowd that has left is freed.
+    The storage of many entries is freed after they have left.
     """
     cache = make(math.inf)
     cache.update((n, None) for n in range(50_000))

@@ -1,5 +1,5 @@
 """
-A load that ends after its key was written or removed keeps nothing.
+A load that ends after its key was written or removed stores nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REMOVALS = {
 
 class Lower(TTLCache):
     """
-    A cache that makes another key of the one it gets.
+    A cache that changes the case of its keys.
     """
 
     def __getitem__(self, key):
@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Return the result of a cached function, while *act* is done during the call.
+    Return the result of a cached function, and run *act* during the call.
     """
 
     @cached(cache, key=lambda name: name)
@@ -94,7 +94,7 @@ TAKES = {"take": take_while, "take_async": take_async_while, "take_many": take_m
 @pytest.fixture(params=TAKES)
 def take(request):
     """
-    Return what loads a key while something is done.
+    Return a function that loads a key while an action is done.
     """
     return TAKES[request.param]
 
@@ -113,7 +113,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    A key that is removed during a load, even if it had no value, has no value after the load.
+    A key that is removed during a load, even without a value, has no value after the load.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -124,7 +124,7 @@ def test_a_removal_during_a_load_stays(take, remove):
 
 def test_what_is_no_news_of_the_key_changes_nothing(take):
     """
-    Lookups, writes of other keys, and evictions for room leave a load its place.
+    Lookups, writes of other keys, and evictions do not keep a load from storing its value.
     """
     cache = TTLCache(3, 60.0)
 
@@ -156,7 +156,7 @@ def test_keys_that_a_subclass_makes(take, act):
 
 def test_who_asks_after_a_removal_does_not_get_the_older_load():
     """
-    A take that begins after a removal loads again instead of waiting for an older load, which then keeps nothing.
+    A take that begins after a removal loads again instead of waiting for an older load, which then stores nothing.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -179,7 +179,7 @@ def test_who_asks_after_a_removal_does_not_get_the_older_load():
 
 def test_no_watch_outlives_its_load():
     """
-    After loads of any end a write of their key is counted by none.
+    After its end, by whatever outcome, no load watches its key.
     """
     cache = TTLCache(10, 60.0)
     take_while(cache, lambda cache: cache.pop("key", None))
@@ -197,7 +197,7 @@ def test_no_watch_outlives_its_load():
 @pytest.fixture
 def busy_switching():
     """
-    Let threads take turns as often as they can.
+    Let threads switch as often as possible.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -209,7 +209,7 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    With threads that change the source, remove keys and take them, no take returns a value removed before it began.
+    While threads change the source, remove keys and take them, no take returns a value removed before it began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -253,7 +253,7 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
 def test_after_a_failed_load_what_is_there_now_is_answered(is_async):
     """
-    After a failed load a value that was removed or expired during it is not returned; a value set then is, as fresh.
+    After a failed load a value that was removed or expired during it is not returned; a value set during it is.
     """
     clock = ManualClock()
     cache = TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=60.0))

@@ -1,5 +1,5 @@
 """
-Values that are loaded before their life ends, or answered after it.
+Values that are loaded before their lives end, or returned after it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,6 @@ class Source:
 
 
 def wait_for_refresh(cache):
-    """
-    Wait until nothing is loaded in the background.
-    """
     cache._loads._pool.close()
     assert cache._loads._pool.join(30.0)
     cache._loads._pool = None
@@ -55,7 +52,7 @@ def wait_for_refresh(cache):
 
 def turns():
     """
-    Return what lets every task run until it waits.
+    Return a function that lets every task run until it waits.
     """
     return asyncio.sleep(0.0)
 
@@ -69,9 +66,6 @@ def make(clock, **rules):
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that is moved by hand.
-    """
     return ManualClock()
 
 
@@ -82,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    In the last seconds of its life a value is returned at once, and a new one loaded behind it, once.
+    In the last seconds of its life a value is returned at once, and one background load starts.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -100,7 +94,7 @@ def test_refresh_ahead(clock, source):
 
 def test_without_a_reason_nothing_is_refreshed(clock, source):
     """
-    After its life a value is loaded by who asks, if nothing else was asked for.
+    Without such rules an expired value is loaded by the caller.
     """
     cache = make(clock, ahead=3.0)
     cache.take("a", source)
@@ -110,7 +104,7 @@ def test_without_a_reason_nothing_is_refreshed(clock, source):
 
 def test_stale_while_revalidate(clock, source):
     """
-    For some seconds after its end a value is still returned, and a new one loaded behind it; after them it is gone.
+    For some seconds after its end a value is still returned while a background load runs; then it is missing.
     """
     cache = make(clock, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -126,7 +120,7 @@ def test_stale_while_revalidate(clock, source):
 
 def test_stale_if_error(clock, source):
     """
-    For some seconds after its end a value is returned if loading fails; then the error is raised.
+    For some seconds after its end a value is returned if loading fails; later the error is raised.
     """
     cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
@@ -164,7 +158,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_loads_see_what_is_stale(clock):
     """
-    After its life a value is gone for everything but take, and leaves for good when the time after it is over.
+    After its life a value is missing for everything but take, and leaves when the extra time is over.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -198,7 +192,7 @@ def test_only_loads_see_what_is_stale(clock):
 
 def test_what_was_removed_is_not_answered(clock, source):
     """
-    A value that was removed, or replaced, is never returned again, whatever its grace.
+    A value that was removed or replaced is never returned again, under any rules.
     """
     cache = make(clock, stale_while_revalidate=50.0, stale_if_error=50.0)
     cache.take("a", source)
@@ -216,7 +210,7 @@ def test_what_was_removed_is_not_answered(clock, source):
 
 def test_a_write_during_a_refresh_stays(clock, source):
     """
-    A background load keeps nothing if its key was written while it ran.
+    A background load stores nothing if its key was written during it.
     """
     cache = make(clock, ahead=5.0)
     cache.take("a", source)
@@ -231,7 +225,7 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    Beyond the limit no background load is started; that is counted, and the value is still returned.
+    Above the limit no background load starts; that is counted, and the value is still returned.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":
@@ -252,7 +246,7 @@ def test_background_loads_are_bounded(clock, source):
 
 def test_refreshing_in_tasks(clock, source):
     """
-    take_async refreshes in a task of its loop, bounded in the same way.
+    take_async refreshes in a task of its loop, with the same limit.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
 
@@ -321,7 +315,7 @@ def test_many_are_refreshed_by_one_call(clock):
 
 def test_cached_functions_refresh(clock):
     """
-    The decorator goes by the rules of its cache.
+    The decorator uses the rules of its cache.
     """
     calls = []
 
@@ -339,7 +333,7 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    TLRUCache takes the same rules; sliding and individual lives count from their own lengths.
+    TLRUCache takes the same rules; with sliding and individual lifetimes each lifetime is used.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -360,7 +354,7 @@ def test_refreshing_other_caches(clock, source):
 
 def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
     """
-    If the task of a background load never takes a step, the loop goes on, and the next take refreshes again.
+    If the task of a background load never runs a step, the loop is unaffected, and the next take refreshes again.
     """
     cache = make(clock, ahead=5.0)
 
@@ -425,7 +419,7 @@ def test_a_load_that_no_task_can_run(clock, source, caplog):
 
 def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
     """
-    A loop that was closed takes its background loads along: they neither use up the bound nor keep others from it.
+    Background loads of a closed loop do not count towards the limit, and do not block others.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
 
@@ -447,7 +441,7 @@ def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
 
 def test_many_threads_keep_the_bound(clock, source):
     """
-    Threads that refresh at the same moment begin no more loads than the bound allows.
+    Threads that refresh at the same moment start no more loads than the limit.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -1,5 +1,5 @@
 """
-Rules of refreshing that make no sense are refused.
+Invalid refresh rules are refused.
 """
 
 from __future__ import annotations
@@ -27,16 +27,13 @@ from tickwheel.cache import Refresh, TTLCache
     ],
 )
 def test_rules_that_are_none(rules, error, message):
-    """
-    Rules without sense are refused by name and value.
-    """
     with pytest.raises(error, match=message):
         Refresh(**rules)
 
 
 def test_what_cannot_be_refreshed():
     """
-    Anything but a Refresh is refused, and so is a subclass with item methods of its own, which a refresh would bypass.
+    Anything but a Refresh is refused, and so is a subclass that overrides item methods, which a refresh would bypass.
     """
 
     class Own(TTLCache):

@@ -1,5 +1,5 @@
 """
-One load for threads and tasks alike.
+Loads that threads and tasks share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def cache():
 
 def in_thread(function, *args):
     """
-    Return a started thread and the list that its outcome is put into.
+    Return a started thread and the list for its outcome.
     """
     outcome = []
 
@@ -38,7 +38,7 @@ def in_thread(function, *args):
 @pytest.fixture
 def joined(cache):
     """
-    Return an event that is set when another caller waits for a load.
+    Return an event that is set when another caller waits for the load.
     """
     flights = cache._loads._flights
     join, event = flights._join, threading.Event()
@@ -135,9 +135,9 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    The end of a loop takes its loads along; a thread, or a task of another loop, that waited for one loads itself.
+    The end of a loop cancels its loads; a thread, or a task of another loop, that waited for one loads itself.
 
-    A task may do so in its clean-up, too.
+    A task may do so during its clean-up, too.
     """
     begun = threading.Event()
 
@@ -174,7 +174,7 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    A blocking take inside a coroutine loads a key itself that a task of the same loop is loading.
+    A blocking take inside a coroutine loads the key itself if a task of the same loop is loading it.
     """
 
     async def main():
@@ -204,7 +204,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    A load continues for a waiting thread, even if no task on its loop waits for it.
+    A load continues for a waiting thread, even if no task of its loop waits for it.
     """
 
     async def main():
@@ -231,7 +231,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monkeypatch, who):
     """
-    A loop that is stopped and closed without cancelling its tasks does not leave a thread, or another loop, waiting.
+    If a loop is stopped and closed without cancelling its tasks, waiters of its loads in other threads load themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []

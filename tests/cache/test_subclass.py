@@ -18,10 +18,6 @@ def pickled(thing):
 
 
 class Loading(TTLCache):
-    """
-    A cache that makes missing values.
-    """
-
     def __missing__(self, key):
         self[key] = key * 2
         return key * 2
@@ -29,7 +25,7 @@ class Loading(TTLCache):
 
 def test_missing_is_asked_by_item_access_alone():
     """
-    `cache[key]` asks `__missing__`; get, pop, setdefault and `in` do not.
+    `cache[key]` calls `__missing__`; get, pop, setdefault and `in` do not.
     """
     cache = Loading(10, 60.0)
     assert (cache[1], cache.get(2), cache.pop(3, None), 4 in cache, cache.setdefault(5, 0)) == (2, None, None, False, 0)
@@ -39,7 +35,7 @@ def test_missing_is_asked_by_item_access_alone():
 
 def test_item_methods_of_a_subclass_are_gone_through():
     """
-    A subclass with its own item methods has them called by get, pop, setdefault and update.
+    get, pop, setdefault and update call the item methods that a subclass overrides.
     """
 
     class Lower(TTLCache):
@@ -67,7 +63,7 @@ def test_item_methods_of_a_subclass_are_gone_through():
 
 def test_popitem_of_a_subclass_evicts():
     """
-    A subclass's popitem is called for every eviction, and decides who goes.
+    A subclass's popitem is called for every eviction, and chooses the entry.
     """
     gone = []
 
@@ -86,7 +82,7 @@ def test_popitem_of_a_subclass_evicts():
 
 def test_expire_of_a_subclass_is_called_by_every_set():
     """
-    A subclass's expire sees what expires when something is set.
+    A subclass's expire gets the expired entries at each set.
     """
     seen = []
 
@@ -106,7 +102,7 @@ def test_expire_of_a_subclass_is_called_by_every_set():
 
 def test_getsizeof_of_a_subclass():
     """
-    A subclass's getsizeof counts, as a method or a static one.
+    A subclass's getsizeof is used, as a method or a static method.
     """
 
     class ByLength(TTLCache):
@@ -135,7 +131,7 @@ def test_attributes_travel_with_a_pickle():
 
 class Named(TTLCache):
     """
-    A cache with a name, made from that alone.
+    A cache with a name, its only argument.
     """
 
     def __init__(self, name):
@@ -144,10 +140,6 @@ class Named(TTLCache):
 
 
 class Slotted(TTLCache):
-    """
-    A cache with a slot of its own.
-    """
-
     __slots__ = ("name",)
 
 

@@ -43,7 +43,7 @@ class Crowd:
 
 def test_one_of_many_threads_loads():
     """
-    The loader gets the key and is called once; all threads get its value, which is kept.
+    The loader gets the key and is called once; all threads get its value, which is stored.
     """
     cache = TTLCache(10, 60.0)
     calls, go_on = [], threading.Event()
@@ -108,7 +108,7 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys; the one that it loads is refused, since it would wait for itself.
+    A loader may take other keys, but not the one that it loads, since it would wait for itself.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -119,7 +119,7 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A value that is too large is returned to all callers, not kept, and counted.
+    A value that is too large is returned to all callers, not stored, and counted.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take("a", lambda _: "long") == "long"
@@ -143,7 +143,7 @@ def test_none_is_a_value():
 
 class Loads:
     """
-    An async loader that waits until the test lets it go on.
+    An async loader that waits for the test.
     """
 
     def __init__(self):
@@ -165,9 +165,6 @@ class Loads:
 
 
 async def turns():
-    """
-    Let every task run until it waits.
-    """
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -196,7 +193,7 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    The loader's error is raised in every task, as a separate object; nothing is kept, and the next take loads.
+    The loader's error is raised in every task, as a separate object; no value is stored, and the next take loads again.
     """
 
     async def main():
@@ -216,7 +213,7 @@ def test_an_error_goes_to_all_tasks():
 
 def test_a_loader_that_is_cancelled_from_inside():
     """
-    A loader that ends with CancelledError ends every task that waits with it, and nothing is kept.
+    A loader that ends with CancelledError ends every waiting task, and no value is stored.
     """
 
     async def main():
@@ -233,7 +230,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    Even the task that asked first may leave: the load runs on for those that still wait.
+    Even the first task may leave: the load continues for the other waiters.
     """
 
     async def main():
@@ -251,7 +248,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_the_last_waiter_takes_the_load_along():
     """
-    When the last waiter has left, the loader is cancelled, nothing is kept, and a later caller loads again.
+    When the last waiter has left, the loader is cancelled, no value is stored, and a later caller loads again.
     """
 
     async def main():
@@ -284,7 +281,7 @@ def test_a_load_that_waits_for_itself():
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 def test_an_eager_load_that_waits_for_itself():
     """
-    It is refused as well where tasks run before they are handed out, at once and after a wait.
+    An async loader that takes its own key is also refused with eager tasks, at once and after a wait.
     """
 
     async def main():
@@ -304,14 +301,14 @@ def test_an_eager_load_that_waits_for_itself():
 
 class Abort(BaseException):
     """
-    An exception that ends more than a call.
+    An exception that is not an Exception.
     """
 
 
 @pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
 def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
     """
-    An error that is not an Exception, or means something to a future, reaches every task and cancels none of them.
+    An error that is not an Exception, or has a meaning for futures, reaches every task and cancels none.
     """
     error = make()
 
@@ -334,7 +331,7 @@ def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
 
 def test_a_loader_that_raises_stop_iteration():
     """
-    It is raised in all that wait; in a task as the cause of a RuntimeError, as in any coroutine.
+    StopIteration is raised in all waiting threads; in a task as the cause of a RuntimeError, as in any coroutine.
     """
     cache, begun, go_on = TTLCache(10, 60.0), threading.Event(), threading.Event()
 
@@ -361,7 +358,7 @@ def test_a_loader_that_raises_stop_iteration():
 @pytest.mark.parametrize("is_all", [False, True], ids=["the load", "all"])
 def test_a_load_that_is_cancelled_before_it_begins(is_all):
     """
-    If its task never takes a step, those that wait are cancelled as by a later one, and the next take loads again.
+    If its task never runs a step, the waiters are cancelled as by a later cancellation, and the next take loads again.
     """
 
     async def main():

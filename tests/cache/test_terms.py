@@ -1,5 +1,5 @@
 """
-Lives of entries: overwritten, used, limited; and the public names of a cache.
+Lifetimes of entries: kept, restarted, limited; and the public names of a cache.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from tickwheel.testing import ManualClock
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that is moved by hand.
-    """
     return ManualClock()
 
 
@@ -29,7 +26,7 @@ def in_a_minute(_key, _value, now):
 @pytest.mark.parametrize("kind", ["ttl", "tlru", "sliding", "driven", "graceful"])
 def test_an_overwrite_may_keep_the_deadline(clock, kind):
     """
-    With keep_ttl a value that is there is replaced without a new life; one that is not there, or was, gets one.
+    With keep_ttl an existing value is replaced without a new life; for a missing or expired key it gets one.
     """
     left = []
     options = {"on_expire": lambda *entry: left.append(entry), "on_evict": lambda *entry: left.append(entry)}
@@ -57,9 +54,6 @@ def test_an_overwrite_may_keep_the_deadline(clock, kind):
 
 
 def test_keep_ttl_and_ttl_exclude_each_other():
-    """
-    A call that asks for both is refused.
-    """
     with pytest.raises(TypeError, match=r"ttl is 5 and keep_ttl is True: pass one of them"):
         TTLCache(10, 60.0).set("key", 1, ttl=5, keep_ttl=True)
 
@@ -68,7 +62,7 @@ def test_keep_ttl_and_ttl_exclude_each_other():
 @pytest.mark.parametrize("is_driven", [False, True])
 def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
     """
-    An entry goes after its ttl without a lookup, and however often it is used, after its longest age.
+    An entry expires after its ttl without a lookup, and after its maximum age however often it is used.
     """
     times = {"clock": clock} if is_driven else {"timer": clock.monotonic}
     cache = TTLCache(10, 60.0, sliding=True, max_age=max_age, **times)
@@ -106,9 +100,6 @@ def test_an_overwrite_begins_the_longest_age_again(clock):
 
 @pytest.mark.parametrize("copied", [copy.copy, lambda cache: pickle.loads(pickle.dumps(cache))])  # noqa: S301 - its own
 def test_a_copy_has_what_is_left_of_the_longest_age(copied):
-    """
-    A pickle or copy takes the longest age along.
-    """
     cache = TTLCache(10, 60.0, sliding=True, max_age=100.0)
     cache["key"] = 1
     with_less = copied(cache)
@@ -123,7 +114,7 @@ def test_a_copy_has_what_is_left_of_the_longest_age(copied):
 
 def test_a_long_age_with_grace(clock):
     """
-    A value is answered after its longest age as after its life.
+    A value may be returned after its maximum age as after its life.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=80.0, refresh=Refresh(stale_if_error=30.0))
     cache["key"] = 1
@@ -147,7 +138,7 @@ def test_a_long_age_with_grace(clock):
 )
 def test_a_limit_is_more_than_nothing(name, value, error):
     """
-    A limit that would keep or load nothing is refused by name.
+    A limit that would store or load nothing is refused by name.
     """
     with pytest.raises(error, match=name):
         TTLCache(10, 60.0, **{name: value})
@@ -156,7 +147,7 @@ def test_a_limit_is_more_than_nothing(name, value, error):
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_retry_after_is_a_short_time(value):
     """
-    Rules that would never try again are refused.
+    Rules that would never retry are refused.
     """
     with pytest.raises(ValueError, match="retry_after"):
         Refresh(retry_after=value)
@@ -176,7 +167,7 @@ def test_a_short_life_is_not_renewed_at_each_take(clock):
 
 def test_keys_that_rest_do_not_pile_up(clock):
     """
-    Of many keys whose load has failed, those that have rested long enough are forgotten.
+    Keys whose loads have failed are forgotten after their rest.
     """
     cache = TTLCache(10_000, 1.0, clock.monotonic, refresh=Refresh(stale_if_error=1e6, retry_after=1.0))
 
@@ -198,6 +189,6 @@ LOADS = {"take", "take_many", "take_async", "take_many_async"}
 @pytest.mark.parametrize(("kind", "own"), [(TTLCache, "ttl"), (TLRUCache, "ttu")])
 def test_the_names_that_a_cache_shows(kind, own):
     """
-    Internals of loads and of the alarm are not among the names that completion shows.
+    Completion does not show the names of internals of loads and of the alarm.
     """
     assert {name for name in dir(kind) if not name.startswith("_")} == LOOKUPS | WRITES | LOADS | {"check", own}

@@ -1,5 +1,5 @@
 """
-A cache's timer that returns times, or numbers of NumPy.
+A cache's timer that returns times, or NumPy numbers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may be of the timer's type, or infinite; one of another type is refused by its value.
+    A deadline may be of the timer's type, or infinite; another type is refused, with the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}
@@ -92,9 +92,6 @@ def test_deadlines_of_times(time_of):
 
 @pytest.mark.parametrize("wrong", ["now", None, object(), [5], 5j])
 def test_a_timer_of_neither_numbers_nor_times(wrong):
-    """
-    It is refused when the cache is made.
-    """
     with pytest.raises(TypeError, match=r"(the timer returned|time is) .*: (return|pass) seconds"):
         TTLCache(10, 5, timer=lambda: wrong)
 
@@ -102,7 +99,7 @@ def test_a_timer_of_neither_numbers_nor_times(wrong):
 @pytest.mark.parametrize("number", [np.uint8, np.int8, np.uint64, np.int64, np.float32, np.float64])
 def test_a_timer_of_numbers_of_numpy_that_steps_back(number):
     """
-    Numbers of few bits do not wrap around: a step back ends no life.
+    NumPy's short integers do not wrap around: a step back ends no life.
     """
     now = number(100)
     cache = TTLCache(10, 50, timer=lambda: now)

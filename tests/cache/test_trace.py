@@ -1,5 +1,5 @@
 """
-A real workload: names that a resolver looked up, kept for the time to live that they came with.
+A real workload: names that a resolver looked up, each cached for its time to live.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the sp
 @pytest.mark.parametrize("is_driven", [True, False], ids=["driven", "lazy"])
 def test_the_counts_of_a_resolver(is_driven):
     """
-    Every name expires exactly as often as it must, driven at its microsecond, lazily at the next use.
+    Every name expires exactly as often as expected: driven at its microsecond, otherwise at the next use.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}
