@@ -241,7 +241,7 @@ def test_lists_go_on(run, monkeypatch):
         (("--delay", "1", "--payload", "[" * 100_000), "deep"),
         (("--delay", "1", "--payload", '"\\ud800"'), "surrogate"),
         (("--delay", "1", "--payload", "NaN"), "payload is"),
-        (("--delay", "1", "--attempts", "0"), "retry.attempts is 0"),
+        (("--delay", "1", "--attempts", "0"), "--attempts is 0"),
         (("--delay", "1", "--mode", "append"), "append"),
         (("--delay", "1", "--target", "nowhere"), "nowhere"),
         (("--delay", "1", "--target", "webhook", "--handler", "ftp://example.com"), "ftp://example.com"),

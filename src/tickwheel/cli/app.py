@@ -4,7 +4,9 @@ The group of commands: it imports a command when it is called, and reports error
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,6 +55,8 @@ COMMANDS: Final = {
 """The module of each command, in the order of the help text."""
 
 
+_FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?!\w)")
+"""A field at the beginning of an error, or one that is named as an argument."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 """Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
 
@@ -75,11 +79,14 @@ def cli() -> None:
 def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     """
     Run one command; return its exit code. Only internal errors show a traceback.
+
+    With `--json` an error is a JSON document, too: a line on stderr with the message, the exit code and its meaning.
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)
     if sys.stdout is None:
         return _say("standard output is closed: leave it open, or write it to /dev/null", ExitCode.FAILED)
+    is_json = "--json" in arguments
     sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as the process
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:
@@ -88,22 +95,42 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code
     except click.ClickException as error:
-        error.show()
-        return ExitCode.USAGE
+        return _show(error, is_json=is_json)
     except Refused as refusal:
-        return _say(str(refusal), refusal.code)
+        return _say(str(refusal), refusal.code, is_json=is_json)
     except TickwheelError as error:
-        return _say(str(error), exit_code_of(error))
+        return _say(_with_options(str(error), arguments), exit_code_of(error), is_json=is_json)
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except OSError as error:
         # The buffered output cannot be written any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # its reader has closed the pipe
-            return _say(f"the system reports: {error}", ExitCode.FAILED)
+            return _say(f"the system reports: {error}", ExitCode.FAILED, is_json=is_json)
     return ExitCode.DONE
 
 
-def _say(message: str, code: ExitCode) -> int:
-    click.echo(f"tickwheel: {message}", err=True)
+def _show(error: click.ClickException, *, is_json: bool) -> int:
+    if is_json:
+        return _say(error.format_message(), ExitCode.USAGE, is_json=True)
+    error.show()
+    return ExitCode.USAGE
+
+
+def _with_options(message: str, arguments: Sequence[str]) -> str:
+    """
+    Return *message* with the options of the command in place of the fields that it names, such as `every` or `tz=`.
+    """
+    command: click.Command = cli
+    context = click.Context(cli)
+    for argument in arguments:
+        found = command.get_command(context, argument) if isinstance(command, click.Group) else None
+        command = found or command
+    options = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option)}
+    return _FIELD.sub(lambda match: options.get(match[1] or match[2], match[0]), message)
+
+
+def _say(message: str, code: ExitCode, *, is_json: bool = False) -> int:
+    document = {"error": message, "code": int(code), "meaning": code.meaning}
+    click.echo(json.dumps(document) if is_json else f"tickwheel: {message}", err=True)
     return code
