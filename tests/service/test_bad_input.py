@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tickwheel.service.problems import PROBLEM_TYPES
+
 FAR = {"delay": 3600, "target": "log"}
 
 
@@ -399,3 +401,15 @@ def test_every_problem_is_explained(server):
     problem = server.job("GET", "never/set").json
     explained = server.ask("GET", problem["type"])
     assert (explained.status, explained.json["status"]) == (200, 404)
+
+
+def test_types_resolve(server):
+    """
+    The `type` of every problem is an address at which the service explains it.
+    """
+    for name, kind in PROBLEM_TYPES.items():
+        answer = server.ask("GET", f"/problems/{name}")
+        assert answer.status == 200
+        assert answer.json == {"name": name, "status": kind.status, "title": kind.title, "remedy": kind.remedy}
+    problem = server.job("GET", "nobody").json
+    assert server.ask("GET", problem["type"]).json["title"] == problem["title"]

@@ -103,7 +103,7 @@ def test_typescript(described, tmp_path):
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "use.ts").write_text(USE_TYPESCRIPT)
     tool = MODULES / "openapi-typescript" / "bin" / "cli.js"
-    run("node", tool, document, "--default-non-nullable=false", "--output", "schema.d.ts", cwd=tmp_path)
+    run("node", tool, document, "--output", "schema.d.ts", cwd=tmp_path)
     strict = ("--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node")
     run("node", MODULES / "typescript" / "bin" / "tsc", *strict, "use.ts", cwd=tmp_path)
     said = run("node", "use.js", address, TOKEN, cwd=tmp_path)

@@ -306,6 +306,18 @@ def test_types_of_bodies_say_what_is_needed(document):
     assert "default" not in schemas["SetBody"]["properties"]["delay"]
 
 
+def test_fields_of_bodies_have_defaults_in_words(document):
+    """
+    A default is said in the description: generators take a field with a default for one that must be sent.
+    """
+    schemas = document["components"]["schemas"]
+    bodies = [schema for name, schema in schemas.items() if name.endswith(("Body", "Item"))]
+    assert not [field for schema in bodies for field in schema["properties"].values() if "default" in field]
+    fields = schemas["SetBody"]["properties"]
+    assert fields["target"]["description"].endswith('; by default `"handler"`.')
+    assert "y default `5`" in schemas["RetryBody"]["properties"]["attempts"]["description"]
+
+
 def test_every_operation_has_examples(document):
     """
     Every body and JSON answer has an example of its documented type.

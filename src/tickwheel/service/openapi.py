@@ -5,7 +5,8 @@ The OpenAPI document, generated from the table of operations and the types of bo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -108,8 +109,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
         _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
-                if of.get("default", ...) is None and not _takes_null(of):
-                    del of["default"]  # absent differs from null
+                _make_optional(of)
     tags = {_tag_of(operation): _resource_of(operation) for operation in table}
     paths: dict[str, dict[str, Any]] = {}
     for operation in table:
@@ -147,10 +147,15 @@ def _make_tuples_plain(schema: Any) -> None:
         _make_tuples_plain(list(schema.values()))
 
 
-def _takes_null(schema: Mapping[str, Any]) -> bool:
-    return any(one.get("type") == "null" for one in schema.get("anyOf", ())) or not (
-        schema.keys() & {"type", "anyOf", "$ref", "enum"}
-    )
+def _make_optional(schema: dict[str, Any]) -> None:
+    """
+    Move the default of a field to its description: generators of clients take a field with a default for required.
+    """
+    default = schema.pop("default", None)
+    text = schema.get("description", "")
+    if default and "default" not in text.lower():
+        said = f"by default `{json.dumps(default)}`"
+        schema["description"] = f"{text.removesuffix('.')}; {said}." if text else f"{said[0].upper()}{said[1:]}."
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
