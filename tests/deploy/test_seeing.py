@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+UNIT_TESTS = ("alerts-test.yml", "alerts-test-day.yml")
 NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
-ADDED = {"instance", "job"}
-"""Labels that Prometheus adds to scraped metrics."""
+ADDED = {"instance", "job", "alertname", "alertstate"}
+"""Labels that Prometheus adds to scraped metrics, and those of its own metric ALERTS."""
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -129,7 +130,7 @@ def test_alerts_come_and_go(deploy):
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed: apt-get install prometheus")
-    command = [promtool, "test", "rules", str(deploy / "alerts-test.yml")]
+    command = [promtool, "test", "rules", *(str(deploy / name) for name in UNIT_TESTS)]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr + found.stdout
 
@@ -138,9 +139,10 @@ def test_every_alert_has_its_unit_tests(deploy, alerts):
     """
     The rules' own tests see every alert firing, with its whole text, and see it silent.
     """
-    document = yaml.safe_load((deploy / "alerts-test.yml").read_text("utf-8"))
+    documents = [yaml.safe_load((deploy / name).read_text("utf-8")) for name in UNIT_TESTS]
     seen = {
         (case["alertname"], bool(case["exp_alerts"]))
+        for document in documents
         for group in document["tests"]
         for case in group["alert_rule_test"]
     }

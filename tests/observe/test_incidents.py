@@ -1,0 +1,654 @@
+"""
+The shipped alert rules, in a real Prometheus: each incident is caused for real, and all at the same time.
+
+Each has services, a store and a job name of its own, so that no alert of one is taken for another's.
+Prometheus runs `FACTOR` times as fast as it is shipped. The times of this file are those of the shipped rules.
+"""
+
+from __future__ import annotations
+
+import http.server
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from lines import Line
+from processes import find
+from prometheus_servers import DOCS, Prometheus, seconds, shortened
+from serve_nodes import Node
+
+ROOT = Path(__file__).parents[2]
+FACTOR = 12
+SHARDS = 4
+PATIENCE_S = 120
+TIMES = re.compile(r"\[\w+\]|(?<=_seconds\)) > [\d.]+")
+BUSY = ("steady/one", "steady/two", "steady/three", "steady/four")
+"""Recurring jobs that each store has, so that no metric of a healthy service is without a value."""
+
+# ---- what happens ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Expected:
+    """
+    An alert that an incident causes.
+
+    Attributes:
+        alert: Its name.
+        labels: Labels that it has, besides `job`; `instance` stands for that of the node with this number.
+        says: Words of its summary.
+        is_cause: False for a documented consequence, which may come and may stay away.
+    """
+
+    alert: str
+    labels: dict = field(default_factory=dict)
+    says: str = ""
+    is_cause: bool = True
+
+
+@dataclass
+class Incident:
+    """
+    An incident: a generator that makes the services, causes it, and ends it, and what Prometheus has to say to it.
+    """
+
+    plot: object
+    expected: list
+    lasts: str = "10m"
+
+
+INCIDENTS = {}
+
+
+def incident(*expected, lasts="10m"):
+    """
+    Register a plot under the name of its function.
+    """
+
+    def register(plot):
+        INCIDENTS[plot.__name__] = Incident(plot, expected, lasts)
+        return plot
+
+    return register
+
+
+@incident(
+    Expected("TickwheelStoreDown", {"instance": 0}, "gets no answer from its store"),
+    Expected("TickwheelStoreDown", {"instance": 1}, "gets no answer from its store"),
+)
+def store_down(stage):
+    """
+    The server of the store stops under two nodes.
+    """
+    server = stage.make_postgres()
+    url = stage.database(server)[1]
+    stage.scrape(stage.node(url), stage.node(url))
+    yield
+    server.stop()
+    yield
+    server.start()
+
+
+@incident(Expected("TickwheelStoreDown", {"instance": 1}, "gets no answer from its store"))
+def store_out_of_reach(stage):
+    """
+    The line of one node of two to the server goes dead, without an error.
+    """
+    name, url = stage.database(stage.postgres)
+    line = stage.line(stage.postgres)
+    there = f"postgresql://tick@127.0.0.1:{line.port}/{name}?shards={SHARDS}&lease_s={stage.lease_s}"
+    stage.scrape(stage.node(url), stage.node(there))
+    yield
+    line.cut()
+    yield
+    line.mend()
+
+
+@incident(
+    Expected("TickwheelStoreReadOnly", {"instance": 0}, "cannot write to it"),
+    Expected("TickwheelStoreReadOnly", {"instance": 1}, "cannot write to it"),
+)
+def store_read_only(stage):
+    """
+    An administrator locks the database against writes.
+    """
+    name, url = stage.database(stage.postgres)
+    stage.scrape(stage.node(url), stage.node(url))
+    reconnect = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE '%read_only'"
+    yield
+    stage.postgres.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    stage.postgres.execute(reconnect)
+    yield
+    stage.postgres.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    stage.postgres.execute(reconnect)
+
+
+@incident(Expected("TickwheelDown", {"instance": 1}, "does not answer"))
+def node_lost(stage):
+    """
+    One node of two is killed, and started again in the end.
+    """
+    url = stage.database(stage.postgres)[1]
+    first, second = stage.node(url), stage.node(url)
+    stage.scrape(first, second)
+    yield
+    second.stop(signal.SIGKILL)
+    yield
+    second.start()
+
+
+@incident(Expected("TickwheelNobodyFires", {}, "only 0 shards of tickwheel-no-node-fires have an owner"))
+def no_node_fires(stage):
+    """
+    The last node is taken out of service, and the processes that set jobs remain.
+    """
+    url = stage.database(stage.postgres)[1]
+    node = stage.node(url)
+    web = stage.start(Node(stage.folder / "web", url, program=Path(__file__).with_name("web_process.py")))
+    stage.scrape(node, web)
+    yield
+    stage.scrape(web)
+    node.stop()
+    yield
+    node.start()
+    stage.scrape(node, web)
+
+
+@incident(Expected("TickwheelQueueWaits", {"queue": "images"}, "pull queue images"), lasts="22m")
+def queue_without_worker(stage):
+    """
+    Jobs are set for workers before the workers are started.
+    """
+    node = stage.node(stage.sqlite())
+    stage.scrape(node)
+    yield
+    stage.set_at_once("image", 30, target="pull", handler="images")
+    yield
+    for number in range(30):
+        node.ask("DELETE", f"/v1/jobs/image%2F{number}")
+
+
+@incident(
+    Expected("TickwheelLate", {}, "late"),
+    Expected("TickwheelOverdue", {}, "has been due for", is_cause=False),
+)
+def late_burst(stage):
+    """
+    More jobs are due at once than their handler can run in ten minutes.
+    """
+    node = stage.node(stage.sqlite())
+    stage.scrape(node)
+    (slow := stage.folder / "slow").touch()
+    yield
+    workers = min(32, (os.cpu_count() or 1) + 4)
+    stage.set_at_once("burst", workers * 4 * seconds("20m") // FACTOR, handler="slow", payload=str(slow))
+    yield
+    slow.unlink()
+
+
+@incident(Expected("TickwheelReceiverFull", {"target": "hook"}, "have no room"))
+def receiver_full(stage):
+    """
+    A receiver of webhooks answers that it has no room.
+    """
+    receiver = Receiver()
+    stage.stack.callback(receiver.close)
+    stage.scrape(stage.node(stage.sqlite(), "--target", "hook=webhook:?allow=127.0.0.1"))
+    stage.repeat("hook", target="hook", handler=receiver.url)
+    yield
+    receiver.status = 503
+    yield
+    receiver.status = 204
+
+
+@incident(Expected("TickwheelDeadLetters", {}, "jobs of tickwheel-dead-letters died"), lasts="16m")
+def dead_letters(stage):
+    """
+    One customer in ten is unknown, and the jobs for them fail for the last time.
+    """
+    stage.scrape(stage.node(stage.sqlite()))
+    yield
+
+    def set_some(number):
+        stage.set_at_once(f"known{number}", 9, handler="finds")
+        stage.set_at_once(f"unknown{number}", 1, handler="finds", payload="unknown", retry={"attempts": 1})
+
+    is_over = stage.meanwhile(set_some)
+    yield
+    is_over.set()
+
+
+@incident(Expected("TickwheelClockOff", {"instance": 1}, "off the store's"))
+def clock_apart(stage):
+    """
+    The clock of one machine of two is set four seconds forth.
+    """
+    url = stage.database(stage.postgres)[1]
+    offset, environment = stage.clock()
+    stage.scrape(stage.node(url), stage.node(url, environment=environment))
+    yield
+    offset.write_bytes(struct.pack("<q", 4 * 10**9))
+    yield
+    offset.write_bytes(bytes(8))
+
+
+@incident(Expected("TickwheelTwoStores", {}, "two stores share the job's name"))
+def two_stores(stage):
+    """
+    The services of a second store are scraped under the job of the first.
+    """
+    first = stage.node(stage.sqlite())
+    stage.scrape(first)
+    second = stage.node(stage.sqlite("others"))
+    yield
+    stage.scrape(first, second)
+    yield
+    stage.scrape(first)
+
+
+@incident(Expected("TickwheelTargetsGone", {}, "knows no instance"))
+def targets_gone(stage):
+    """
+    The service discovery finds no service of one store any more.
+    """
+    node = stage.node(stage.sqlite())
+    stage.scrape(node)
+    yield
+    stage.scrape()
+    yield
+    stage.scrape(node)
+
+
+# ---- where it happens ------------------------------------------------------------------------------------------------
+
+
+class Receiver:
+    """
+    A receiver of webhooks that answers with the `status` that it has.
+    """
+
+    def __init__(self):
+        self.status = 204
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(handler):  # noqa: N805  the name is the library's, and self the receiver
+                handler.rfile.read(int(handler.headers["content-length"] or 0))
+                handler.send_response(self.status)
+                handler.send_header("content-length", "0")
+                handler.end_headers()
+
+            def log_message(handler, *_):  # noqa: N805
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Stage:
+    """
+    The services of one incident, under a job name of their own.
+    """
+
+    lease_s = 2
+
+    def __init__(self, name, prometheus, folder, stack, *, make_postgres, postgres):
+        self.job = f"tickwheel-{name.replace('_', '-')}"
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.stack, self.make_postgres, self.postgres = stack, make_postgres, postgres
+        self.nodes = []
+        self._prometheus = prometheus
+
+    def sqlite(self, name="jobs"):
+        """
+        Return the URL of a file.
+        """
+        return f"sqlite:///{self.folder / name}.db"
+
+    def database(self, server):
+        """
+        Return the name of a new database of *server*, and the URL of a store there.
+        """
+        name = self.job.replace("-", "_")
+        server.execute(f"CREATE DATABASE {name}")
+        return name, f"{server.url(name)}&shards={SHARDS}&lease_s={self.lease_s}"
+
+    def line(self, server):
+        """
+        Return a line to *server* that can be cut.
+        """
+        line = Line(str(server.folder / ".s.PGSQL.5432"))
+        self.stack.callback(line.close)
+        return line
+
+    def clock(self):
+        """
+        Return the file with the nanoseconds by which a process's clock is off, and the environment of such a process.
+        """
+        library, offset = self.folder / "clock.so", self.folder / "offset"
+        source = ROOT / "tests" / "prove" / "interposed_clock.c"
+        compiler = os.environ.get("CC", "cc")
+        subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        offset.write_bytes(bytes(8))
+        return offset, {"LD_PRELOAD": str(library), "INTERPOSED_OFFSET": str(offset)}
+
+    def node(self, store, *arguments, environment=None):
+        """
+        Start a node on *store*; the first one gives it jobs.
+        """
+        path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+        more = {"PYTHONPATH": path, **(environment or {})}
+        arguments = ("--handlers", "incident_handlers", *arguments)
+        node = self.start(Node(self.folder / f"node{len(self.nodes)}", store, *arguments, environment=more))
+        self.nodes.append(node)
+        if len(self.nodes) == 1:
+            for key in BUSY:
+                self.repeat(key, handler="works")
+        return node
+
+    def start(self, node):
+        """
+        Start *node*, which is stopped in the end, and return it.
+        """
+        self.stack.callback(node.stop, signal.SIGKILL)  # nothing is tested any more
+        node.start()
+        return node
+
+    def repeat(self, key, **job):
+        """
+        Set a recurring job at the first node.
+        """
+        self.nodes[0].ask("POST", "/v1/jobs:batch", {"items": [{"do": "set", "key": key, "every": 1, **job}]})
+
+    def set_at_once(self, prefix, count, **job):
+        """
+        Set jobs that are due now, at the first node.
+        """
+        items = [{"do": "set", "key": f"{prefix}/{number}", "delay": 0, **job} for number in range(count)]
+        for since in range(0, count, 500):
+            self.nodes[0].ask("POST", "/v1/jobs:batch", {"items": items[since : since + 500]})
+
+    def meanwhile(self, call):
+        """
+        Call *call* with 0, 1, 2 ... every half second, until the returned event is set.
+        """
+        is_over = threading.Event()
+
+        def run():
+            number = 0
+            while not is_over.wait(0.5):
+                call(number)
+                number += 1
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.stack.callback(lambda: (is_over.set(), thread.join()))
+        return is_over
+
+    def scrape(self, *nodes):
+        """
+        Have Prometheus scrape *nodes*, and no others, as the job.
+        """
+        self._prometheus.scrape(self.job, [node.port for node in nodes])
+
+    def instance(self, number):
+        """
+        Return what Prometheus calls the node of this *number*.
+        """
+        return f"127.0.0.1:{self.nodes[number].port}"
+
+
+# ---- what Prometheus says --------------------------------------------------------------------------------------------
+
+
+def identity(labels):
+    """
+    Return an alert's name and labels, as a key.
+    """
+    return tuple(sorted((name, value) for name, value in labels.items() if name not in {"__name__", "alertstate"}))
+
+
+class Record:
+    """
+    The observations of an incident.
+
+    Attributes:
+        began, ended: The instants of the last evaluation before the cause, and before the end.
+        texts: The annotations of each alert that was seen firing.
+    """
+
+    def __init__(self, stage, incident, prometheus):
+        self._stage, self._incident, self._prometheus = stage, incident, prometheus
+        self.began = self.ended = 0.0
+        self.texts = {}
+        self.expected = {}
+        for each in incident.expected:
+            labels = dict(each.labels)
+            if "instance" in labels:
+                labels["instance"] = stage.instance(labels["instance"])
+            self.expected[frozenset({"alertname": each.alert, "job": stage.job, **labels}.items())] = each
+
+    def wait_until_calm(self):
+        """
+        Wait until all shards have owners, as Prometheus sees it, and no alert fires.
+        """
+        job = f'{{job="{self._stage.job}"}}'
+        give_up = time.monotonic() + PATIENCE_S
+        while self._prometheus.value(f"sum(tickwheel_shards_owned{job}) == max(tickwheel_shards{job})") is None:
+            assert time.monotonic() < give_up, f"{self._stage.job}: not all shards have owners"
+            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+        self.wait(lambda firing: not firing, "not calm before")
+
+    def evaluations(self):
+        return self._prometheus.evaluations()
+
+    def means(self, labels):
+        """
+        Return the expectation that an alert with these *labels* meets, if there is one.
+        """
+        return next((each for key, each in self.expected.items() if key <= labels.items()), None)
+
+    def take(self):
+        """
+        Read the alerts, and return those that fire.
+        """
+        mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
+        firing = [each["labels"] for each in mine if each["state"] == "firing"]
+        self.texts |= {identity(each["labels"]): each["annotations"] for each in mine if each["state"] == "firing"}
+        return firing
+
+    def wait(self, is_enough, what):
+        """
+        Wait until the alerts that fire are enough.
+        """
+        give_up = time.monotonic() + PATIENCE_S
+        while not is_enough(found := self.take()):
+            assert time.monotonic() < give_up, f"{what}: {found}"
+            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+
+    def last(self, duration):
+        """
+        Wait for the evaluations that the shipped Prometheus makes in a *duration*; return the instant of the last.
+        """
+        count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
+        since = self._prometheus.evaluations()[-1]
+        while sum(at > since for at in self._prometheus.evaluations()) < count:
+            self.take()
+            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+        return self._prometheus.evaluations()[-1]
+
+    def firings(self):
+        """
+        Return the labels of each alert that fired, and the instants of the evaluations at which it did.
+        """
+        found = self._prometheus.samples(f'ALERTS{{alertstate="firing", job="{self._stage.job}"}}')
+        return [(labels, {at for at, _ in values}) for labels, values in found]
+
+    def unexpected(self):
+        """
+        Return what else fired, with the seconds from the cause to its first and to its last evaluation.
+        """
+        lasted = self.ended - self.began
+        return [
+            f"{labels}: from {min(fired) - self.began:.0f} to {max(fired) - self.began:.0f} s, of {lasted:.0f}"
+            for labels, fired in self.firings()
+            if self.means(labels) is None
+        ]
+
+
+def run(plot, record, incident):
+    """
+    Cause the *incident*, keep it up, end it, and wait for consequences.
+    """
+    causes = [key for key, each in record.expected.items() if each.is_cause]
+    record.began = record.evaluations()[-1]
+    next(plot)
+    record.wait(lambda firing: all(any(key <= labels.items() for labels in firing) for key in causes), f"no {causes}")
+    record.ended = record.last(incident.lasts)
+    next(plot, None)
+    record.wait(lambda firing: not firing, "fires on")
+    record.last("10m")
+    return record
+
+
+@pytest.fixture(scope="module")
+def prometheus():
+    """
+    Return a Prometheus without targets.
+    """
+    if find("prometheus") is None:
+        pytest.skip("prometheus is not installed: run make servers")
+    with tempfile.TemporaryDirectory(prefix="tickwheel-") as folder:
+        server = Prometheus(Path(folder), FACTOR)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="module")
+def records(request, prometheus, make_postgres, postgres, tmp_path_factory):
+    """
+    Return the record of each incident that is tested in this run, as a future.
+    """
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("a compiler is not installed, so no clock can be set")
+    tests = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    folder = tmp_path_factory.mktemp("incidents")
+    with ExitStack() as stack, ThreadPoolExecutor(len(INCIDENTS)) as pool:
+
+        def begin(name):
+            stage = Stage(name, prometheus, folder, stack, make_postgres=make_postgres, postgres=postgres)
+            next(plot := INCIDENTS[name].plot(stage))
+            return plot, Record(stage, INCIDENTS[name], prometheus), INCIDENTS[name]
+
+        names = list(dict.fromkeys(item.callspec.params["name"] for item in tests))
+        with ThreadPoolExecutor(4) as few:
+            begun = dict(zip(names, few.map(begin, names), strict=True))
+        for _, record, _ in begun.values():
+            record.wait_until_calm()
+        yield {name: pool.submit(run, *each) for name, each in begun.items()}
+
+
+# ---- the tests -------------------------------------------------------------------------------------------------------
+
+incidents = pytest.mark.parametrize("name", INCIDENTS)
+
+
+def test_only_times_are_shortened():
+    """
+    The rules that the incidents are tested with are the shipped ones but for windows, ages, and how long a state lasts.
+    """
+    rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
+    shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
+    shorter = [rule for group in shortened(rules, FACTOR)["groups"] for rule in group["rules"]]
+    assert shorter.pop()["record"]
+    for one, other in zip(shipped, shorter, strict=True):
+        assert one | {"expr": "", "for": ""} == other | {"expr": "", "for": ""}
+        assert TIMES.sub("", one["expr"]) == TIMES.sub("", other["expr"])
+        assert (one["expr"] == other["expr"]) is not ("[" in one["expr"] or "time()" in one["expr"])
+        assert ("for" in one) is ("for" in other)
+
+
+@pytest.mark.slow
+@incidents
+def test_the_alert_fires_and_no_other(records, name):
+    """
+    From the cause to long after the end, the alerts that fire are those of the incident.
+    """
+    record = records[name].result()
+    fired = [labels for labels, _ in record.firings()]
+    assert record.unexpected() == []
+    causes = [each for each in INCIDENTS[name].expected if each.is_cause]
+    assert sum(record.means(labels).is_cause for labels in fired) == len(causes), fired
+
+
+@pytest.mark.slow
+@incidents
+def test_it_fires_until_the_end(records, name):
+    """
+    From the evaluation at which an alert first fires to the end of the incident it is resolved at none.
+    """
+    record = records[name].result()
+    causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]
+    assert causes
+    for labels, fired in causes:
+        between = {at for at in record.evaluations() if min(fired) <= at <= record.ended}
+        assert len(between) > 10
+        assert between - fired == set(), labels
+
+
+@pytest.mark.slow
+@incidents
+def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
+    """
+    Each text names the fault, and links to a section of the operator's page about the alert.
+    """
+    record = records[name].result()
+    assert record.texts
+    for key, texts in record.texts.items():
+        labels = dict(key)
+        assert record.means(labels).says in texts["summary"]
+        page, _, section = texts["runbook_url"].removeprefix(DOCS).partition("#")
+        assert f"`{labels['alertname']}`" in sections(page)[section]
+
+
+@pytest.mark.slow
+def test_no_target_at_all(records, prometheus, until):
+    """
+    If no store has a service left to scrape, an alert fires that depends on no store's name.
+    """
+    for each in records.values():
+        each.result()
+    prometheus.forget_all()
+    found = until(lambda: [each for each in prometheus.alerts() if each["state"] == "firing"])
+    assert {each["labels"]["alertname"] for each in found} == {"TickwheelTargetsGone"}
+
+
+def sections(page):
+    """
+    Return the text of each section of a *page* of the site, by the name that links have for it.
+    """
+    text = (ROOT / "docs" / page.replace(".html", ".md")).read_text("utf-8")
+    titled = re.split(r"^##+ (.+)$", text, flags=re.MULTILINE)[1:]
+    return {title.lower().replace(" ", "-"): body for title, body in zip(titled[::2], titled[1::2], strict=True)}

@@ -1,0 +1,18 @@
+"""
+A process of a web application: it sets jobs and serves the API, and fires nothing.
+
+    python web_process.py PORT STORE
+"""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service import tickwheel_app
+
+if __name__ == "__main__":
+    port, store = sys.argv[1:]
+    uvicorn.run(tickwheel_app(AsyncScheduler(store)), host="127.0.0.1", port=int(port), log_level="warning")
