@@ -289,7 +289,7 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_still_lanes_of_a_target(due_at):
     """
-    Lanes with one job each use at most three quarters of the table together; moving lanes and other targets get the rest.
+    Lanes of one job each use at most three quarters of the table together; moving lanes and other targets get more.
     """
     table = small_table()
     jobs = one_each(200, due_at)
