@@ -289,7 +289,7 @@ class Receiver:
                 handler.send_header("content-length", "0")
                 handler.end_headers()
 
-            def log_message(handler, *_):  # noqa: N805
+            def log_message(handler, *_):  # noqa: N805  self is the receiver, as above
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
