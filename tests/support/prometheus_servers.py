@@ -109,7 +109,7 @@ class Prometheus:
 
     def scrape(self, job, ports):
         """
-        Scrape the services at *ports* of the loopback as *job*, instead of those so far; return once that is so.
+        Scrape the services at *ports* of the loopback as *job*, and no others; return once it does.
         """
         wanted = {f"127.0.0.1:{port}" for port in ports}
         with self._lock:
