@@ -1,8 +1,8 @@
 """
 A program that runs under gevent in another process, and prints its results.
 
-Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the
-URL of a store or a service, to test connections to a server, then with "failover" for a primary that is lost.
+Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the URL
+of a store or a service, to test connections to a server, then with "failover" to lose a primary.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
@@ -53,9 +53,9 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Let *start* set something that calls its argument; return whether that is called outside of the hub's thread.
+    Call *start* with a callback; return True if the callback is called outside of the hub's thread.
 
-    Meanwhile other greenlets have to get their turns.
+    Other greenlets must run during the wait.
     """
     called, threads, turns = Event(), [], []
     watcher = gevent.get_hub().loop.async_()
@@ -149,7 +149,7 @@ def scheduler(call):
 
 def loads(call):
     """
-    Of greenlets that take one key, one loads it, and the others wait for that.
+    If greenlets take one key, one of them loads it, and the others wait.
     """
     cache = TTLCache(9, 60.0)
 
@@ -182,7 +182,7 @@ def lock(call):
 
 def timer(call):
     """
-    A limit that a thread of the system sets for itself passes while that thread waits in native code.
+    A timeout that a system thread sets passes while the thread waits in native code.
     """
 
     def work():
@@ -197,7 +197,7 @@ def timer(call):
 
 def dropped(call):
     """
-    A scheduler that is collected in a thread of the system stops.
+    A scheduler that is collected in a system thread stops.
     """
 
     class Calls(logging.Handler):
@@ -236,7 +236,7 @@ def server(call):
 
 def failover(call):
     """
-    Greenlets set jobs while the primary is lost; each that is acknowledged fires.
+    Greenlets set jobs while the primary is lost; every acknowledged job fires.
     """
 
     def note(key):

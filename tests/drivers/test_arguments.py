@@ -1,5 +1,5 @@
 """
-Arguments of constructors and verbs, and the errors for invalid ones.
+Invalid arguments of constructors and methods, and their errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(sorted({{"TimerWheel", "with_timeout"}} - names("import tickwheel\\ntickwh
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_handle_is_a_timer(design):
     """
-    A handle of any engine is an instance of `Timer`; a series, a key and a number are not.
+    The handle of any engine is an instance of `Timer`; a series, a key and a number are not.
     """
     wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
     assert isinstance(wheel.call_later(1, print), Timer)
@@ -57,16 +57,13 @@ def test_a_handle_is_a_timer(design):
 
 @pytest.mark.parametrize("tz", ["UTC", UTC, ZoneInfo("UTC"), "Europe/Berlin", ZoneInfo("Europe/Berlin")], ids=str)
 def test_zones(tz):
-    """
-    A zone is given by its name or as a ZoneInfo.
-    """
     wheel = TimerWheel(clock=ManualClock())
     assert str(wheel.call_cron("0 9 * * *", print, tz=tz).next_at().tzinfo) == str(tz)
 
 
 def test_other_zones():
     """
-    Anything else is refused, with the remedy.
+    Other values are refused, with the remedy.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (timezone(timedelta(hours=1)), 5, None, "Nowhere/City"):
@@ -76,7 +73,7 @@ def test_other_zones():
 
 def test_parts_of_a_wheel():
     """
-    A class in place of an object, and an object without the verb, are refused by the argument's name.
+    A class in place of an object, and an object without the method, are refused by the argument's name.
     """
     for name, part in (
         ("executor", PoolExecutor),
@@ -92,7 +89,7 @@ def test_parts_of_a_wheel():
 
 def test_a_wheel_in_place_of_a_context():
     """
-    The functions of contexts say that they want a context, and how to get one from a wheel.
+    The functions of contexts refuse a wheel, and name the function that makes a context from it.
     """
     wheel = TimerWheel(clock=ManualClock())
     for call in (
@@ -108,7 +105,7 @@ def test_a_wheel_in_place_of_a_context():
 
 def test_outside_of_trio():
     """
-    A wheel for trio says where it has to be made.
+    Outside of trio the error says where the wheel has to be made.
     """
     with pytest.raises(RuntimeError, match=r"no trio is running: make the wheel inside of what trio\.run\(\) runs"):
         TimerWheel.trio()
@@ -116,7 +113,7 @@ def test_outside_of_trio():
 
 def test_generics_at_run_time():
     """
-    The classes can be subscripted, subclassed with keys and values, and made so.
+    The classes can be subscripted, also as base classes and in calls.
     """
 
     class Own(TimerWheel[str, int]):
@@ -136,9 +133,6 @@ def test_generics_at_run_time():
 @needs_libraries("jedi")
 @pytest.mark.parametrize(("name", "args"), [("TimerWheel", ""), ("ShardedWheel", "2, on_expire=print")])
 def test_what_jedi_completes(name, args):
-    """
-    An editor that runs on jedi completes every public name of the package's classes.
-    """
     script = JEDI.format(name=name, args=args)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (["[]", "[]"], "")

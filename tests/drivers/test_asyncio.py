@@ -1,5 +1,5 @@
 """
-The asyncio driver keeps the contract, on asyncio's loop and on uvloop; and the parts special to an event loop.
+The asyncio driver keeps the contract, on asyncio's loop and on uvloop; and its own features.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ LOOPS = [
 
 
 class TestAsyncio(DriverSuite):
-    """
-    The contract suite on asyncio's own loop.
-    """
-
     pytestmark = pytest.mark.realtime
 
     runs_here = True
@@ -54,40 +50,26 @@ class TestAsyncio(DriverSuite):
 
     def play(self, scenario: Any) -> None:
         """
-        Run a scenario on a new loop, in debug mode, which notices calls from the wrong thread.
+        Run a scenario on a new loop in debug mode, which detects calls from the wrong thread.
         """
         asyncio.run(scenario, debug=True)
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Wait in a thread, so that the loop runs.
-        """
         assert await asyncio.to_thread(signal.wait, PATIENCE_S)
 
 
 class TestAsyncioOverHeap(TestAsyncio):
-    """
-    The contract suite on asyncio's own loop over the heap.
-    """
-
     def make_wheel(self, **options: Any) -> TimerWheel:
         return TimerWheel.asyncio(wheel=HeapWheel(), **options)
 
 
 @pytest.mark.skipif(not HAS_UVLOOP, reason="uvloop is not installed")
 class TestUvloop(TestAsyncio):
-    """
-    The contract suite on uvloop, which wakes up early.
-    """
-
     def play(self, scenario: Any) -> None:
         run_on_uvloop(scenario)
 
 
 async def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
-    """
-    Wait until a timer has fired.
-    """
     future = asyncio.get_running_loop().create_future()
     wheel.call_later(delay, future.set_result, None)
     await asyncio.wait_for(future, PATIENCE_S)
@@ -96,7 +78,7 @@ async def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
 @pytest.mark.parametrize("run", LOOPS)
 def test_fires_in_the_loops_thread(run):
     """
-    Callbacks run in the thread of the loop, also when another thread set them.
+    Callbacks run in the thread of the loop, even if another thread set them.
     """
 
     async def scenario() -> None:
@@ -111,7 +93,7 @@ def test_fires_in_the_loops_thread(run):
 
 def test_no_loop():
     """
-    Without a running loop, and none given, the wheel says what to do.
+    Without a loop the error has the remedy.
     """
     with pytest.raises(RuntimeError, match="inside a coroutine"):
         TimerWheel.asyncio()
@@ -120,7 +102,7 @@ def test_no_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_one_handle_for_many_timers(run):
     """
-    Ten thousand timers cost one wake-up when they are set in one turn, and none while nothing is due.
+    Ten thousand timers that are set in one turn cost one wake-up, and none while nothing is due.
     """
 
     async def scenario() -> None:
@@ -138,7 +120,7 @@ def test_one_handle_for_many_timers(run):
 
 def test_one_handle_in_the_loop():
     """
-    However often the earliest changes, the loop has one living handle of the wheel, and none after close.
+    However often the earliest deadline changes, the loop has one active handle of the wheel, and none after close.
     """
 
     async def scenario() -> None:
@@ -158,7 +140,7 @@ def test_one_handle_in_the_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_errors_go_to_the_loop(run):
     """
-    Without on_error an error goes to the loop's exception handler, with the timer; with it, there.
+    Without on_error an error goes to the loop's exception handler, with the timer; otherwise to on_error.
     """
 
     async def scenario() -> None:
@@ -182,7 +164,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    SystemExit and KeyboardInterrupt leave the loop's run, as with its own timers; the siblings are not lost.
+    SystemExit and KeyboardInterrupt propagate from the loop's run, like its own timers'; other timers are not lost.
     """
     loop = asyncio.new_event_loop()
     count: list[int] = []
@@ -205,7 +187,7 @@ def test_an_exit_leaves_the_loop(kind):
 
 def test_on_a_loop_that_is_not_running():
     """
-    A wheel on a loop that was given can be set before the loop runs.
+    A wheel on a given loop can be set before the loop runs.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -217,7 +199,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    Setting on a wheel whose loop is closed is refused and closes the wheel: nothing waits for a turn that never comes.
+    On a closed loop a set is refused and closes the wheel: no timer waits for a turn that never comes.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -234,10 +216,6 @@ def test_a_closed_loop():
 
 
 def test_closed_after_its_loop():
-    """
-    A wheel may be closed when its loop is closed already.
-    """
-
     async def scenario() -> TimerWheel:
         wheel = TimerWheel.asyncio()
         wheel.call_later(3_600, print)
@@ -250,7 +228,7 @@ def test_closed_after_its_loop():
 
 def test_closed_from_another_thread():
     """
-    A wheel closed in another thread leaves no living handle in the loop.
+    A wheel that is closed in another thread leaves no active handle in the loop.
     """
 
     async def scenario() -> None:
@@ -268,7 +246,7 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    Callbacks run in the context that they were set in, or that is given; those in bulk in that of the wheel.
+    Callbacks run in the context in which they were set, or in the given one; callbacks in bulk run in the wheel's.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
@@ -292,7 +270,7 @@ def test_the_context_of_a_callback(run):
 @pytest.mark.parametrize("run", LOOPS)
 def test_a_crowd_lets_others_in(run):
     """
-    A crowd of due timers is fired over several turns: other callbacks of the loop come in between, and order is kept.
+    Many due timers fire over several turns: other callbacks of the loop run in between, and the order is kept.
     """
 
     async def scenario() -> None:
@@ -317,7 +295,7 @@ def test_a_crowd_lets_others_in(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock timers fire where the clock is moved, and errors still go to the loop.
+    With a manual clock timers fire in the call that moves it, and errors still go to the loop.
     """
 
     async def scenario() -> None:
@@ -350,18 +328,11 @@ def test_one_driver_one_wheel():
 
 def test_collected_with_its_loop():
     """
-    A loop that is gone does not keep the wheel, nor what its timers hold.
+    A collected loop does not keep the wheel alive, nor the objects of its timers.
     """
 
     class Thing:
-        """
-        Something to look for.
-        """
-
-        def __call__(self) -> None:
-            """
-            Be called, in an hour.
-            """
+        def __call__(self) -> None: ...
 
     def count() -> int:
         gc.collect()

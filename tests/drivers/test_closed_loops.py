@@ -1,5 +1,5 @@
 """
-Loops that are closed: a wheel on one accepts nothing more.
+Closed loops: a wheel on one accepts no timers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 @pytest.mark.parametrize("name", LOOPS)
 def test_wake_ups_of_a_loop_that_is_asked(name):
     """
-    A thousand sets of one turn cost one look, also where a loop has to be asked whether it is closed.
+    A thousand sets in one turn cost one check, even if a loop does not report its close.
     """
 
     async def scenario():

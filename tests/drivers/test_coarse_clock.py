@@ -19,20 +19,13 @@ TIMERS = 40
 
 
 class CoarseClock(MonotonicClock):
-    """
-    The monotonic clock in steps of its grain.
-    """
-
     def monotonic_ns(self) -> int:
-        """
-        Return the last tick.
-        """
         return time.monotonic_ns() // GRAIN_NS * GRAIN_NS
 
 
 def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyncio.Event) -> list[float]:
     """
-    Set timers for instants between the ticks, and return the list of how late each fired, on the coarse clock.
+    Set timers for instants between the ticks, and return the list of their lateness on the coarse clock.
     """
     chance = random.Random(15_625)
     lateness: list[float] = []

@@ -66,7 +66,7 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """
-    Run a scenario on a loop of its own, with patience.
+    Run a scenario on a new loop, with a timeout.
     """
 
     async def main() -> None:
@@ -78,7 +78,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 class Heard:
     """
-    Callbacks, plain and not, and their recorded arguments.
+    Callbacks, plain and async, and their recorded arguments.
     """
 
     def __init__(self) -> None:
@@ -86,15 +86,9 @@ class Heard:
         self.got: asyncio.Queue[object] = asyncio.Queue()
 
     def plain(self, *args: object) -> None:
-        """
-        Note the arguments, in any thread.
-        """
         self.loop.call_soon_threadsafe(self.got.put_nowait, args)
 
     async def awaited(self, *args: object) -> None:
-        """
-        Note the arguments after a pause, on the loop.
-        """
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() is self.loop
         self.got.put_nowait(args)
@@ -104,7 +98,7 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_is_heard(maker, kind, design):
     """
-    A callback given in any way runs with its arguments, a coroutine function's coroutine to its end.
+    A callback that is passed in any way runs with its arguments, and a coroutine function's coroutine to its end.
     """
 
     async def scenario() -> None:
@@ -173,7 +167,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    Without an event loop a coroutine that a plain function returns is closed, not dropped, and reported as an error.
+    Without an event loop, a coroutine that a plain function returns is closed and reported as an error.
     """
     ended: list[str] = []
 
@@ -199,7 +193,7 @@ def test_a_hidden_coroutine_is_reported(design):
 
 def test_on_the_loop_of_the_caller(design):
     """
-    A task is made in a copy of the context that its timer was set in.
+    A task is made in a copy of the context in which its timer was set.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -222,7 +216,7 @@ def test_on_the_loop_of_the_caller(design):
 @pytest.mark.parametrize("where", ["on the loop", "in a thread"])
 def test_tasks_end_with_the_wheel(where, design):
     """
-    Closing an event loop's wheel cancels the tasks of its callbacks, wherever it is closed, but not the one that does.
+    Closing an event loop's wheel cancels the tasks of its callbacks, wherever it is closed, except the closing task.
     """
 
     async def scenario() -> None:
@@ -291,7 +285,7 @@ def test_errors_go_where_the_wheels_do(design):
 
 def test_a_series_waits_for_its_coroutine(design):
     """
-    A series of coroutines never runs twice at once, goes on if one raises or is cancelled before it begins.
+    A series of coroutines never runs twice at once, and continues if one raises or is cancelled before it begins.
     """
 
     async def scenario() -> None:
@@ -339,7 +333,7 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    A pool that makes a coroutine for a loop that is closed meanwhile closes the coroutine, and reports it.
+    A pool that makes a coroutine for a loop that is closed in the meantime closes the coroutine, and reports it.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

@@ -1,5 +1,5 @@
 """
-A wheel that is dropped with timers pending says so, fires what can fire, and lets the rest go.
+An unreferenced wheel with pending timers warns, fires its timers, and releases those that never fire.
 """
 
 from __future__ import annotations
@@ -20,16 +20,10 @@ from tickwheel.wheels.heap import HeapWheel
 PATIENCE_S = 20.0
 
 
-class Word:
-    """
-    Something to hold.
-    """
+class Word: ...
 
 
 def threads() -> set[threading.Thread]:
-    """
-    Return the threads of wheels.
-    """
     return {thread for thread in threading.enumerate() if thread.name == "tickwheel"}
 
 
@@ -40,7 +34,7 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_what_can_never_end_is_let_go(design):
     """
-    A dropped wheel warns; endless series, timers, keys, the objects that they hold, and its thread are freed.
+    An unreferenced wheel warns; series, timers and keys without an end, their objects and the thread are freed.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -64,7 +58,7 @@ def test_what_can_never_end_is_let_go(design):
 
 def test_what_can_fire_fires(design):
     """
-    A dropped wheel fires all that has an instant, including a series with an end, and then its thread ends.
+    An unreferenced wheel fires all timers with a deadline, including a series with an end, and then its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design())
@@ -83,7 +77,7 @@ def test_what_can_fire_fires(design):
 
 def test_on_a_loop(design):
     """
-    A dropped wheel on an event loop frees its endless series, and the loop holds nothing of it.
+    An unreferenced wheel on an event loop frees its endless series, and the loop holds no reference to it.
     """
 
     async def scenario() -> None:
@@ -108,7 +102,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    Timers of a manual clock stay as they are: the loop neither fires them nor wakes for them.
+    Timers of a manual clock stay pending: the loop neither fires them nor wakes for them.
     """
 
     async def scenario() -> None:
@@ -131,7 +125,7 @@ def test_on_a_loop_by_hand(design, recwarn):
 
 def test_one_whose_errors_go_to_its_owner(design):
     """
-    An object whose method is the wheel's `on_error` is freed nevertheless; until then it gets the errors.
+    An object whose method is the wheel's `on_error` is also freed; until then it gets the errors.
     """
 
     class Owner:
@@ -156,7 +150,7 @@ def test_one_whose_errors_go_to_its_owner(design):
 
 def test_shards(design):
     """
-    The shards of a dropped sharded wheel are dropped wheels: what can fire fires, then their threads end.
+    The shards of an unreferenced sharded wheel fire their timers, and then their threads end.
     """
     before = threads()
     expired, done = [], threading.Event()
@@ -181,7 +175,7 @@ def test_shards(design):
 
 def test_those_that_give_no_warning(design):
     """
-    A wheel that is closed, has nothing pending, or has a manual clock is freed without a warning; warnings are errors.
+    A wheel that is closed, has nothing pending, or has a manual clock is freed without a warning.
     """
     closed = TimerWheel(wheel=design())
     closed.call_later(3600, print)

@@ -1,5 +1,5 @@
 """
-Executors: where callbacks run, in which order, and what happens when there are too many.
+Executors: the thread and order of callbacks, and full queues.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
 
 def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], None]]:
     """
-    Return a list, a signal that it has *count* items, and a function that adds one.
+    Return a list, a signal that it has *count* items, and a function that appends one.
     """
     got: list[int] = []
     signal = threading.Event()
@@ -69,7 +69,7 @@ def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], No
 
 def test_in_workers(make_rig):
     """
-    Callbacks run in workers, with their arguments, keyed ones and series too; the driver's thread calls none.
+    Callbacks run in workers with their arguments, including keyed ones and series; none runs in the driver's thread.
     """
     with PoolExecutor(workers=3, name="mine") as pool:
         rig = make_rig(pool)
@@ -93,7 +93,7 @@ def test_in_workers(make_rig):
 
 def test_one_worker_keeps_order(make_rig):
     """
-    With one worker callbacks run one after the other, in the order in which they fell due.
+    With one worker callbacks run one after the other, in the order in which they became due.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -107,7 +107,7 @@ def test_one_worker_keeps_order(make_rig):
 
 def test_a_slow_one_holds_up_nobody(make_rig):
     """
-    While one callback blocks, the others run, and the driver goes on.
+    While one callback blocks, the others run, and the driver continues.
     """
     may_end = threading.Event()
     with PoolExecutor(workers=2) as pool:
@@ -124,7 +124,7 @@ def test_a_slow_one_holds_up_nobody(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Block a pool's only worker with *waiting* callbacks behind it; return how to release it, and what ran.
+    Block a pool's only worker, with *waiting* callbacks behind it; return a function that releases it, and the calls.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []
@@ -145,7 +145,7 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    A full pool that rejects does not call one more, and on_error gets an error that names the limit.
+    A full pool with "reject" does not call another callback, and on_error gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -164,7 +164,7 @@ def test_full_and_rejected(make_rig):
 
 def test_full_and_run_by_the_caller(make_rig):
     """
-    A full pool that lets the caller run calls one more in the driver's thread.
+    A full pool with "run" calls another callback in the driver's thread.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
         rig = make_rig(pool)
@@ -180,7 +180,7 @@ def test_full_and_run_by_the_caller(make_rig):
 
 def test_full_and_blocked(make_rig):
     """
-    A full pool that blocks holds the driver until there is room, and loses nothing.
+    A full pool with "block" blocks the driver until there is room, and loses nothing.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
         rig = make_rig(pool)
@@ -198,7 +198,7 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    A driver that waits for room in a pool goes on with an error when the pool is closed meanwhile.
+    A driver that waits for room in a pool continues with an error when the pool is closed.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -217,7 +217,7 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    While a manual clock's move waits for room in a pool, a callback there closes its wheel, makes one, sets the wall.
+    While a move of a manual clock waits for room in a pool, callbacks there close and make wheels, and set the wall.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -255,7 +255,7 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
 
 def test_close_calls_what_was_taken(make_rig):
     """
-    A closed pool calls its waiting callbacks, takes no others, and may be closed again.
+    A closed pool calls its waiting callbacks, refuses others, and may be closed again.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -272,7 +272,7 @@ def test_close_calls_what_was_taken(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An Exception in a worker goes to on_error, anything else to threading.excepthook; the worker goes on.
+    An Exception in a worker goes to on_error, anything else to threading.excepthook; the worker continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -295,7 +295,7 @@ def test_errors_in_workers(make_rig, monkeypatch):
 
 def test_restarted_in_a_worker(make_rig):
     """
-    A callback that restarts its timer in a worker lives on, and one that was moved before it ran runs once.
+    A callback that restarts its timer in a worker is called again; one that was moved before its call runs once.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -315,7 +315,7 @@ def test_restarted_in_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    A timer whose new life waits for a worker when the call that began it ends is called again, each time.
+    A timer that is due again, and waits for a worker, when its first call ends is called again, each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -337,7 +337,7 @@ def test_restarted_and_due_before_the_call_ends(make_rig):
 
 def test_a_context_ends_what_waits(make_rig):
     """
-    A timer of a context that has ended while it waited for a worker runs nothing.
+    A timer whose context ended while it waited for a worker is not called.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -353,9 +353,6 @@ def test_a_context_ends_what_waits(make_rig):
 
 
 def test_a_series_never_runs_twice_at_once(make_rig):
-    """
-    In a pool of several workers the firings of one series do not overlap.
-    """
     with PoolExecutor(workers=4) as pool:
         rig = make_rig(pool)
         at_once, most = 0, 0
@@ -431,7 +428,7 @@ def test_bad_options(options, error, text):
 
 def test_a_pool_of_nobody_ends():
     """
-    A pool without references ends its workers.
+    An unreferenced pool ends its workers.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel(clock=ManualClock(), executor=PoolExecutor(workers=2))
@@ -465,7 +462,7 @@ def test_one_pool_for_two_wheels():
 
 def test_many_are_moved_of_which_one_is_refused():
     """
-    If one of several moves is refused, the timers moved before it fire at their new instants.
+    If one of several moves is refused, the timers moved before it fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

@@ -1,5 +1,5 @@
 """
-Under gevent our threads are threads of the system, even after monkey-patching; eventlet is refused.
+Under gevent our threads are system threads, even after monkey-patching; eventlet is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
-    Timers, keys, pools, caches, contexts and jobs fire outside of the hub, which goes on; so do waits for them.
+    Timers, keys, pools, caches, contexts and jobs fire outside of the hub, which continues; so do waits for them.
     """
     done = run(str(HERE / "gevent_app.py"), order)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")
@@ -54,7 +54,7 @@ def test_callbacks_run_in_system_threads(order):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_eventlet_is_refused(is_late):
     """
-    If eventlet has patched threads, everything that needs one is refused with the remedy.
+    If eventlet has patched threads, everything that needs a thread is refused with the remedy.
     """
     patch = "eventlet.monkey_patch()"
     script = EVENTLET.format(patched="" if is_late else patch, late=f"wheel = TimerWheel(); {patch}" if is_late else "")

@@ -41,7 +41,7 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    Keys are listed by deadline, moved ones where they are now, whatever else is pending; at most as many as asked for.
+    Keys are listed by deadline, moved ones at their new place, and at most the limit, with other timers pending.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)
@@ -75,7 +75,7 @@ def test_shards():
 
 def test_the_first_instant_that_there_is(wheel):
     """
-    An instant before all that a zone can show is due at once, as any that has passed, and can be listed.
+    An instant before all that a zone can show is due at once, like any past instant, and can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

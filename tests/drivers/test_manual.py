@@ -1,5 +1,5 @@
 """
-The manual driver keeps the contract, on a clock that a test moves and on one that moves itself.
+The manual driver keeps the contract, on a manual clock and on the real clock.
 """
 
 from __future__ import annotations
@@ -15,19 +15,12 @@ from tickwheel.testing.driver_suite import DriverSuite, play_here
 
 
 class TestManualClock(DriverSuite):
-    """
-    The contract suite on a manual clock.
-    """
-
     runs_here = True
 
     def now(self) -> float:
         return self.clock.monotonic_ns() / 1e9
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel on this test's clock.
-        """
         return TimerWheel(clock=self.clock, **options)
 
     def play(self, scenario: Any) -> None:
@@ -44,7 +37,7 @@ class TestManualClock(DriverSuite):
 
 class TestPolled(DriverSuite):
     """
-    The contract suite on a loop of one's own over the real clock.
+    The contract suite on a user's own loop over the real clock.
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -57,9 +50,6 @@ class TestPolled(DriverSuite):
         play_here(scenario)
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Poll until the signal comes.
-        """
         while not signal.is_set():
             for poll in self.polls:
                 poll(10)
@@ -67,7 +57,7 @@ class TestPolled(DriverSuite):
 
 def test_fire_due_by_hand():
     """
-    Without a stepped clock nothing fires until fire_due is called, which says how many fired.
+    Without a manual clock no timer fires until fire_due is called, which returns the number of fired timers.
     """
     wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
     fired: list[int] = []
@@ -85,7 +75,7 @@ def test_fire_due_by_hand():
 
 def test_no_fire_due_inside_a_callback():
     """
-    A callback cannot poll the wheel that fires it.
+    A callback must not call fire_due of its wheel.
     """
     errors: list[BaseException] = []
     wheel = TimerWheel(driver=ManualDriver(), on_error=lambda error, _: errors.append(error))
@@ -103,7 +93,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    On a manual clock anything but an Exception leaves `advance`, and the rest fires in the next one.
+    On a manual clock an exception that is not an Exception leaves `advance`, and the rest fires in the next one.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -118,7 +108,4 @@ def test_an_exit_leaves_advance():
 
 
 def exit_now() -> None:
-    """
-    Raise SystemExit, which a callback should not do.
-    """
     raise SystemExit

@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_it_is_a_clock():
     """
-    It answers the clock's protocol, and that of clocks that are moved by hand.
+    It satisfies the protocols of a clock and of a stepped clock.
     """
     assert isinstance(ManualClock(), Clock)
     assert isinstance(ManualClock(), SteppedClock)
@@ -23,7 +23,7 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    It starts somewhere else each time, shows where, and can be started there again.
+    It starts at a random time, shows it, and can be started there again.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20
@@ -37,9 +37,6 @@ def test_the_start():
 
 @pytest.mark.parametrize("start", [-1, 2**63 - 1, 2**64])
 def test_no_start(start):
-    """
-    A start that is not a time is refused by name.
-    """
     with pytest.raises(ValueError, match=f"start_ns is {start}"):
         ManualClock(start)
 
@@ -69,7 +66,7 @@ def test_no_wall():
 @pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
 def test_no_delay(move, delay):
     """
-    Time does not go back, nor to the end of the world.
+    Time does not go back, nor past the maximum.
     """
     clock = ManualClock()
     before = clock.monotonic_ns()
@@ -80,7 +77,7 @@ def test_no_delay(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its own time, on all wheels, and timers set by callbacks fire, too.
+    While time advances, each timer sees exactly its deadline, on all wheels, and timers set by callbacks also fire.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -103,7 +100,7 @@ def test_advance_stops_at_each_deadline():
 
 def test_jump_goes_in_one_step():
     """
-    After a jump all that became due fires, and sees the time of arrival.
+    After a jump all due timers fire, and see the time after the jump.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -117,7 +114,7 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    It goes to the next deadline, says how far that was, fires it, and stays where nothing is pending.
+    It goes to the next deadline, returns the distance, and fires; without a pending timer it does nothing.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -151,7 +148,7 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The time of day goes along, can be set and stepped either way, and timers do not notice.
+    The wall clock moves along, can be set and stepped in both directions, and timers are not affected.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)
@@ -171,7 +168,7 @@ def test_the_wall_is_set_apart():
 
 def test_a_timer_without_end():
     """
-    A timer that keeps setting itself with no delay is found out, instead of hanging the test.
+    A timer that keeps setting itself with no delay raises an error, instead of hanging the test.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -186,7 +183,7 @@ def test_a_timer_without_end():
 
 def test_a_burst_has_an_end():
     """
-    A series that makes up for more firings than any test has turns is not taken for one without end.
+    A series that makes up for more firings than the limit of turns does not count as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -198,7 +195,7 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    A series whose callback takes longer than its interval is found out, though each of its deadlines is a later one.
+    A series whose callback takes longer than its interval counts as an endless loop, though its deadlines differ.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -209,7 +206,7 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    Timers that keep setting themselves at passed instants, be it in turns, are found out.
+    Timers that keep setting themselves at past instants, also in turns, count as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -226,7 +223,7 @@ def test_timers_without_end_in_the_past():
 
 def test_attached_once_detached_for_good():
     """
-    Attaching twice is attaching once; a closed wheel is detached, and detaching an unattached wheel is allowed.
+    A second attach has no effect; a closed wheel is detached; detaching an unattached wheel is allowed.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -1,5 +1,5 @@
 """
-Events of the process: the interpreter ends, forks, is interrupted.
+The process ends, forks, or is interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(script: str, kind: str) -> subprocess.CompletedProcess[str]:
 
 def expect(script: str, kind: str, stdout: str) -> None:
     """
-    Expect a script to end well, print just this, and complain about nothing.
+    Expect a script to end well, print exactly this, and warn about nothing.
     """
     done = run(script, kind)
     assert (done.returncode, done.stdout, done.stderr) == (0, stdout, "")
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    The interpreter ends at once and quietly with timers pending, keyed ones and one for never too.
+    The interpreter ends at once and quietly with pending timers, including keyed ones and one that never fires.
     """
     expect(
         """
@@ -59,7 +59,7 @@ def test_the_end_with_timers_pending(kind):
 
 def test_the_end_with_timers_firing(kind):
     """
-    The interpreter ends quietly while timers fire as fast as they can.
+    The interpreter ends quietly while timers fire continuously.
     """
     expect(
         """
@@ -81,7 +81,7 @@ def test_the_end_with_timers_firing(kind):
 @pytest.mark.parametrize("block", ["time.sleep(3600)", "threading.Event().wait()", "busy()"])
 def test_the_end_with_a_callback_that_blocks(kind, block):
     """
-    A callback that never returns does not keep the interpreter from its end, nor crash it.
+    A callback that never returns does not keep the interpreter from ending, and does not crash it.
     """
     expect(
         f"""
@@ -103,7 +103,7 @@ def test_the_end_with_a_callback_that_blocks(kind, block):
 
 def test_a_wheel_that_is_set_at_the_end(kind):
     """
-    A timer set by an exit handler does not fire, hang or complain.
+    A timer that an exit handler sets does not fire, hang or warn.
     """
     expect(
         """
@@ -124,7 +124,7 @@ def test_a_wheel_that_is_set_at_the_end(kind):
 
 def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
-    Ctrl-C reaches the main thread, not the timers.
+    Ctrl-C is raised in the main thread, not in the timers' thread.
     """
     expect(
         """
@@ -235,7 +235,7 @@ os._exit(0)
 @needs_fork
 def test_a_fork_amid_everything(kind):
     """
-    A child forked while other threads set, cancel and fire is never locked up.
+    A child that is forked while other threads set, cancel and fire never deadlocks.
     """
     expect(
         FORK
@@ -268,7 +268,7 @@ is_over = True
 @needs_fork
 def test_a_fork_amid_first_uses(kind):
     """
-    Nor is one that was forked while other threads used something for the first time in their process.
+    A child that is forked while other threads use a feature for the first time never deadlocks.
     """
     expect(
         FORK
@@ -297,7 +297,7 @@ for _ in range(100):
 @needs_fork
 def test_a_fork_in_a_callback(kind):
     """
-    A child forked inside a callback goes on with it and finds the wheel closed; the parent's batch goes on too.
+    A child forked inside a callback completes it and finds the wheel closed; the parent's batch continues.
     """
     expect(
         FORK
@@ -324,7 +324,7 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child forked inside a pool's callback runs none of the waiting callbacks, only its own on a new wheel.
+    A child forked inside a pool's callback runs none of the waiting callbacks, only callbacks of a new wheel.
     """
     expect(
         FORK
@@ -367,7 +367,7 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    A child has a waiter of its own: its waiting and the parent's do not disturb each other.
+    A child has its own waiter: its waits and the parent's do not affect each other.
     """
     expect(
         FORK
@@ -392,7 +392,7 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    Once nothing can be imported any more, all verbs still work, and invalid arguments still raise the usual errors.
+    All methods still work after imports have begun to fail, and invalid arguments still raise the usual errors.
     """
     expect(
         f"""

@@ -25,15 +25,9 @@ class Doorman:
         self.is_full = True
 
     def serve(self, engine: Engine) -> None:
-        """
-        Run due timers, or refuse them.
-        """
         engine.runner = self.submit
 
     def submit(self, timer: DueTimer) -> None:
-        """
-        Run it, or refuse it.
-        """
         if self.is_full:
             raise ExecutorFullError(0)
         timer.run()
@@ -44,7 +38,7 @@ class Doorman:
 
 class Rig:
     """
-    A wheel on a manual clock behind a doorman.
+    A wheel on a manual clock with a doorman.
     """
 
     def __init__(self, make_wheel: Callable[[], Any]) -> None:
@@ -65,7 +59,7 @@ class Rig:
 
     def refusals(self) -> int:
         """
-        Return how many firings were refused, all of what went wrong.
+        Return the number of refused firings, which are the only errors.
         """
         assert all(isinstance(error, ExecutorFullError) for error in self.errors)
         return len(self.errors)
@@ -78,7 +72,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_a_series_goes_on(rig: Rig) -> None:
     """
-    A series leaves the refused firings out, counts them as missed, and fires in phase as soon as it may.
+    A series leaves refused firings out, counts them as missed, and fires in phase when it is accepted again.
     """
     wheel, fired = rig.wheel(), []
     series = wheel.call_every(1.0, fired.append, 1, times=2)
@@ -92,7 +86,7 @@ def test_a_series_goes_on(rig: Rig) -> None:
 
 def test_a_key_is_forgotten(rig: Rig) -> None:
     """
-    A key whose expiry is refused is not pending any more, leaves nothing behind, and can be set again.
+    A key whose expiry was refused is no longer pending, leaves nothing behind, and can be set again.
     """
     wheel = rig.wheel()
     wheel.set("key", "value", 1)
@@ -108,7 +102,7 @@ def test_a_key_is_forgotten(rig: Rig) -> None:
 
 def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
     """
-    The shards keep no account of a key whose expiry was refused.
+    The shards have no record of a key whose expiry was refused.
     """
     sharded = ShardedWheel(2, make_wheel=rig.make_wheel, **rig.options)
     for key in range(10):
@@ -121,7 +115,7 @@ def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
 
 def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
     """
-    A full executor does not lift the deadline of a context.
+    A full executor does not prevent a context's deadline.
     """
     context = with_timeout(background(rig.wheel()), 1.0)
     rig.clock.advance(1)
@@ -131,7 +125,7 @@ def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
 
 def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
     """
-    A timer of a context that was refused is nothing that the context's end would have to cancel.
+    A refused timer of a context is forgotten by the context.
     """
     context = with_cancel(background(rig.wheel()))
     before = list(context.ending._calls)
@@ -144,7 +138,7 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
 
 def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
     """
-    A key that cannot be looked up any more is reported beside the refusal, and the others are dealt with.
+    An error of a key's hash is reported besides the refusal, and other keys are not affected.
     """
 
     class Key:
@@ -167,7 +161,7 @@ def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
 
 def test_series_by_the_wall_clock(rig):
     """
-    A check of the wall clock that is refused is not a missed firing; a refused firing is, and the series goes on.
+    A refused check of the wall clock is not a missed firing; a refused firing is, and the series continues.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

@@ -16,7 +16,7 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    No key above the threshold is missed, whatever else passes; one below it is not hot for long.
+    No key above the threshold is missed, whatever other keys occur; a key below it is not hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)
@@ -32,7 +32,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    One shard more takes its share from all others, and moves nothing between them; the load is even.
+    An additional shard takes its share from all others, and moves nothing between them; the load is even.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):
@@ -46,7 +46,7 @@ def test_jump_hash_moves_little():
 
 def test_the_hash_is_the_same_in_every_process():
     """
-    Text, bytes and integers have the same number in another process, with another seed for hashes.
+    Text, bytes and integers have the same hash in another process with another hash seed.
     """
     script = """
 from tickwheel.drivers._key_shard import stable_hash

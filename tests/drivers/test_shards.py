@@ -1,5 +1,5 @@
 """
-Shards: every key in one place, in order, even if shards are added, hot or blocked.
+Shards: each key is in one shard, in order, even if shards are added, hot or blocked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 class Rig:
     """
-    Shards on a manual clock, and what expired on them.
+    Shards on a manual clock, and the expired keys.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], shards: int = 4, **options: Any) -> None:
@@ -69,9 +69,6 @@ def test_each_key_expires_once(make_rig):
 
 
 def test_the_verbs(make_rig):
-    """
-    Move, cancel, get and find answer as on one wheel.
-    """
     rig = make_rig()
     rig.wheel.set("a", 1, 5)
     assert ("a" in rig.wheel, rig.wheel.get("a"), rig.wheel.get("b", 0)) == (True, 1, 0)
@@ -86,9 +83,6 @@ def test_the_verbs(make_rig):
 
 
 def test_equal_keys_are_one_key(make_rig):
-    """
-    Keys that are equal go to one shard, whatever their types.
-    """
     rig = make_rig(7)
     rig.wheel.set(1, "int", 1)
     rig.wheel.set(1.0, "float", 1)
@@ -121,7 +115,7 @@ def test_a_shard_more(make_rig):
 
 def test_set_while_it_expires(make_rig):
     """
-    A key that is set again while it expires stays on its shard for that time, and goes home later.
+    A key that is set again while it expires stays on its shard for that life, and then moves to its home shard.
     """
     where: list[int] = []
 
@@ -193,7 +187,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    A key that is to go to a shard which is full stays where it is, with its value and its time.
+    A key whose home shard is full stays where it is, with its value and its time.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -217,7 +211,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
     class Moody:
         """
-        A key that stops working.
+        A key whose hash starts to raise.
         """
 
         is_broken = False
@@ -238,7 +232,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
-    A key that gets most of the operations moves to a wheel of its own, and home when it has cooled; nothing is lost.
+    A key with most of the operations gets its own wheel, and moves back when it has cooled; nothing is lost.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=2)
     for number in range(WINDOW):
@@ -262,7 +256,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
     """
-    A wheel whose key cannot go home is closed when that expires; it counts as one of `hot_max` until then.
+    A hot key's wheel whose key cannot move back is closed at the expiry; until then it counts towards `hot_max`.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -281,7 +275,7 @@ def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
 
 def test_as_many_hot_wheels_as_were_asked_for(make_rig):
     """
-    Keys that were hot one after the other, and are pending for long, have no wheel each.
+    Keys that were hot in succession, and are pending for long, do not each have a wheel.
     """
     rig = make_rig(2, hot_share=0.25, hot_max=2)
     for key in range(12):
@@ -298,7 +292,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 
     class Busy:
         """
-        A key whose hash sets another key, once it is asked to.
+        A key whose hash sets another key, if enabled.
         """
 
         is_asked = False
@@ -331,7 +325,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    A key whose time comes while it is moved either expires once, later, and was moved; or once, now, and was not.
+    A key that becomes due during its move expires once: later, if it was moved, or now, if not.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -348,7 +342,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    A hot key whose time comes while it is taken home expires once.
+    A hot key that becomes due while it moves back expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -363,7 +357,7 @@ def test_a_key_that_expires_while_it_cools(make_rig):
 
 def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
     """
-    Let *delay* seconds pass before each cancel on *shard*, as where another thread comes first.
+    Let *delay* seconds pass before each cancel on *shard*, as if another thread came first.
     """
     cancel = shard.cancel
 
@@ -376,7 +370,7 @@ def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
 
 def test_a_blocked_shard_holds_up_no_other():
     """
-    While a callback blocks in one shard, the keys of the others expire, and the blocked shard can be set and cancelled.
+    While a callback blocks in one shard, keys of other shards expire, and the blocked shard can be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -405,7 +399,7 @@ def test_a_blocked_shard_holds_up_no_other():
 
 class Load:
     """
-    Four threads that set and cancel keys, each its own, and a fifth that adds shards as the first of them comes along.
+    Four threads that set and cancel their own keys, and a fifth one that adds shards as the first thread progresses.
 
     Attributes:
         expired: The versions that expired, by key.
@@ -466,7 +460,7 @@ class Load:
 @pytest.mark.realtime
 def test_shards_are_added_under_load():
     """
-    While four threads set keys and shards are added, no key is lost, doubled, early, or out of its own order.
+    While four threads set keys and shards are added, no key is lost, doubled, early, or out of order.
     """
     load = Load()
     load.run()

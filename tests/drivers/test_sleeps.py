@@ -1,5 +1,5 @@
 """
-Timers that coroutines await.
+Awaitable timers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    It is True for all that await it, also later, once its time has come; False if it was cancelled, moved or not.
+    All awaits return True once the time has come, also later ones; False if it was cancelled, moved or not.
     """
 
     async def main():
@@ -51,7 +51,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks come in phase, none early, as many as were asked for; the loop ends with the wheel.
+    Ticks are in phase, none early, and as many as requested; the loop ends with the wheel.
     """
 
     async def main():
@@ -76,7 +76,7 @@ def test_every(run, make):
 
 def test_every_leaves_out_what_was_missed():
     """
-    A body that takes long makes the loop leave ticks out, and count them; `until` ends it.
+    A slow body makes the loop skip and count ticks; `until` ends the loop.
     """
 
     async def main():
@@ -104,7 +104,7 @@ def test_every_leaves_out_what_was_missed():
 
 def test_a_sleep_under_a_full_pool():
     """
-    A sleep needs no worker of a pool that takes nothing more.
+    A sleep needs no worker of a full pool.
     """
 
     async def main():
@@ -120,7 +120,7 @@ def test_a_sleep_under_a_full_pool():
 
 def test_what_is_no_interval_is_refused():
     """
-    The arguments are checked by the call, not by the first tick.
+    The arguments are checked by the call, not at the first tick.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (

@@ -1,5 +1,5 @@
 """
-The contract suite of drivers in surroundings of other people's making.
+The contract suite of drivers on loops and clocks of other libraries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONG_S = 7_200.0
 
 class OwnTime(asyncio.SelectorEventLoop):
     """
-    A loop with a time of its own, which jumps to the next timer when there is nothing else to do.
+    A loop with its own time, which jumps to the next timer when it is idle.
     """
 
     def __init__(self) -> None:
@@ -48,10 +48,6 @@ class OwnTime(asyncio.SelectorEventLoop):
 
 
 class OnLoop(DriverSuite):
-    """
-    The suite on a loop of asyncio.
-    """
-
     runs_here = True
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -63,10 +59,6 @@ class OnLoop(DriverSuite):
 
 
 class TestOwnTime(OnLoop):
-    """
-    The contract suite on a loop with a time of its own.
-    """
-
     def play(self, scenario: Any) -> None:
         with asyncio.Runner(loop_factory=OwnTime) as runner:
             self.loop = runner.get_loop()
@@ -84,15 +76,12 @@ class TestOwnTime(OnLoop):
 
 class TestTaskGroup(OnLoop):
     """
-    The contract suite in a child of a TaskGroup, on the loop whose timers are in the wheel.
+    The contract suite in a child of a TaskGroup, on the loop that has its timers in the wheel.
     """
 
     pytestmark = pytest.mark.realtime
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Wait in a thread, so that the loop runs.
-        """
         assert await asyncio.to_thread(signal.wait, PATIENCE_S)
 
     def play(self, scenario: Any) -> None:
@@ -109,10 +98,6 @@ class TestTaskGroup(OnLoop):
 
 
 class TestMockClock(DriverSuite):
-    """
-    The contract suite on a trio whose clock jumps.
-    """
-
     runs_here = True
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -141,7 +126,7 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    On a loop with a time of its own, an hour's timer fires before the loop's own timeout of two, and nothing spins.
+    On a loop with its own time, a timer of one hour precedes a timeout of two hours, and nothing spins.
     """
 
     async def main() -> None:
@@ -164,7 +149,7 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    A test may replace the `time` of a loop, or of its class: a wheel that is made then follows that.
+    A wheel that is made on a loop whose `time`, or whose class's `time`, a test has replaced, uses that.
     """
     now = [50.0]
 
@@ -189,7 +174,7 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that rloop leaves behind
 def test_usual_loops_cost_no_clock_of_their_own():
     """
-    If the loop's time is the system's, the wheel reads the system's clock, without a call of Python.
+    If the loop's time is the system's, the wheel reads the system's clock without calling Python.
     """
 
     async def main() -> None:
@@ -215,7 +200,7 @@ def test_usual_loops_cost_no_clock_of_their_own():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    A cancellation that comes while a block waits for its coroutines passes through, once they have ended.
+    A cancellation that comes while a block waits for its coroutines propagates once they have ended.
     """
 
     async def main() -> None:
@@ -254,7 +239,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that rloop leaves behind
 def test_a_closed_loop_takes_no_timers():
     """
-    Every loop that is closed refuses the next timer, also one that does not say so itself.
+    Every closed loop refuses the next timer, even one that does not report its close.
     """
 
     async def make() -> TimerWheel:
@@ -276,7 +261,7 @@ def test_a_closed_loop_takes_no_timers():
 @needs_libraries("gevent")
 def test_the_suite_of_the_thread_under_gevent():
     """
-    The contract suite of the thread driver passes where gevent has patched the process.
+    The contract suite of the thread driver passes if gevent has patched the process.
     """
     script = (
         "from gevent import monkey; monkey.patch_all(); import pytest, sys; "

@@ -15,7 +15,7 @@ PATIENCE_S = 20.0
 
 def test_tasks():
     """
-    A callback that is a coroutine function becomes a task; a plain one is called on the loop.
+    A coroutine function becomes a task; a plain callback is called on the loop.
     """
 
     async def scenario() -> None:
@@ -39,7 +39,7 @@ def test_tasks():
 
 def test_tasks_from_a_thread():
     """
-    With a thread driver the callbacks are handed to the loop.
+    With a thread driver the callbacks are passed to the loop.
     """
 
     async def scenario() -> None:
@@ -56,10 +56,6 @@ def test_tasks_from_a_thread():
 
 
 def test_errors_of_tasks():
-    """
-    A task's error goes to on_error with the timer; a cancelled task is not an error.
-    """
-
     async def scenario() -> None:
         told: list[tuple[BaseException, Any]] = []
         signal = asyncio.Event()

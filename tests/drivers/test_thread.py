@@ -1,5 +1,5 @@
 """
-The thread driver keeps the contract; and the parts special to a thread.
+The thread driver keeps the contract; and its own features.
 """
 
 from __future__ import annotations
@@ -19,18 +19,11 @@ from tickwheel.wheels.heap import HeapWheel
 
 
 class TestThread(DriverSuite):
-    """
-    The contract suite on a thread over the native wheel.
-    """
-
     pytestmark = pytest.mark.realtime
 
     runs_here = False
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel with its thread.
-        """
         return TimerWheel(**options)
 
     def play(self, scenario: Any) -> None:
@@ -41,29 +34,18 @@ class TestThread(DriverSuite):
 
 
 class TestThreadOverHeap(TestThread):
-    """
-    The contract suite on a thread over the heap.
-    """
-
     def make_wheel(self, **options: Any) -> TimerWheel:
         return TimerWheel(wheel=HeapWheel(), **options)
 
 
 class TestThreadOnBootTime(TestThread):
-    """
-    The contract suite on a thread that counts suspend.
-    """
-
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel on the time since boot.
-        """
         return TimerWheel(clock=BootClock(), **options)
 
 
 class SlowClock(MonotonicClock):
     """
-    A foreign clock, at half speed.
+    A clock of an unknown type, at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -71,21 +53,11 @@ class SlowClock(MonotonicClock):
 
 
 class TestThreadOnAnyClock(TestThread):
-    """
-    The contract suite on a thread with a clock of an unknown type.
-    """
-
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel on a clock of its own.
-        """
         return TimerWheel(clock=SlowClock(), **options)
 
 
 def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
-    """
-    Wait until a timer has fired.
-    """
     signal = threading.Event()
     wheel.call_later(delay, signal.set)
     assert signal.wait(PATIENCE_S)
@@ -93,7 +65,7 @@ def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
 
 def test_no_thread_before_the_first_timer():
     """
-    The thread starts with the first timer that will fire, is a daemon, has a name, and ends with close.
+    The thread starts with the first timer that can fire, is a daemon, has a name, and ends with close.
     """
     wheel = TimerWheel(driver=ThreadDriver("my timers"))
     never = wheel.call_later(float("inf"), print)
@@ -170,7 +142,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    Anything but an Exception goes to threading.excepthook, and the thread goes on.
+    An exception that is not an Exception goes to threading.excepthook, and the thread continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -188,7 +160,7 @@ def test_an_exit_ends_the_callback_only(monkeypatch, kind):
 
 def test_a_hook_that_raises(monkeypatch, capsys):
     """
-    An excepthook that raises stops nothing either; then Python's own is asked.
+    An excepthook that raises stops nothing; Python's own hook is then called.
     """
 
     def hook(_: threading.ExceptHookArgs) -> None:
@@ -208,20 +180,17 @@ def test_a_hook_that_raises(monkeypatch, capsys):
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_clock_that_raises(monkeypatch, design):
     """
-    An error of the clock in the thread is reported there, and all timers fire nevertheless.
+    An error of the clock in the thread is reported, and all timers still fire.
     """
 
     class Moody(MonotonicClock):
         """
-        Raises once in the thread, when it is bad.
+        Raises once in the thread, if enabled.
         """
 
         is_bad = False
 
         def monotonic_ns(self) -> int:
-            """
-            Return the time, or raise.
-            """
             if self.is_bad and threading.current_thread().name == "tickwheel":
                 self.is_bad = False
                 raise OSError
@@ -257,7 +226,7 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    A callback that runs when the block is left has ended when the block is.
+    A callback that is running at the end of the block has ended when the block ends.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -277,7 +246,7 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    A callback that closes and joins its own wheel learns at once that it is still running.
+    A callback that closes and joins its own wheel gets False at once, as it is still running.
     """
     answers: list[bool] = []
     signal = threading.Event()
@@ -297,7 +266,7 @@ def test_join_inside_a_callback():
 
 def test_a_blocked_callback_holds_nobody_who_sets():
     """
-    While a callback blocks, other threads set, cancel and close without waiting for it.
+    While a callback blocks, other threads set, cancel and close without waiting.
     """
     begun, may_end = threading.Event(), threading.Event()
     wheel = TimerWheel(on_expire=print)
@@ -314,7 +283,7 @@ def test_a_blocked_callback_holds_nobody_who_sets():
 
 def test_a_clock_that_nobody_can_wait_on():
     """
-    A thread refuses a clock that is moved by hand, and says what to do.
+    A thread refuses a manual clock, with the remedy.
     """
     with pytest.raises(ValueError, match="leave the driver out"):
         TimerWheel(clock=ManualClock(), driver=ThreadDriver())

@@ -1,5 +1,5 @@
 """
-TimerWheel itself: its verbs, its subclasses, and refused arguments.
+TimerWheel itself: its methods, its subclasses, and refused arguments.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from tickwheel.wheels.single import SingleWheel
 
 
 def test_the_native_wheel_is_the_default():
-    """
-    Without a wheel of some design the native engine is used.
-    """
     assert type(TimerWheel()._engine) is tickwheel._core.Engine
 
 
@@ -59,20 +56,13 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    A subclass's call_later is used, and may call the one above it; the verb that it leaves alone stays fast.
+    A subclass's call_later is used, and may call the base's; methods that it does not override stay fast.
     """
 
     class Counting(TimerWheel):
-        """
-        Counts sets.
-        """
-
         count = 0
 
         def call_later(self, delay: float, callback: Any, /, *args: Any, **options: Any) -> Any:
-            """
-            Count, then set.
-            """
             self.count += 1
             return super().call_later(delay, callback, *args, **options)
 
@@ -87,10 +77,6 @@ def test_a_subclass_that_overrides_is_called():
 
 
 def test_a_subclass_with_its_own_init():
-    """
-    A subclass may add state of its own.
-    """
-
     class Named(TimerWheel):
         def __init__(self, name: str, **options: Any) -> None:
             super().__init__(**options)
@@ -103,7 +89,7 @@ def test_a_subclass_with_its_own_init():
 
 def test_repr_and_truth():
     """
-    A wheel says how many timers are pending, and is true also when none is.
+    The repr shows the number of pending timers, and a wheel is always true.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert (len(wheel), bool(wheel), repr(wheel)) == (0, True, "<TimerWheel 0 pending>")
@@ -138,7 +124,7 @@ def test_time_is_the_clocks():
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
 def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
     """
-    A library that freezes Python's clocks does not freeze a wheel: its `time` is the clock of its timers.
+    A library that freezes Python's clocks does not freeze a wheel: `time` is the clock of its timers.
     """
     fired = threading.Event()
     with mock.patch("time.monotonic_ns", return_value=2**60), TimerWheel(wheel=make_wheel()) as wheel:
@@ -148,7 +134,7 @@ def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
 
 def test_max_pending():
     """
-    One timer more than max_pending is refused; a cancel makes room.
+    A timer above max_pending is refused; a cancel makes room.
     """
     wheel = TimerWheel(clock=ManualClock(), max_pending=1)
     timer = wheel.call_later(1, print)
@@ -173,7 +159,7 @@ def test_max_pending():
 )
 def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
     """
-    At once, and not when it is used first.
+    Invalid parts are refused at construction, and not at their first use.
     """
     with pytest.raises(error, match=message):
         TimerWheel(**options)
@@ -181,7 +167,7 @@ def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
 
 def test_a_design_belongs_to_one_wheel():
     """
-    A design that another wheel has is refused until that is gone, and so is one with entries; nothing is lost.
+    A design is refused if another wheel uses it, or if it has entries; once that wheel is freed it is accepted.
     """
     clock, design, fired = ManualClock(), HeapWheel(), []
     wheel = TimerWheel(wheel=design, clock=clock)
@@ -204,7 +190,7 @@ def test_a_design_belongs_to_one_wheel():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """
-    Any integer from 0 on is one, however large; anything else is refused by name.
+    Any integer from 0 on is valid; other values are refused by name.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     wheel.call_later(0, int)
@@ -220,7 +206,7 @@ def test_a_limit_is_a_number(make):
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_context_is_a_context(make):
     """
-    Anything else is refused by name where it is given, and not when the timer fires.
+    Other values are refused by name when they are passed, and not when the timer fires.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
@@ -231,7 +217,7 @@ def test_a_context_is_a_context(make):
 
 def test_a_wheel_in_a_cycle_is_collected():
     """
-    A wheel that its own callbacks, keys and handlers refer to is collected with its timers.
+    A cycle of a wheel and its callbacks, keys and handlers is collected with its timers.
     """
 
     def cycle() -> weakref.ref[TimerWheel]:
@@ -255,7 +241,7 @@ def test_a_wheel_of_limited_span():
 
     class Short(HeapWheel):
         """
-        Refuses all above an hour, as a single ring does.
+        Refuses delays above an hour, as a single ring does.
         """
 
         latest = 0

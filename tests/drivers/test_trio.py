@@ -24,10 +24,6 @@ BACKENDS = ["asyncio", "trio"]
 
 
 class TestTrio(DriverSuite):
-    """
-    The contract suite on trio.
-    """
-
     pytestmark = pytest.mark.realtime
 
     runs_here = True
@@ -47,17 +43,10 @@ class TestTrio(DriverSuite):
         trio.run(main)
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Wait in a thread, so that trio runs.
-        """
         assert await trio.to_thread.run_sync(signal.wait, PATIENCE_S)
 
 
 class TestTrioOverHeap(TestTrio):
-    """
-    The contract suite on trio over the heap.
-    """
-
     def make_wheel(self, **options: Any) -> TimerWheel:
         return TimerWheel.trio(wheel=HeapWheel(), **options)
 
@@ -65,7 +54,7 @@ class TestTrioOverHeap(TestTrio):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_anyio(backend):
     """
-    On either back end plain callbacks and coroutines run, in the context they were set in, also set from a thread.
+    On either back end callbacks and coroutines run in the context in which they were set, also from a thread.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -98,9 +87,6 @@ def test_anyio(backend):
 
 
 def test_neither_is_running():
-    """
-    Without a running loop both are refused.
-    """
     for make in (TimerWheel.trio, TimerWheel.anyio):
         with pytest.raises(RuntimeError):
             make()
@@ -108,7 +94,7 @@ def test_neither_is_running():
 
 def test_errors_and_the_end():
     """
-    A coroutine's error goes to `on_error`; closing the wheel cancels running ones; after the run nothing can be set.
+    A coroutine's error goes to `on_error`; closing the wheel cancels running ones; after the run a set is refused.
     """
     errors: list[type] = []
     ended: list[str] = []
@@ -145,7 +131,7 @@ def test_errors_and_the_end():
 
 def test_dropped():
     """
-    A dropped wheel fires what can fire, warns, and its task ends.
+    An unreferenced wheel fires its timers, warns, and its task ends.
     """
 
     async def main() -> None:

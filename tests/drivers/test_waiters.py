@@ -1,5 +1,5 @@
 """
-Waiters: until a time or a wake-up, and no wake-up is lost.
+Waiters wait until a time or a wake-up, and no wake-up is lost.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ PATIENCE_S = 20.0
 
 
 class OtherClock(MonotonicClock):
-    """
-    A foreign clock.
-    """
-
     def monotonic_ns(self) -> int:
         return time.monotonic_ns() + 10**15
 
@@ -48,7 +44,7 @@ def test_until_a_time(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_a_token_is_kept(clock):
     """
-    A wake-up before the wait ends it at once, a thousand of them once, and it is used up then.
+    A wake-up before the wait ends it at once; a thousand count as one, which is then used up.
     """
     waiter = new_waiter(clock)
     for _ in range(1_000):
@@ -84,7 +80,7 @@ def test_woken_by_another_thread(clock):
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_boot_time_is_waited_for_in_boot_time():
     """
-    The wait for a BootClock is a timer of the kernel on CLOCK_BOOTTIME, which goes on during suspend.
+    BootClock's wait is a kernel timer on CLOCK_BOOTTIME, which runs during suspend.
     """
     waiter = new_waiter(BootClock())
     assert isinstance(waiter, BootWaiter)
@@ -95,7 +91,7 @@ def test_boot_time_is_waited_for_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    An object collected with a waiter may wake it after its end: no file with a reused number is written to.
+    An object that is collected with a waiter may wake it after its end: no file with a reused number is written to.
     """
     waiter = BootWaiter()
     token = waiter._token
@@ -110,7 +106,7 @@ def test_a_wake_up_after_the_end(tmp_path):
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_boot_waiters_give_their_files_back():
     """
-    A waiter that goes closes its two files.
+    A waiter that is freed closes its two files.
     """
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(10):
