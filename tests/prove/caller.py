@@ -1,9 +1,9 @@
 """
-A caller that sets, replaces, moves and cancels jobs all along, and the judgement of the starts that follow.
+A caller that continuously sets, replaces, moves and cancels jobs, and the verdict on the starts that follow.
 
-The caller may be given another URL at any time. Each call that has an answer is written down; each start is a line
+The caller may switch to another URL at any time. Each answered call is recorded; each start is a line
 `SERIAL STARTED DUE` of the handler, whose payload is the serial number of a set. So generations, which a migration
-changes, decide nothing.
+changes, do not matter.
 """
 
 from __future__ import annotations
@@ -31,10 +31,6 @@ RECENT: Final = 60
 
 
 class Start(NamedTuple):
-    """
-    One start of a job: the number of its set, when it started, and when it was due.
-    """
-
     serial: int
     at: float
     due: float
@@ -68,7 +64,7 @@ class Life:
 
     def is_pending_at(self, now: float) -> bool:
         """
-        Return True if it still waits for its instant, by its last answer.
+        Return True if it still waits for its due time, by its last answer.
         """
         return self.due > now and self.ended_at is None and not self.is_doubtful
 
@@ -103,10 +99,6 @@ class Counts:
 
 
 class Caller:
-    """
-    Calls a store on a thread of its own, from `use` until `stop`.
-    """
-
     def __init__(self, seed: int) -> None:
         self.lives: list[Life] = []
         self.acknowledged: Counter[str] = Counter()
@@ -124,12 +116,6 @@ class Caller:
         self._thread = threading.Thread(target=self._run)
 
     def use(self, url: str) -> None:
-        """
-        Call the store at *url* from now on; return once it has answered.
-
-        Raises:
-            TimeoutError: If it does not answer at all.
-        """
         self._url = url
         self._wanted.clear()  # a call to the store before may have set it until now
         if self._thread.ident is None:
@@ -141,15 +127,9 @@ class Caller:
             raise TimeoutError(message)
 
     def begin(self, step: str) -> None:
-        """
-        Count for *step* from now on.
-        """
         self._step = step
 
     def stop(self) -> None:
-        """
-        Make no more calls.
-        """
         self._is_over.set()
         self._wanted.set()
         if self._thread.ident is not None:
@@ -206,7 +186,7 @@ class Caller:
 
     def _set(self, key: str) -> None:
         """
-        Set a new job, again until there is an answer.
+        Set a new job, repeatedly until there is an answer.
         """
         self._serial += 1
         serial, step = self._serial, self._step
@@ -227,7 +207,7 @@ class Caller:
         """
         Replace the job that was set, and no other one.
 
-        Without the condition, a job that a migration has moved would be set in the old store beside it.
+        Without the condition, a job that a migration has moved would be set in the old store as well.
         """
         self._serial += 1
         serial, step, asked_at = self._serial, self._step, time.time()
@@ -288,7 +268,7 @@ class Caller:
 
 def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict[str, Counts]:
     """
-    Count for each step what went wrong with the jobs that were set in it.
+    Count for each step the faults with the jobs that were set in it.
     """
     counts = {step: Counts(caller.acknowledged[step], pause_s=caller.pauses.get(step, 0.0)) for step in steps}
     found: dict[int, list[Start]] = {}
@@ -309,9 +289,6 @@ def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict
 
 
 def _is_overtaken(life: Life, start: Start) -> bool:
-    """
-    Return whether a start comes after the answer that forbids it.
-    """
     if life.ended_at is not None:
         return start.at > life.ended_at
     return not life.is_doubtful and life.answered_at < start.at < life.due

@@ -21,7 +21,7 @@ from redis_servers import Redis  # isort: skip - as before
 @contextmanager
 def url_of(kind: str) -> Iterator[str]:
     """
-    Lend the URL of an empty store of that *kind*; chaos makes its own file where it is "".
+    Lend the URL of an empty store of that *kind*; "" for the file that chaos makes itself.
     """
     if kind == "sqlite":
         yield ""
@@ -38,9 +38,6 @@ def url_of(kind: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """
-    Run it, and return its exit code.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=["sqlite", "postgres", "redis"], required=True)
     parser.add_argument("--seconds", default="30", help="how long there are faults (default: 30)")

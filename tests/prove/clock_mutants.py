@@ -49,14 +49,14 @@ def stops_until_the_clock_is_set() -> Any:
 
 def trusts_ends_of_a_later_clock() -> Any:
     """
-    A lease lasts until the end that is written, though the server's clock was set back since.
+    A lease lasts until its stored end, although the server's clock was set back.
     """
     return mock.patch.object(Cluster, "_cut_leases")
 
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After a redate nothing is read of that generation for a while, not even its retry.
+    After a redate, records of that generation are ignored for a while, even its retry.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -67,7 +67,7 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Clocks are not compared: staged jobs stay filed by a clock that has been set since.
+    Clocks are not compared: staged jobs stay filed by the clock before its step.
     """
 
     @contextmanager
@@ -91,14 +91,14 @@ def follows_the_wall_clock() -> Any:
 
 def knows_clocks_a_thousandth_apart() -> Any:
     """
-    Two clocks are believed to run at rates that differ by 0.1 % at most.
+    Clock rates are assumed to differ by at most 0.1 %.
     """
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
 
 
 def counts_delays_by_its_own_clock() -> Any:
     """
-    A process that sets jobs counts their delays from its own estimate of the store's time, which is a day old.
+    A process that sets jobs computes their delays from its own day-old estimate of the store's time.
     """
     every = ExitStack()
     for name in ("_counted_set", "_counted"):
@@ -109,7 +109,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    A clock that runs a tenth faster or slower is taken for one that was set, at each renewal.
+    A clock that runs a tenth faster or slower counts as one that was set, at each renewal.
     """
     sample = _storeclock.StoreClock.sample
 

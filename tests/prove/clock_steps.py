@@ -31,25 +31,14 @@ PROMPT_MS = 1_500.0
 
 
 class SettableClock(MonotonicClock):
-    """
-    The system's clocks, with a time of day that can be set.
-    """
-
     step_ns = 0
 
     def wall_ns(self) -> int:
-        """
-        Return the time of day as it is set.
-        """
         return time.time_ns() + self.step_ns
 
 
 @dataclass(slots=True)
 class Result:
-    """
-    The outcome.
-    """
-
     jobs: int
     lost: int
     double: int
@@ -58,9 +47,6 @@ class Result:
 
 
 def prove(url: str, jobs: int, seed: int) -> Result:
-    """
-    Set *jobs* and the clock, in turns.
-    """
     dice = random.Random(seed)
     clock = SettableClock()
     scheduler = Scheduler(url, clock=clock)
@@ -100,9 +86,6 @@ def prove(url: str, jobs: int, seed: int) -> Result:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=None)

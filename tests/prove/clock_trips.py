@@ -51,7 +51,7 @@ PHASE_S: Final = 0.25
 
 def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
     """
-    Return what happens to the clock, by name.
+    Return the steps of the clock, by name.
     """
     dice = random.Random(seed)
     at, wander = 3.0, []
@@ -224,7 +224,7 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
 
 def _first_shown(wall: float, asked: float, steps: list[Step]) -> float | None:
     """
-    Return when the time of day first read *wall* or more, from *asked* on.
+    Return the first time from *asked* on at which the time of day read *wall* or more.
     """
     for index, (start, off) in enumerate(steps):
         end = steps[index + 1][0] if index + 1 < len(steps) else float("inf")
@@ -244,16 +244,10 @@ def _offsets_around(at: float, steps: list[Step]) -> list[float]:
 
 
 def _fleeting(due: float, wall: float, steps: list[Step], within_s: float) -> bool:
-    """
-    Return whether the clock that showed *wall* at *due* was set back within *within_s* seconds.
-    """
     return any(due < start <= due + within_s and start + off < wall for start, off in steps)
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trips", type=int, default=12, help="how often the clock is set at random")
     parser.add_argument("--seed", type=int, default=None)

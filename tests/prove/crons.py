@@ -38,7 +38,7 @@ HOURLY = ("*/15 * * * *", "0 * * * *")
 
 def real_lines() -> list[str]:
     """
-    Return all lines of the file, as often as they are there.
+    Return all lines of the file, including repeated ones.
     """
     repositories = json.loads(SOURCE.read_text())
     return [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]
@@ -46,7 +46,7 @@ def real_lines() -> list[str]:
 
 def compare(line: str, zone: ZoneInfo, firings: int) -> tuple[Counter[str], list[str]]:
     """
-    Return how often croniter and we differ over the next *firings*, by class, and what no class explains.
+    Return the number of differences between croniter and us over the next *firings* by class, and the unexplained ones.
     """
     ours = set(_ours(line, zone, firings))
     theirs = set(_theirs(line, zone, firings))
@@ -98,9 +98,6 @@ def _theirs(line: str, zone: ZoneInfo, count: int) -> list[int]:
 
 
 def changes(zone: ZoneInfo, year: int) -> list[int]:
-    """
-    Return the instants of *year* at which *zone* changes its offset.
-    """
     start, end = (int(datetime(each, 1, 1, tzinfo=UTC).timestamp()) for each in (year, year + 1))
     found: list[int] = []
     while (following := first_change(zone, start, end)) is not None:
@@ -143,9 +140,6 @@ def _between(line: str, zone: ZoneInfo, start: int, end: int) -> list[int]:
 
 
 def main() -> int:
-    """
-    Prove, and print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--firings", type=int, default=1000)
     parser.add_argument("--year", type=int, default=2026)

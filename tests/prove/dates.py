@@ -50,7 +50,7 @@ INSTANTS = (
 
 def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """
-    Run the listed tests, each of them from *instant* on, in its zone.
+    Run the listed tests, beginning each at *instant*, in its zone.
     """
     text, zone, _ = instant
     names = LIST.read_text("utf-8").splitlines()
@@ -86,9 +86,6 @@ def record(library: Path, arguments: list[str]) -> int:
 
 
 def main() -> int:
-    """
-    Return 1 if a test failed.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="list the tests again")
     parser.add_argument("--at", default="", metavar="WORD", help="only instants whose line has this")

@@ -29,7 +29,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: of which call, by its number in the plan of *seed*, and how.
+    A failure: the kind, and the number of the call in the plan of *seed*.
     """
 
     seed: int
@@ -81,7 +81,7 @@ def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
 
 def violations(case: Case) -> list[str]:
     """
-    Return what breaks the promise where that call fails.
+    Return the violations of the promise if that call fails.
     """
     plan = replace(plan_of(case.seed), failing=(case.number, case.how))
     return [str(each) for each in check_history(simulate(plan), plan.shards)]
@@ -98,9 +98,6 @@ def prove(seed: int, every: int = 1, first: int = 0) -> Result:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0)

@@ -29,7 +29,7 @@ PATIENCE_S = 300.0
 
 def prove(url: str, jobs: int, seed: int) -> tuple[int, float]:
     """
-    Fire *jobs* and return how many were early, and the least lateness in ms.
+    Fire *jobs* and return the number of early ones, and the least lateness in ms.
     """
     dice = random.Random(seed)
     early: list[str] = []
@@ -67,9 +67,6 @@ def prove(url: str, jobs: int, seed: int) -> tuple[int, float]:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=None)

@@ -1,5 +1,5 @@
 """
-Engines and stores that go wrong when a rule cannot be read, and when a statement does not end.
+Engines and stores with faults in the handling of unreadable rules and hanging statements.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HUNG_S = 1_000.0
 
 def ends_what_it_cannot_read() -> Any:
     """
-    A run that ends where its rule cannot be read ends the series for good.
+    A run that ends while its rule cannot be read ends the whole series.
     """
     return mock.patch.object(_verdict, "is_readable", return_value=True)
 
 
 def waits_for_a_statement_that_hangs() -> Any:
     """
-    A call has no deadline: a statement that hangs keeps its thread for as long as that lasts.
+    Calls have no deadline: a hanging statement keeps its thread.
     """
     return mock.patch.object(SimulatedStore, "_hangs_s", return_value=_HUNG_S)

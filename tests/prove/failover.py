@@ -53,7 +53,7 @@ PATIENT = RetryPolicy(attempts=1000)
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be one of the two owners until killed or asked to end.
+    Run one of the two owners until it is killed or asked to end.
     """
     scheduler = Scheduler(url)
 
@@ -83,7 +83,7 @@ OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 @dataclass(slots=True)
 class Told:
     """
-    The answers that this process got; instants are those of the answers.
+    The answers that this process received, with their times.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -138,7 +138,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
 
 def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
     """
-    Set *count* jobs, `LOT` a call, and each call again until it is answered; set *half* midway.
+    Set *count* jobs, `LOT` per call, and repeat each call until it is answered; set *half* midway.
     """
     answered_at = time.monotonic()
     for first in range(0, count, LOT):
@@ -210,9 +210,6 @@ def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
 def judge(
     told: Told, fired: list[tuple[str, float, float]], window: tuple[float, float], over: float, left: int
 ) -> Result:
-    """
-    Count what went wrong.
-    """
     starts: dict[tuple[str, int], list[float]] = {}
     for fire_id, at, _ in fired:
         key, generation, _ = fire_id.rsplit("/", 2)
@@ -258,9 +255,6 @@ def _life_of(fire_id: str) -> tuple[str, int]:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=tuple(GROUPS), default="sync")
     parser.add_argument("--seconds", type=float, default=12.0)

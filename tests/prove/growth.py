@@ -96,7 +96,7 @@ def register(scheduler: Scheduler) -> None:
 
 class Shell:
     """
-    One bash, which keeps variables and the processes in its background from one command to the next.
+    A bash process, which keeps variables and background processes between commands.
     """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
@@ -118,24 +118,15 @@ class Shell:
         self.run("set -E; trap 'failed=$BASH_COMMAND' ERR")
 
     def run(self, code: str) -> None:
-        """
-        Run *code*, and raise `RuntimeError` if a command of it fails.
-        """
         failed = self._ask(f'failed=\n{{\n{code}\n}} </dev/null 3>&-\necho "$failed" >&3')
         if failed:
             message = f"{failed}: it failed\n{self._said()}"
             raise RuntimeError(message)
 
     def value(self, word: str) -> str:
-        """
-        Return *word* after the shell has expanded it.
-        """
         return self._ask(f"echo {word} >&3")
 
     def end(self) -> None:
-        """
-        Kill it and its processes.
-        """
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -214,9 +205,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """
-    Return whether *port* of the loopback interface can be listened on.
-    """
     with socket.socket() as tried, suppress(OSError):
         tried.bind(("127.0.0.1", port))
         return True
@@ -224,9 +212,6 @@ def is_free(port: int) -> bool:
 
 
 def _end_standby(data: Path) -> None:
-    """
-    Stop the server that the page has started in *data*, if there is one.
-    """
     with suppress(FileNotFoundError, ProcessLookupError):
         process = int((data / "postmaster.pid").read_text().split()[0])
         os.kill(process, signal.SIGQUIT)

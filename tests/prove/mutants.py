@@ -1,7 +1,7 @@
 """
 Engines and stores with one fault each, which the simulation has to find.
 
-Each is a context manager that puts the fault there and takes it away again.
+Each is a context manager that introduces the fault and removes it at the end.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The stager takes its progress from the clock, a second ahead of its reads; there is no sweep of overdue jobs.
+    The stager derives its progress from the clock, a second ahead of its reads; overdue jobs are not swept.
     """
     read_on = Stager._read_on
 
@@ -97,7 +97,7 @@ def knows_itself_by_host_and_pid() -> Any:
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Each attempt to start has a name of its own, so that a lease whose grant was not heard of is a stranger's.
+    Each attempt to start uses another name, so that a lease whose grant was not received belongs to a stranger.
     """
     start = Core._start
 
@@ -123,7 +123,7 @@ def drops_an_arm() -> Any:
 
 def fires_early() -> Any:
     """
-    The clock is two milliseconds ahead of the store's.
+    The estimate of the store's clock is two milliseconds ahead.
     """
     clock = _storeclock.StoreClock
     now, earliest = clock.now, clock.earliest
@@ -135,7 +135,7 @@ def fires_early() -> Any:
 
 def fires_twice() -> Any:
     """
-    One in fifty firings is handed over a second time.
+    One in fifty firings is dispatched twice.
     """
     fire, start = Dispatcher.fire, StagedJobs.start
     number = itertools.count(1)
@@ -158,7 +158,7 @@ def forgets_the_rescue() -> Any:
 
 def hears_nothing() -> Any:
     """
-    The owner does not learn of others' writes, and there is no sweep of overdue jobs.
+    The owner is not notified of other processes' writes, and overdue jobs are not swept.
     """
     return both(mock.patch.object(Cluster, "changes", return_value=([], 0)), never_looks_back())
 
@@ -172,21 +172,21 @@ def takes_notes_unfenced() -> Any:
 
 def takes_a_standby_for_its_primary() -> Any:
     """
-    A failover is not noticed: generations and epochs go on from the standby's sequences.
+    A failover is not detected: generations and epochs continue from the standby's sequences.
     """
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
 
 
 def starts_over_when_emptied() -> Any:
     """
-    Emptied tables are made again as if they were the first: generations and epochs begin at 1.
+    Emptied tables are initialised again: generations and epochs begin at 1.
     """
     return mock.patch.object(Cluster, "_leaps_when_emptied", return_value=False)
 
 
 def hands_over_what_runs() -> Any:
     """
-    A shard is handed over with all that runs in it.
+    A shard is handed over with its running jobs.
     """
     return mock.patch.object(Cluster, "_leave_tail")
 
@@ -205,21 +205,21 @@ def refuses_ends_in_a_tail() -> Any:
 
 def begins_what_it_cannot_run() -> Any:
     """
-    A node takes every job for one that it can run.
+    A node takes every job, even those without a handler here.
     """
     return mock.patch.object(Registry, "can_run", return_value=True)
 
 
 def takes_nothing_up() -> Any:
     """
-    Jobs that one node has set aside are not taken up by the others.
+    Jobs that one node has set aside are not claimed by the others.
     """
     return mock.patch.object(Staging, "take_up")
 
 
 def never_looks_back() -> Any:
     """
-    There is no regular sweep: a job whose hint was lost is never found.
+    There is no regular sweep, so a job with a lost hint is never found.
     """
     return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 
@@ -234,7 +234,7 @@ def reads_the_scopes_once() -> Any:
 @contextmanager
 def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
     """
-    Put several faults there: where there are two ways to learn of a job, one fault alone does no harm.
+    Combine several faults: if there are two ways to learn of a job, one fault alone does no harm.
     """
     with ExitStack() as stack:
         for fault in faults:
@@ -261,7 +261,7 @@ def answers_before_the_commit() -> Any:
 
 def is_a_set(entry: Any) -> bool:
     """
-    Return whether a caller waits to hear that his job is set.
+    Return True if a caller waits for the answer to a set.
     """
     return all(type(write).__name__ == "Set" for write in entry[0])
 
@@ -293,7 +293,7 @@ def settles_what_never_ran() -> Any:
 
 def ends_with_its_thread() -> Any:
     """
-    An unexpected error of the store ends the thread that asked.
+    An unexpected error of the store ends the thread that called it.
     """
     failed = Hooks.failed
 
@@ -337,7 +337,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    An attempt that was withdrawn before is given back again for each request, whatever its state.
+    An attempt that was already withdrawn is released again for each request, whatever its state.
     """
     withdraw = StagedJobs.withdraw
 
@@ -350,7 +350,7 @@ def gives_back_twice() -> Any:
 
 def says_cancelled() -> Any:
     """
-    The store cancels a job that runs, and says so.
+    The store cancels a running job, and answers so.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -367,7 +367,7 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    A running job that is asked to stop does not expire: if its node dies, or its attempt fails, it is tried again.
+    A running job that is asked to stop does not expire: if its node dies, or its attempt fails, it is retried.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -382,7 +382,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    One handler may take all places, and all that may be begun, and none are lent.
+    One handler may occupy all places and all running slots, and no place is lent.
     """
     return both(
         mock.patch.object(_queue, "share_of", lambda places: places),
@@ -405,17 +405,17 @@ def has_no_shares() -> Any:
 
 def lends_nothing() -> Any:
     """
-    An idle lane has to wait until another lane gives a place back.
+    An idle lane has to wait until another lane releases a place.
     """
     return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_queue, _lanes, _armer)))
 
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    A shard that is taken over is read, in a lane that is full here, from its position elsewhere.
+    After a takeover, a lane that is full here is read from its position in another shard.
 
-    The other ways to learn of its jobs are closed too: it is left out when overdue jobs are looked for, and is never
-    read from its beginning.
+    The other ways to learn of its jobs are disabled: overdue jobs are not swept, and the shard is never read from its
+    beginning.
     """
     own = Stager.own
 
@@ -431,7 +431,7 @@ def forgets_the_position_of_a_lane() -> Any:
 
 def looks_past_a_lane() -> Any:
     """
-    A lane is read by its cursor alone; that does no harm while the cursor is right.
+    A lane is read by its cursor only, which does no harm while the cursor is right.
     """
     look = Lookout.look
 
@@ -444,7 +444,7 @@ def looks_past_a_lane() -> Any:
 
 def keeps_what_is_leased() -> Any:
     """
-    An owner that has lost a shard goes on holding what workers have leased from it.
+    An owner that has lost a shard keeps the leases that workers have from it.
     """
     return mock.patch.object(Owner, "_let_go")
 

@@ -56,7 +56,7 @@ class Result:
 
     def add(self, what: str) -> None:
         """
-        Keep the first few of what went wrong.
+        Keep the first few faults.
         """
         self.said = (*self.said, what)[:5]
 
@@ -67,7 +67,7 @@ Image = dict[str, tuple[int, int, int, str]]
 @dataclass(slots=True)
 class Run:
     """
-    One workload: the disk, and after how many of its steps which batch was answered with which jobs there.
+    One workload: the disk, and for each answered batch the number of steps by then and the jobs.
     """
 
     disk: RecordedDisk
@@ -75,9 +75,6 @@ class Run:
 
 
 def run(seed: int, synchronous: str) -> Run:
-    """
-    Let a store work through random batches on a recorded disk.
-    """
     dice = random.Random(seed)
     disk = RecordedDisk()
     answered: list[tuple[int, Image]] = []
@@ -159,9 +156,6 @@ def _image(store: SqliteStore) -> Image:
 
 
 def cut(worked: Run, dice: random.Random, result: Result) -> None:
-    """
-    Cut the power at some point, and check the remaining data.
-    """
     result.cuts += 1
     at = dice.randrange(worked.answered[0][0], worked.answered[-1][0] + 1)
     files = worked.disk.after_cut(at, dice)
@@ -219,9 +213,6 @@ def _memory() -> Path | None:
 
 
 def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
-    """
-    Cut the power *cuts* times.
-    """
     dice = random.Random(seed)
     result = Result()
     while result.cuts < cuts:
@@ -232,9 +223,6 @@ def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=300)
     parser.add_argument("--seed", type=int, default=None)

@@ -1,5 +1,5 @@
 """
-Check the model of the protocol, `model/protocol.pml`, in every course of events, and that it finds each known fault.
+Check all executions of the model of the protocol, `model/protocol.pml`, and that it finds each known fault.
 
     python tests/prove/protocol_model.py [--fault NAME] [--trail]
 
@@ -43,8 +43,8 @@ class Checked:
 
     Attributes:
         states: Number of states.
-        broken: The assertion that failed, or "" if all held in every course of events.
-        trail: The steps that lead there.
+        broken: The failed assertion, or "" if all hold in every execution.
+        trail: The steps that lead to it.
     """
 
     states: int
@@ -91,9 +91,6 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
 
 
 def main() -> int:
-    """
-    Check the model as it is, then with each fault.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault", choices=[name for names in FAULTS.values() for name in names], help="only this one")
     parser.add_argument("--trail", action="store_true", help="print the steps that lead to a violation")

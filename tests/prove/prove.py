@@ -131,9 +131,6 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
 
 
 def run(proof: Proof, url: str) -> tuple[bool, str, str]:
-    """
-    Run *proof*, print its output, and return whether it held, its last line, and its duration.
-    """
     command = [sys.executable, *proof.command, *(["--store", url] if url else [])]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE), "PYTHONUNBUFFERED": "1"}
     started, used_s = time.monotonic(), children_cpu_s()
@@ -158,9 +155,6 @@ def run(proof: Proof, url: str) -> tuple[bool, str, str]:
 
 
 def children_cpu_s() -> float:
-    """
-    Return the seconds of CPU of all processes that have ended; a server that runs beside the proofs is not among them.
-    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -179,9 +173,6 @@ def again(command: list[str], line: str) -> list[str]:
 
 
 def main() -> int:
-    """
-    Run all proofs and print the table.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="run each proof in its short form")
     parser.add_argument("--first", type=int, default=None, help="the seed of the first day (default: 0; if short, any)")

@@ -1,5 +1,5 @@
 """
-The proof that nothing goes quiet: jobs are set, moved and cancelled while one condition is bad that no crash shows.
+The proof that no job is silent: jobs are set, moved and cancelled under a bad condition without a crash.
 
     python tests/prove/quiet.py statistics|peer|equipment|rates|receiver [--seconds 20] --store URL
 
@@ -91,22 +91,16 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """
-        True if nothing went wrong.
-        """
         return not (self.lost or self.early or self.overtaken or self.dead) and 0 <= self.silent_s <= SILENT_S
 
     def __str__(self) -> str:
-        """
-        Say it in a line.
-        """
         wrong = f"lost {self.lost}, early {self.early}, overtaken {self.overtaken}, dead {self.dead}"
         return f"acknowledged {self.acknowledged}, {wrong}, longest silence {self.silent_s:.1f} s{self.more}"
 
 
 def own(url: str, handlers: list[str]) -> None:
     """
-    Be a node until standard input ends.
+    Run a node until standard input ends.
     """
     scheduler = Scheduler(url)
 
@@ -130,9 +124,6 @@ class Nodes:
         self._nodes: list[tuple[subprocess.Popen[str], threading.Thread]] = []
 
     def start(self, url: str, *handlers: str, **environment: str) -> None:
-        """
-        Start one with these *handlers*, and return once it is up.
-        """
         command = [sys.executable, str(HERE / "quiet.py"), "own", "--store", url, "--handlers", *handlers]
         node = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
@@ -150,9 +141,6 @@ class Nodes:
             self._told.fired.append((key, int(due_at) / 1000, at))
 
     def stop(self) -> None:
-        """
-        End them all.
-        """
         nodes, self._nodes = self._nodes, []
         for node, _ in nodes:
             assert node.stdin is not None
@@ -192,7 +180,7 @@ class Callers:
     @property
     def client(self) -> Scheduler:
         """
-        The scheduler by which they ask.
+        The scheduler that makes their calls.
         """
         return self._client
 
@@ -205,9 +193,6 @@ class Callers:
         self._client.stop()
 
     def end(self) -> None:
-        """
-        Ask nothing more.
-        """
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -240,7 +225,7 @@ class Callers:
 
 def judged(told: Told, client: Scheduler, nodes: Nodes, more: str = "") -> Result:
     """
-    Let the rest fire, end the *nodes*, and return the figures.
+    Let the remaining jobs fire, end the *nodes*, and return the figures.
     """
     until(lambda: drained(client))
     nodes.stop()
@@ -259,7 +244,7 @@ def judged(told: Told, client: Scheduler, nodes: Nodes, more: str = "") -> Resul
 
 def drained(client: Scheduler) -> bool:
     """
-    Return whether nothing that fires once is left.
+    Return True if no one-time job is left.
     """
     with suppress(StoreError):
         return not any(job.recurrence is None for job in client.list(limit=1_000).jobs)
@@ -295,7 +280,7 @@ def statistics(url: str, seconds: float, seed: int) -> Result:
 
 def peer(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the connections of the only node go dumb, again and again; new ones work.
+    Repeatedly silence the connections of the only node; new connections work.
     """
     told, dice, count = Told(), random.Random(seed), 0
     line, far = line_to(url)
@@ -400,9 +385,6 @@ class Receiver(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def has_room(self, key: str) -> bool:
-        """
-        Take the message of *key*, if it may.
-        """
         now = time.time()
         with self._lock:
             self.requests.append(now)
@@ -416,14 +398,7 @@ class Receiver(ThreadingHTTPServer):
 
 
 class Answering(BaseHTTPRequestHandler):
-    """
-    One message.
-    """
-
     def do_POST(self) -> None:
-        """
-        Answer 204, or 429.
-        """
         body = self.rfile.read(int(self.headers["Content-Length"]))
         receiver = self.server
         assert isinstance(receiver, Receiver)
@@ -434,10 +409,7 @@ class Answering(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
-        """
-        Print nothing.
-        """
+    def log_message(self, *_: object) -> None: ...
 
 
 def receiver(url: str, seconds: float, seed: int) -> Result:

@@ -32,9 +32,9 @@ _OPEN_FLAGS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OP
 @dataclass(slots=True)
 class Step:
     """
-    One thing that was done to one file.
+    One operation on one file.
 
-    A write has data; a truncate has none, and the new size as its place; a sync has no place; and there is its removal.
+    A write has data; a truncate has the new size as its place; a sync and a removal have neither.
     """
 
     name: str
@@ -71,7 +71,7 @@ class RecordedDisk:
         """
         Return the files as they may be after the power is cut behind the first *count* steps.
 
-        What was synced is there. Of the rest there is nothing, the beginning, any part, or any sector of any part.
+        Synced data exists. Of other data there is nothing, the beginning, any part, or any sector of any part.
         """
         durable: dict[str, bytearray] = {}
         loose: dict[str, list[Step]] = {}
@@ -185,16 +185,10 @@ class _Connection:
         return self._inner.in_transaction
 
     def execute(self, sql: str, values: Any = ()) -> Any:
-        """
-        Run *sql* once.
-        """
         with _translated():
             return _Cursor(self._inner.execute(sql, values), self._inner.changes())
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> Any:
-        """
-        Run *sql* for each of *rows*.
-        """
         changed = 0
         with _translated():
             for row in rows:

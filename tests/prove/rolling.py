@@ -44,7 +44,7 @@ TRIES: Final = 3
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be a node of the version that *name* begins with, until asked to end.
+    Run a node of the version with which *name* begins, until asked to end.
     """
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name, workers=64))
 
@@ -68,7 +68,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Told:
     """
-    The answers this process got: for each life, when its set was answered, and for some, when their cancel was.
+    The received answers: for each life, the time of its set, and for some, of their cancel.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -96,23 +96,20 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if nothing went wrong, and some jobs had to wait for a node with their handler.
+        True if there were no faults, and some jobs had to wait for a node with their handler.
         """
         return self.is_sound and not self.beside and self.silent_s < SILENT_S
 
     @property
     def is_sound(self) -> bool:
         """
-        True if nothing went wrong that a stall of the machine does not excuse.
+        True if there were no faults that a stall of the machine does not explain.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0
 
 
 def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.Event) -> None:
-    """
-    Set and cancel jobs until it is over.
-    """
     for number in iter(lambda: len(told.sets), None):
         if is_over.wait(0.01):
             return
@@ -131,7 +128,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.E
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Deploy the other version *rounds* times; again, if the machine stalled.
+    Deploy the other version *rounds* times; repeat the run if the machine stalled.
     """
     for _ in range(TRIES):
         result = deploy(url, rounds, seed)
@@ -142,9 +139,6 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 
 def deploy(url: str, rounds: int, seed: int) -> Result:
-    """
-    Deploy the other version *rounds* times.
-    """
     dice, told, is_over = random.Random(seed), Told(), threading.Event()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the nodes wait for it
     with tempfile.TemporaryDirectory() as made, Scheduler(url) as client:
@@ -192,7 +186,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
     """
-    Return since when, without a gap until *at*, some live node has *handler*.
+    Return the time since which a live node has had *handler* without a gap until *at*.
     """
     spans = sorted(
         (float(since), down.get(name, float("inf")))
@@ -208,9 +202,6 @@ def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at:
 
 
 def judge(folder: Path, told: Told) -> Result:
-    """
-    Count what went wrong.
-    """
     up, down = lines(folder / "up"), {name: float(at) for name, at in lines(folder / "down")}
     answered = {(key, generation): at for key, generation, at in told.sets}
     starts: Counter[tuple[str, int]] = Counter()
@@ -246,9 +237,6 @@ def judge(folder: Path, told: Told) -> Result:
 
 
 def line_of(result: Result) -> str:
-    """
-    Return the result of a run in one line.
-    """
     return (
         f"acknowledged {result.acknowledged}, lost {result.lost}, overtaken {result.overtaken}, early {result.early}, "
         f"silent longest {result.silent_s:.1f} s, repeated ids {result.repeated}, started twice {result.beside}, "

@@ -1,5 +1,5 @@
 """
-Engines that go on wrongly with recurring jobs.
+Engines with faults in recurring jobs.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ def skips_a_run() -> Any:
 
 def makes_up_for_nothing() -> Any:
     """
-    Instants that pass during a run are left out, whatever the overlap policy says.
+    Instants that pass during a run are left out, whatever the overlap policy is.
     """
     return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
 
 
 def lets_it_run_on() -> Any:
     """
-    A run goes on when the next one is due, although the policy is to cancel it.
+    A run continues when the next one is due, although the policy is to cancel it.
     """
     return mock.patch.object(Overtaker, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:
     """
-    A job that is to run now goes on with the instant after that, also where it had left that one out.
+    A job that is requested to run now continues with the instant after that, even if it skipped that one.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 
 
 def begins_again_when_set() -> Any:
     """
-    A set of the same rule is a new series, which owes nothing of the old one.
+    A set of the same rule begins a new series, which forgets owed runs.
     """
     return mock.patch.object(_rules, "_is_kept", return_value=False)

@@ -55,9 +55,6 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """
-        True if every job continued in time.
-        """
         return self.silent_s < SILENT_S
 
 
@@ -76,9 +73,6 @@ def server(kind: str, environment: dict[str, str]) -> Iterator[str]:
 
 
 def node(folder: Path, url: str) -> Scheduler:
-    """
-    Return a node that notes each run in a file.
-    """
     scheduler = Scheduler(url)
 
     @scheduler.handler("note")
@@ -134,9 +128,6 @@ def read(runs: Path, began: float, ended: float, steps: int) -> Result:
 
 
 def main() -> int:
-    """
-    Read the command line, prove, print one line.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=("postgres", "redis"), required=True)
     parser.add_argument("--rounds", type=int, default=2)

@@ -25,18 +25,12 @@ lend = contextmanager(lent)
 
 @contextmanager
 def postgres() -> Iterator[Any]:
-    """
-    Lend a running PostgreSQL, which is stopped in the end.
-    """
     with lend(Postgres) as make:
         yield make()
 
 
 @contextmanager
 def postgres_pair(*, is_synchronous: bool) -> Iterator[Any]:
-    """
-    Lend a running primary and its standby, which are stopped in the end.
-    """
     with lend(Postgres) as make:
         yield PostgresPair(make, is_synchronous=is_synchronous)
 
