@@ -1,5 +1,5 @@
 """
-Fixtures of the scheduler's tests: stores of both kinds, schedulers that are stopped, and a record to wait on.
+Fixtures of the scheduler's tests: stores of several kinds, schedulers that are stopped, and a record to wait on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 class Record:
     """
-    A list that other threads fill and a test waits on.
+    A list that other threads fill and on which a test waits.
 
     A wait advances manual clocks by 0, so that a job that was staged while its due time was being passed also fires.
     """
@@ -72,7 +72,7 @@ class Record:
 @pytest.fixture
 def go_on():
     """
-    Return an event that hung handlers wait for; it is set at the latest when the test ends.
+    Return an event for which hung handlers wait; it is set at the latest when the test ends.
     """
     event = threading.Event()
     yield event
@@ -89,9 +89,6 @@ def clocks():
 
 @pytest.fixture
 def record(clocks):
-    """
-    Return an empty record.
-    """
     return Record(clocks)
 
 
@@ -154,9 +151,6 @@ def service_url():
 
 @pytest.fixture
 def file_url(tmp_path):
-    """
-    Return the URL of an empty store on a real file.
-    """
     return f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
