@@ -471,6 +471,16 @@ WHOLE_DAYS = {
 """By name, the first of the days on which a fault shows that some hours do not show: one day in eight, a busy one where
 that has to be."""
 
+AT_ONCE = {
+    "cursor_from_now": Plan(0, 0.25, 20, 4, last_s=900),
+    "forgets_the_rescue": Plan(4, 0.25, 20, 8, last_s=900),
+    "is_somebody_else_at_each_start": Plan(3, 0.25, 20, 8, last_s=900),
+    "loses_an_end": Plan(0, 0.25, 20, 4, last_s=900),
+    "never_looks_back": Plan(4, 0.25, 20, 4, last_s=900),
+    "refuses_ends_in_a_tail": Plan(4, 0.25, 20, 8, last_s=900),
+}
+"""By name, a quarter of an hour in which the fault shows. Its end is short: lost jobs are waited for until then."""
+
 SOON = {
     "settles_without_epoch": 0,
     "drops_an_arm": 0,

@@ -22,14 +22,14 @@ EMPTY = (
     "CREATE SCHEMA public AUTHORIZATION pg_database_owner",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
-"""Statements that empty a database. Dropping it and creating another costs more: a drop waits for a checkpoint."""
+"""Statements that empty a database. They cost less than a new one: to drop the old one waits for a checkpoint."""
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
         + (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)
         + (SELECT count(*) FROM pg_namespace WHERE nspname !~ '^(pg_|public$|information_schema$)')
 """
 RESTS = 4
-"""Number of databases given back after it that let a database rest: what still uses it shows itself by then."""
+"""Minimum number of databases kept unused: a scheduler that still uses one connects to it again in that time."""
 
 
 class Postgres:

@@ -42,9 +42,7 @@ def filled(postgres, database):
     """
     Return an open store with fifty jobs due soon and five thousand far ahead; the server has no statistics about them.
     """
-    store = open_store(
-        f"{postgres.url(database)}&shards=1&lease_s=60"
-    )  # an explained statement takes long on a busy server
+    store = open_store(f"{postgres.url(database)}&shards=1&lease_s=60")  # EXPLAIN may take seconds on a busy server
     postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
