@@ -19,7 +19,7 @@ SIGMAS = 5
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_every_place_has_the_share_as_its_chance(share, size):
     """
-    The first, the last, and all of a batch are drawn as often as the share says, and next to each other as often, too.
+    The first, the last, and every other firing of a batch is drawn with the share as its probability, and so are pairs.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -45,14 +45,14 @@ def test_every_place_has_the_share_as_its_chance(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_extremes(share, expected, chance):
     """
-    None, all, and a share so small that what goes by first has no number.
+    A share of none, of all, and one so small that the distance to the first draw exceeds any number.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
 def test_the_least_and_the_greatest_draw():
     """
-    A draw of 0 takes the next one, and one just below 1 lets thousands go by.
+    A draw of 0 takes the next firing, and one just below 1 skips thousands.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -37,7 +37,7 @@ PROMETHEUS = f"{OPENMETRICS};escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4
 )
 def test_the_form_is_what_is_asked_for(accept, kind):
     """
-    OpenMetrics comes where it is preferred, and the plain text everywhere else.
+    The output is OpenMetrics if the request prefers it, and plain text otherwise.
     """
     with Scheduler("memory://") as scheduler:
         assert exposition(scheduler.stats(), accept)[0].startswith(kind)

@@ -41,7 +41,7 @@ END_S = 20
 
 class Spans:
     """
-    A provider whose spans are kept, and waited for.
+    A provider that keeps its spans, and on which a test waits.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Spans:
 
     def named(self, name: str) -> list[Any]:
         """
-        Return the spans of that name that have ended.
+        Return the finished spans with that name.
         """
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
@@ -160,7 +160,7 @@ def test_a_handler_adds_to_its_span(spans):
 
 def test_a_processor_looks_at_the_current_span(spans):
     """
-    A processor that asks for the current span when one begins finds the one around it, and none when it is that.
+    A processor that reads the current span at the start of one gets the enclosing span, and none for an outermost one.
     """
     seen = []
 
@@ -201,7 +201,7 @@ def test_a_span_has_the_instants_of_its_firing(spans):
 
 def test_a_span_is_told_without_others(spans):
     """
-    The span of a lone firing does not wait for a stop.
+    The span of a single firing is reported without waiting for others or for a stop.
     """
     told = threading.Event()
     export = spans.exporter.export
@@ -245,7 +245,7 @@ def test_outcomes(spans, outcomes, expected):
 )
 def test_sampling(spans, job_trace, share, count):
     """
-    A firing is sampled as its setter was; the share is for jobs that were set outside of any trace.
+    A firing is sampled like the span that set it; the share applies to jobs that were set outside any trace.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
@@ -276,7 +276,7 @@ def test_a_share(spans):
 
 def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
     """
-    A span holds its job until it is made, and the job its span: that circle is open when the firing has ended.
+    The cycle between a span and its job is broken when the firing has ended, so no collection is needed.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
@@ -325,7 +325,7 @@ def test_a_tracer_that_raises(caplog, error):
 
 def test_async(spans):
     """
-    The asyncio scheduler takes the caller's span, too.
+    The asyncio scheduler also uses the caller's span.
     """
 
     async def main() -> None:

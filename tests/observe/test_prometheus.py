@@ -22,13 +22,13 @@ from tickwheel.testing import ManualClock
 
 END_S = 20
 FAR = 4_133_980_800
-"""The year 2101, which is to come at every date at which the tests are tried, and within 100 years of it."""
+"""The year 2101: in the future at every date at which the tests run, and less than 100 years ahead."""
 
 
 @pytest.fixture
 def stats():
     """
-    Return the stats of a scheduler that has fired one job that works and one that dies, with one pending.
+    Return the stats of a scheduler that has fired a successful job and one that dies, with a third one pending.
     """
     ends = threading.Semaphore(0)
     told = ("JobSucceeded", "JobDied")
@@ -58,7 +58,7 @@ def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_everything_is_told(stats):
     """
-    Pending, due next, results by target, lateness, commits, leases, clock and wheel are exported as they are.
+    Pending, due next, results by target, lateness, commits, leases, clock and wheel are exported unchanged.
     """
     kind, text = exposition(stats())
     found = samples(text)
@@ -105,7 +105,7 @@ def test_handlers_are_labels_up_to_a_bound():
 
 def settle(figures, job):
     """
-    Count a firing of *job* that worked.
+    Count a successful firing of *job*.
     """
     entry = StagedJob(job, 1, job.due_at)
     figures.settled([(entry, succeeded(job, 1))], [Answer(Outcome.SETTLED, None)])
@@ -149,7 +149,7 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    A fine step is counted in the bucket whose edge is not below its own, so that nothing looks smaller than it was.
+    A fine step is counted in the bucket whose edge is not below its own, so that no lateness is understated.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
@@ -181,7 +181,7 @@ def test_circuits():
 
 def stats_with(scheduler, is_so):
     """
-    Return the stats once *is_so* of them; the stager brings jobs near in its own time.
+    Return the stats once `is_so(stats)` is true, as the stager works asynchronously.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):
@@ -191,7 +191,7 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker is counted at its queue, with its instant, and the next due is one that can be fired.
+    A job that waits for a worker is counted at its queue, with its due time; "due next" is a job that can be fired.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -216,7 +216,7 @@ def waiting(stats) -> int:
 
 def test_what_waits_in_its_own_millisecond():
     """
-    A job that waits for a worker is not the next due in the very millisecond of its instant either.
+    Even in the millisecond of its due time, a job that waits for a worker is not the next one due.
     """
     with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
         scheduler.set("now", delay=0, target="pull", handler="scans")

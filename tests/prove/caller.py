@@ -26,7 +26,7 @@ PATIENCE_S: Final = 60.0
 BETWEEN_S: Final = 0.02
 AGAIN_S: Final = 0.05
 PATIENT: Final = RetryPolicy(attempts=1000)
-"""A failover takes an attempt of each job that runs, and no job may die of that."""
+"""A failover costs each running job an attempt, and no job may die of that."""
 RECENT: Final = 60
 
 
@@ -205,7 +205,7 @@ class Caller:
 
     def _replace(self, life: Life) -> None:
         """
-        Replace the job that was set, and no other one.
+        Replace exactly the job that was set.
 
         Without the condition, a job that a migration has moved would be set in the old store as well.
         """

@@ -1,5 +1,5 @@
 """
-Engines and stores with faults that show when a clock is set.
+Engines and stores with faults that appear when a clock is set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    A running job that is asked to stop expires at that moment, which a step of the clock takes back or shifts.
+    A running job that is asked to stop expires at that moment; a clock step undoes or shifts the expiry.
     """
     real = _plan.decide
 

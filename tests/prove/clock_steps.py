@@ -3,8 +3,8 @@ The proof of the clock: the time of day is set by an hour and by a day, both way
 
     python tests/prove/clock_steps.py --jobs 400 [--store URL]
 
-All jobs have a delay, which counts elapsed time: on a file because the owner sees the step, on a database because it
-has a clock of its own. Nothing may be lost, run twice, early, or late by more than it takes to see the step.
+All jobs have a delay, which counts elapsed time: on a file because the owner detects the step, on a database because it
+has a clock of its own. No job may be lost, run twice, run early, or be later than the detection of the step takes.
 """
 
 from __future__ import annotations

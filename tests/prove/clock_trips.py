@@ -1,14 +1,14 @@
 """
-The proof of the clock, on SQLite: a process whose time of day is set under it, back, forth, and back and right again.
+The proof of the clock, on SQLite: the time of day of a process is set back, ahead, and away and back again.
 
     python tests/prove/clock_trips.py [--trips 12] [--seed 7] [--only back]
 
 The scheduler runs in a process with an interposed `clock_gettime`, in an hour that this one sets. It has one far job,
-one of `every=1`, a cron line of seconds, and all the while jobs with `delay=` and `at=` are set. Then it must be so:
+one of `every=1`, a cron line of seconds, and jobs with `delay=` and `at=` are set continuously. Requirements:
 
     every    keeps its phase by elapsed time, and is never silent for longer than 2 s
     cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
-    delay    runs after the time that was asked for, and within a second of that
+    delay    runs after the requested time, and within a second of that
     at       runs when the wall clock shows its instant, and within a second of that
 """
 
@@ -38,7 +38,7 @@ Step = tuple[float, float]
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
-"""If two sets and a pause take this much longer than the pause, the run shows a slow machine and not our fault."""
+"""If two sets and a pause take this much longer than the pause, the machine is slow, and the run is not evidence."""
 TRIES: Final = 3
 SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
@@ -81,7 +81,7 @@ def build_clock(folder: Path) -> Path:
 @contextmanager
 def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
     """
-    Lend the environment of a process with a clock that can be set, and the function that sets it, in seconds.
+    Provide the environment of a process whose clock can be set, and the function that sets it, in seconds.
     """
     library, shared = build_clock(folder), folder / "offset"
     shared.write_bytes(bytes(8))
@@ -202,9 +202,9 @@ def _judge_delay(key: str, due: float, found: list[float]) -> list[str]:
 
 def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], steps: list[Step]) -> list[str]:
     """
-    Judge a job that was *asked* for at that time, for a time of day after its beginning, and watched until the end.
+    Judge a job requested at *asked*, for a time of day after its beginning, and watched until the end.
 
-    A step takes a moment to be noticed, so a job that is due within a second of one may run by either clock.
+    The detection of a step takes a moment, so a job that is due within a second of one may run by either clock.
     """
     at, wall, watched = asked
     due = _first_shown(wall, at, steps)

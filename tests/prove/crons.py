@@ -3,7 +3,7 @@ The proof of the calendar: real cron lines beside croniter, and every zone throu
 
     python tests/prove/crons.py [--firings 1000] [--year 2026]
 
-Each difference from croniter must belong to a class that the documentation explains (docs/decisions/cron-calendar.md):
+Each difference from croniter must be of a documented class (docs/decisions/cron-calendar.md):
 
     overlap   croniter fires again in the second pass of a doubled hour; we fire once
     gap       croniter fires an hour later or skips instants in a lost hour; we fire when the hour has passed

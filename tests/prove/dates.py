@@ -1,5 +1,5 @@
 """
-The tests that read the time of day, each begun at instants that break programs; and the list of these tests.
+Runs the tests that read the time of day at instants that break programs, and records the list of these tests.
 
     python tests/prove/dates.py            run those that tests/wall_clock.txt lists
     python tests/prove/dates.py --record   list them again: run the quick tests with a clock that counts its readers
@@ -29,9 +29,9 @@ from clock_trips import build_clock
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "wall_clock.txt"
 LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "service/page")
-"""Folders whose tests start programs that are not ours, have a clock of their own, or say nothing of dates."""
+"""Folders whose tests start third-party programs, have a clock of their own, or do not depend on dates."""
 CPU_S, LASTED_S = 0.1, 2.0
-"""A test that uses more, or lasts longer, is not run eleven times; nor is more than one case of a function."""
+"""A test that uses more CPU, or lasts longer, is not run eleven times; nor is more than one case of a function."""
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
     ("2026-11-28 15:59:58", "UTC", "Saturday afternoon, Sunday in Tokyo"),

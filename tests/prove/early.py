@@ -1,10 +1,10 @@
 """
-The proof that nothing is early: jobs due at any fraction of a millisecond, by the clock of the store they are in.
+The proof that nothing is early: jobs due at any fraction of a millisecond, by the clock of their store.
 
     python tests/prove/early.py --jobs 100000 [--store URL]
 
-The server, if there is one, runs on this machine, so that its clock can be read here to the nanosecond, at the first
-line of the handler. Without a URL the store is a SQLite file.
+The server, if there is one, runs on this machine, so its clock can be read here to the nanosecond, at the first line of
+the handler. Without a URL the store is a SQLite file.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ BULK_S = 10.0
 AGAIN_S = 0.05
 """Wait before a call of the bulk set is made again."""
 SETTLED_S = 3.0
-"""After an outage the leases are taken again, and only then can jobs be expected to fire in time."""
+"""After an outage the leases are taken again; only then are jobs expected to fire in time."""
 PATIENT = RetryPolicy(attempts=1000)
 
 

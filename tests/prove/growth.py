@@ -1,12 +1,12 @@
 """
-The proof of growth: the commands of docs/scale.md, from one file to a Redis Cluster, while a caller goes on.
+The proof of growth: the commands of docs/scale.md, from one file to a Redis Cluster, while a caller continues.
 
     python tests/prove/growth.py [--seconds 12]
 
 The section "The steps, command by command" of the page has the commands. This program runs its blocks in one shell, one
-after the other, with real servers; a comment `# callers use URL` gives the caller another URL. The caller sets,
-replaces, moves and cancels jobs all the while. After each step it goes on for some seconds. Nothing that was answered
-may be lost, start after an answer that forbids it, or start early; the longest pause is reported.
+after the other, with real servers; a comment `# callers use URL` gives the caller another URL. The caller continuously
+sets, replaces, moves and cancels jobs, for some seconds after each step. No acknowledged job may be lost, start after
+an answer that forbids it, or start early; the longest pause is reported.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ STEP: Final = re.compile(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.
 BLOCK: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALLERS: Final = re.compile(r"^# callers use (\S+)$", re.MULTILINE)
 PATIENCE_S: Final = 900.0
-"""The last resort, as two nodes start in one block, also on a busy machine; a node that has ended ends its block."""
+"""The last resort, as two nodes start in one block, also on a busy machine; a node that ends also ends its block."""
 SERVERS: Final = 6
 NODES: Final = 3
 OWN_USER: Final = ("pg_basebackup", "pg_ctl")
 """Programs that refuse to run as root, or whose files the server must own."""
 STARTED: Final = "started"
-"""The file of the shell's folder that the handler writes to."""
+"""The file in the shell's folder to which the handler writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Step:
 
 def steps_of(page: str) -> list[Step]:
     """
-    Return the steps of the *page*, whose text this is.
+    Return the steps in the text of the *page*.
     """
     section = SECTION.search(page)
     assert section, "the page has no section of steps"
@@ -86,7 +86,7 @@ def steps_of(page: str) -> list[Step]:
 
 def register(scheduler: Scheduler) -> None:
     """
-    Register the handler of the nodes, which writes down each start.
+    Register the handler of the nodes, which records each start.
     """
 
     @scheduler.handler("work")
@@ -147,7 +147,7 @@ class Shell:
 
     def _said(self) -> str:
         """
-        Return the end of the log of its programs.
+        Return the end of its programs' log.
         """
         return (self._folder / "log").read_text(errors="replace")[-4000:]
 
@@ -155,7 +155,7 @@ class Shell:
 @contextmanager
 def prepared() -> Iterator[tuple[Path, Shell]]:
     """
-    Lend a folder and a shell in it, with a PostgreSQL and with names and ports for all that the page starts.
+    Provide a folder and a shell in it, with a PostgreSQL and with names and ports for everything that the page starts.
     """
     with ExitStack() as stack:
         primary = stack.enter_context(postgres())
@@ -193,9 +193,9 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
 
 def free_ports(count: int) -> list[int]:
     """
-    Return ports of the loopback interface that are free, and 10,000 above, where a cluster's nodes talk, are too.
+    Return free ports of the loopback interface; the ports 10,000 above, for a cluster's nodes, are also free.
 
-    They are below those that systems give to connections, which would be taken again before they are used.
+    They are below the range for outgoing connections, which could take them again before they are used.
     """
     found: list[int] = []
     for port in random.sample(range(12_000, 22_000), 1_000):

@@ -1,5 +1,5 @@
 """
-Engines and stores with one fault each, which the simulation has to find.
+Engines and stores with one fault each, which the simulation must find.
 
 Each is a context manager that introduces the fault and removes it at the end.
 """
@@ -68,7 +68,7 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def settles_without_epoch() -> Any:
     """
-    The store takes begins and settles whatever their epoch.
+    The store accepts begins and settles with any epoch.
     """
     return mock.patch.object(Table, "is_fenced", return_value=False)
 
@@ -90,7 +90,7 @@ def cursor_from_now() -> Any:
 
 def knows_itself_by_host_and_pid() -> Any:
     """
-    An owner's name is that of its host and process id alone, as it was in its former life.
+    An owner's name consists only of host and process id, as in its former life.
     """
     return mock.patch.object(_core, "one_life", lambda name, _: name)
 
@@ -165,7 +165,7 @@ def hears_nothing() -> Any:
 
 def takes_notes_unfenced() -> Any:
     """
-    Notes are given to any caller, in whatever epoch.
+    Notes are given to any caller, with any epoch.
     """
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
@@ -193,7 +193,7 @@ def hands_over_what_runs() -> Any:
 
 def refuses_ends_in_a_tail() -> Any:
     """
-    Ends in a tail are refused, as if their owner had lost the lease.
+    Ends in a draining shard are refused, as if their owner had lost the lease.
     """
     is_fenced = Table.is_fenced
 
@@ -461,15 +461,16 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
+"""By name, the first seed of the rare days that show a fault which other days do not: one day in sixteen."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
     "trusts_ends_of_a_later_clock": Plan(4),
     "takes_a_retry_for_outdated": Plan(4),
 }
-"""By name, the first of the days on which a fault shows that some hours do not show: one day in eight, a busy one where
-that has to be."""
+"""
+By name, the first of the days for faults that need a whole day: one day in eight, a busy one if necessary.
+"""
 
 AT_ONCE = {
     "cursor_from_now": Plan(0, 0.25, 20, 4, last_s=900),
@@ -514,7 +515,7 @@ SOON = {
     "waits_for_a_statement_that_hangs": 26,
     "lends_nothing": 19,
 }
-"""By name, the seed of an hour in which the fault shows; of the others it is 0."""
+"""By name, the seed of an hour that shows the fault; 0 for the other faults."""
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
 """Faults that need two simulated hours, because an hour does not show them."""
@@ -526,8 +527,10 @@ ON_A_FILE = {
     "has_no_bulkhead",
     "has_no_shares",
 }
-"""Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and
-about what one node may have begun."""
+"""
+Faults about the time of day, which a file takes from its machine, about leases, which end only on a cluster, and about
+the jobs that one node may have begun.
+"""
 
 
 def starts_what_is_armed() -> Any:
@@ -546,7 +549,7 @@ def starts_what_is_queued() -> Any:
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    The answers for entries for which *is_kept* returns True are not applied to them.
+    The answers are not applied to entries for which *is_kept* returns True.
     """
     withdraw = StagedJobs.withdraw
 
@@ -609,4 +612,4 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "lends_nothing": (lends_nothing, {"silent"}),
     "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
-"""By name, the fault and the kinds of violation of which it has to cause one."""
+"""By name, the fault and the kinds of violation of which it must cause at least one."""

@@ -21,7 +21,7 @@ def run_command(
     line_of: Callable[[Any], str],
 ) -> int:
     """
-    Run one node if the command line asks for it; otherwise prove, print one line, and return 1 if the proof failed.
+    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if the proof failed.
 
     Args:
         description: Text of --help.

@@ -3,10 +3,10 @@ The power-cut proof: a store on a recorded disk, the power cut at any step, and 
 
     python tests/prove/power_cut.py --cuts 300
 
-Every batch that was answered before the cut must be there, the one under way wholly or not at all, and the file must be
-sound. Time goes on between the batches, so that far jobs come near and are sorted, some at a time, and keys are merged
-into runs; every other file begins with an older schema, and jobs in it. With `--synchronous normal` or `off` rows must
-be missing: then the exit code is 1.
+Every batch acknowledged before the cut must be there, the batch in progress completely or not at all, and the file must
+be sound. Time goes on between the batches, so that far jobs become near and are sorted, some at a time, and keys are
+merged into runs; every other file begins with an older schema, and jobs in it. With `--synchronous normal` or `off`
+rows must be missing: then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BATCHES = 60
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
 OLD = 10
-"""The schema before keys came into runs."""
+"""The last schema before keys were moved into runs."""
 FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 
 

@@ -3,7 +3,7 @@ Check all executions of the model of the protocol, `model/protocol.pml`, and tha
 
     python tests/prove/protocol_model.py [--fault NAME] [--trail]
 
-Needs `spin` and a C compiler. The last line says how many states there are, and how many faults were found.
+Needs `spin` and a C compiler. The last line has the number of states, and of the faults found.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "a start does not ask for the lease": ("UNTRUSTED_START",),
     "a former owner's writes are taken": ("UNFENCED_WRITES",),
 }
-"""The switches of each fault; the model has to find all of them."""
+"""The switches of each fault; the model must find all of them."""
 
 ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "fenced notes, without looking back": ("NO_LOOK_BACK",),
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
-"""Switched-off parts that the rest must replace: either of the two remedies for lost notes is enough."""
+"""Disabled parts that the remaining ones must replace: either of the two remedies for lost notes is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
     Build the checker for the model with *defines* and run it to the end, or to the first violation.
 
-    With *circles*, look for a course of events that never ends instead: there must be none, or the assertion for the
-    end says nothing.
+    With *circles*, search for an endless course of events instead: if there were one, the assertion for the end would
+    prove nothing.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:

@@ -74,7 +74,7 @@ class Proof:
 
 def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     """
-    Yield the proofs, with the sizes that were asked for.
+    Yield the proofs, with the requested sizes.
     """
     seeds, cuts, jobs = str(options.seeds), str(options.cuts), str(options.jobs)
     seconds = str(max(8.0, options.jobs / 150))
@@ -161,7 +161,7 @@ def children_cpu_s() -> float:
 
 def again(command: list[str], line: str) -> list[str]:
     """
-    Return *command* with the seed that is in *line*.
+    Return *command* with the seed in *line*.
     """
     seed = re.search(r"seed (\d+)", line)
     return [

@@ -3,14 +3,14 @@ The proof that no job is silent: jobs are set, moved and cancelled under a bad c
 
     python tests/prove/quiet.py statistics|peer|equipment|rates|receiver [--seconds 20] --store URL
 
-statistics  the server's statistics are those of an empty table, and then a burst comes (PostgreSQL)
-peer        the only node is behind a line whose connections acknowledge everything and answer nothing, again and again
-equipment   of three nodes one lacks the data of a zone, one the library of cron lines, and one a handler
-rates       the clocks of three nodes run a tenth slower, a twentieth faster and a tenth faster than the server's
-receiver    a webhook's receiver takes twenty messages a second, and answers the rest with 429 and Retry-After
+statistics  the server's statistics are those of an empty table, and then a burst comes (PostgreSQL) peer        the
+only node is behind a proxy whose connections repeatedly accept everything and answer nothing equipment   of three nodes
+one lacks the data of a zone, one the library of cron lines, and one a handler rates       the clocks of three nodes run
+a tenth slower, a twentieth faster and a tenth faster than the server's receiver    a webhook's receiver takes twenty
+messages a second, and answers the rest with 429 and Retry-After
 
 This process stamps each firing that comes through a pipe, by the clock of the server. The longest silence is the
-largest lateness of a job; for a full receiver, the longest time between two messages that it took.
+largest lateness of a job; for a full receiver, the longest time between two accepted messages.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def own(url: str, handlers: list[str]) -> None:
 
 class Nodes:
     """
-    The processes that fire; *told* keeps their firings.
+    The processes that fire; *told* records their firings.
     """
 
     def __init__(self, told: Told) -> None:
@@ -157,7 +157,7 @@ class Nodes:
 @contextmanager
 def nodes_of(told: Told) -> Iterator[Nodes]:
     """
-    Lend nodes, which are stopped in the end.
+    Provide nodes, which are stopped at the end.
     """
     nodes = Nodes(told)
     try:
@@ -168,7 +168,7 @@ def nodes_of(told: Told) -> Iterator[Nodes]:
 
 class Callers:
     """
-    Sets, moves and cancels jobs of *handlers* from a thread of its own, until it is ended.
+    Sets, moves and cancels jobs of *handlers* in a thread of its own, until it is ended.
     """
 
     def __init__(self, url: str, told: Told, handlers: tuple[str, ...], seed: int, **rule: Any) -> None:
@@ -253,7 +253,7 @@ def drained(client: Scheduler) -> bool:
 
 def statistics(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the server believe that its tables are empty, again and again, and then come bursts.
+    Repeatedly let the server believe that its tables are empty, and then send bursts.
     """
     import psycopg  # noqa: PLC0415 - this row needs it alone
 
@@ -301,7 +301,7 @@ def peer(url: str, seconds: float, seed: int) -> Result:
 
 def line_to(url: str) -> tuple[Line, str]:
     """
-    Return a line to the server of *url*, and the URL of its near end.
+    Return a proxy for the server of *url*, and the URL of the proxy.
     """
     parts = urlsplit(url)
     if parts.scheme == "unix":
@@ -314,7 +314,7 @@ def line_to(url: str) -> tuple[Line, str]:
 
 def equipment(url: str, seconds: float, seed: int) -> Result:
     """
-    Let nodes lack a zone, a library and a handler, and recurring jobs need them all.
+    Let nodes lack a zone, a library and a handler, while recurring jobs need them all.
     """
     told = Told()
     with tempfile.TemporaryDirectory() as made, nodes_of(told) as nodes:
@@ -353,7 +353,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
 
 def rates(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the clocks of nodes run at other rates than that of the server, and the waits for their instants likewise.
+    Let the nodes' clocks, and their waits, run at other rates than the server's.
     """
     compiler = shutil.which("cc")
     assert compiler is not None, "the rates of clocks need a C compiler: install one"
@@ -372,7 +372,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
 
 class Receiver(ThreadingHTTPServer):
     """
-    Takes a few messages a second, and refuses all others for a second.
+    Accepts a few messages a second, and refuses all others for a second.
     """
 
     daemon_threads = True
@@ -414,7 +414,7 @@ class Answering(BaseHTTPRequestHandler):
 
 def receiver(url: str, seconds: float, seed: int) -> Result:
     """
-    Send a burst to a receiver that takes a few a second.
+    Send a burst to a receiver that accepts a few messages a second.
     """
     count = int(A_SECOND * seconds / 1.5)
     server = Receiver()
@@ -464,7 +464,7 @@ def prove(row: str, url: str, seconds: float, seed: int) -> Result:
 
 def main() -> int:
     """
-    Run one node if the command line asks for it; otherwise prove, print one line, and return 1 if that was not good.
+    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if that was not good.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=[*ROWS, "own"])

@@ -46,7 +46,7 @@ class Step:
 @dataclass(slots=True)
 class RecordedDisk:
     """
-    The recorded steps, and the contents of the disk if the power is cut after some of them.
+    The recorded steps, and the contents of the disk after a power cut behind any of them.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -69,7 +69,7 @@ class RecordedDisk:
 
     def after_cut(self, count: int, dice: random.Random) -> dict[str, bytes]:
         """
-        Return the files as they may be after the power is cut behind the first *count* steps.
+        Return the files as they may be after a power cut behind the first *count* steps.
 
         Synced data exists. Of other data there is nothing, the beginning, any part, or any sector of any part.
         """
@@ -173,7 +173,7 @@ class _Cursor:
 
 class _Connection:
     """
-    As much of `sqlite3.Connection` as the store uses.
+    The part of `sqlite3.Connection` that the store uses.
     """
 
     def __init__(self, uri: str, vfs: str, timeout: float) -> None:

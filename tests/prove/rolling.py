@@ -5,9 +5,9 @@ The proof of the rolling deployment: nodes of two versions, each with a handler 
 
 In each round three nodes are given the other version one after the other, while this process sets and cancels jobs of
 both versions' handlers, some of which take longer than the start of a node. Nothing may be lost, die, or be started
-twice: running jobs stay with their nodes while shards change hands. No job may be silent for 5 s from when a live node
-has its handler. The store is a URL of one with leases, with `lease_s=1`. A run in which the machine itself stalled for
-longer than a lease, so that jobs began twice or late, is not evidence: it is repeated, three times at most.
+twice: running jobs stay with their nodes while shards change hands. No job may be silent for 5 s while a live node has
+its handler. The URL is of a store with leases, with `lease_s=1`. A run in which the machine itself stalled for longer
+than a lease, so that jobs began twice or late, is not evidence: it is repeated, three times at most.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HANDLERS: Final = ("both", "first", "second")
 NODES: Final = 3
 SILENT_S: Final = 5.0
 BETWEEN_S: Final = 1.5
-"""From one node's replacement to the next: some renewals of a lease of a second."""
+"""Seconds from one node's replacement to the next: some renewals of a lease of a second."""
 PATIENCE_S: Final = 60.0
 TRIES: Final = 3
 

@@ -23,7 +23,7 @@ __all__ = [
 
 def skips_a_run() -> Any:
     """
-    A recurring job leaves out every twentieth instant.
+    A recurring job omits every twentieth due time.
     """
     following = Recurrence.following
     number = itertools.count(1)

@@ -4,8 +4,8 @@ The proof of the server's clock: a node dies, and before its leases end the cloc
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
 The server is a real one with an interposed clock, which is set back by an hour and right again, and by some seconds.
-Two nodes share jobs of `every=1`; one of them is killed each time. However the clock is set, the other one has to
-continue with all of them: no job may be silent for as long as the bar of the promise.
+Two nodes share jobs of `every=1`; one of them is killed each time. However the clock is set, the other node must
+continue all of them: no job may be silent for longer than the promise allows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ JOBS = 24
 OFF_S = (-3600.0, 0.0, -5.0, 0.0)
 """The successive errors of the clock, in seconds."""
 DYING_S = 0.3
-"""From a node's death to the step: its leases of a second last on."""
+"""Seconds from a node's death to the step: its leases of a second are still valid then."""
 TAKEOVER_S = 8.0
 SILENT_S = 5.0
 
@@ -61,7 +61,7 @@ class Result:
 @contextmanager
 def server(kind: str, environment: dict[str, str]) -> Iterator[str]:
     """
-    Lend the URL of a server of that *kind* that runs in *environment*, with leases of a second.
+    Provide the URL of a server of that *kind* that runs in *environment*, with leases of a second.
     """
     with mock.patch.dict(os.environ, environment):
         lent = postgres() if kind == "postgres" else redis_url()

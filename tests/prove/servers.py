@@ -1,5 +1,5 @@
 """
-Real servers for the proofs that run as programs; the tests have theirs from fixtures.
+Real servers for the proofs that run as programs; tests get theirs from fixtures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def postgres_pair(*, is_synchronous: bool) -> Iterator[Any]:
 @contextmanager
 def redis_url() -> Iterator[str]:
     """
-    Lend the URL of a running Redis that syncs each answer, with leases of a second.
+    Provide the URL of a running Redis that syncs each answer, with leases of a second.
     """
     with lend(redis_servers.Redis) as make:
         server = make("--appendonly", "yes", "--appendfsync", "always")
@@ -48,7 +48,7 @@ def redis_url() -> Iterator[str]:
 @contextmanager
 def redis_group(kind: str, **options: Any) -> Iterator[Any]:
     """
-    Lend a `RedisCluster` or `RedisSentinels`, whose servers are stopped in the end.
+    Provide a `RedisCluster` or `RedisSentinels`, whose servers are stopped at the end.
     """
     with lend(redis_servers.Redis) as make:
         group = getattr(redis_servers, kind)(make, **options)

@@ -1,11 +1,11 @@
 """
-The proof of the zombie: two owners on one store, one of them stopped by SIGSTOP beyond its lease, again and again.
+The proof of the zombie: two owners on one store, one of them repeatedly suspended by SIGSTOP past its lease.
 
     python tests/prove/sigstop.py --rounds 3 --store URL
 
-The other one takes over. When the stopped one goes on, everything that it wants to settle must be refused; nothing may
-be lost, and no life of a job may be settled twice. This process sets jobs all the while, of which the owners learn by
-notes: none may be silent for 5 s, whichever owner was stopped when it was set. The URL is of a store with leases, with
+The other one takes over. When the suspended one continues, all its settles must be refused; nothing may be lost, and no
+generation of a job may be settled twice. This process continuously sets jobs, of which the owners are notified: none
+may be silent for 5 s, whichever owner was suspended when it was set. The URL is of a store with leases, with
 `lease_s=1`.
 """
 
@@ -36,7 +36,7 @@ GOING_ON_S = 3.0
 """Seconds for which notes are kept after an owner continues."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""A machine that is busy with other work loses leases of a second without a stop of their owner."""
+"""Maximum seconds of patience: a busy machine loses leases of a second even if no owner is suspended."""
 PATIENT = RetryPolicy(attempts=1000)
 """A lost lease costs running jobs an attempt, and a job that is always running must not die of that."""
 
@@ -54,7 +54,7 @@ def append(path: Path, line: str) -> None:
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be one of the two until asked to end.
+    Run one of the two owners until asked to end.
     """
     scheduler = Scheduler(url)
 
@@ -98,7 +98,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if nothing went wrong, and there was a zombie to refuse.
+        True if nothing went wrong, and a zombie was refused.
         """
         wrong = self.lost or self.unfinished or self.early or self.settled_twice
         return not wrong and self.refused > 0 and self.notes > 0 and self.silent_s < SILENT_S
@@ -106,7 +106,7 @@ class Result:
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Stop one of two owners in the midst of its work, *rounds* times.
+    Suspend one of two owners during its work, *rounds* times.
     """
     dice = random.Random(seed)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
@@ -147,7 +147,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    Set jobs that are due at once or soon for *seconds*, and note when each can first be expected to fire.
+    Set jobs that are due at once or soon for *seconds*, and record when each can first be expected to fire.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -160,7 +160,7 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 
 def until(condition: object) -> None:
     """
-    Wait until *condition* holds, or too long: the counts show it then.
+    Wait until *condition* holds, or until the patience ends: the counts show that.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -172,7 +172,7 @@ def until(condition: object) -> None:
 
 def is_empty(client: Scheduler) -> bool:
     """
-    Return whether every job has ended.
+    Return True if every job has ended.
     """
     stats = client.stats()
     return not (stats["pending"] or stats["running"])

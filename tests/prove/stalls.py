@@ -18,7 +18,7 @@ _NAP_S: Final = 0.02
 
 class Stalls:
     """
-    Watches the process from `with` on; `longest_s` is by how much the longest of its naps was too long.
+    Watches the process from `with` on; `longest_s` is the maximum oversleep of its naps.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ def test_callers_are_followed_by_a_second_migration():
 @needs_bash
 def test_the_page_is_bash():
     """
-    Every block is good for bash, and every command and option of ours exists.
+    Every block is valid bash, and every command and option of ours exists.
     """
     done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -90,7 +90,7 @@ def shell(tmp_path):
 @needs_bash
 def test_a_shell_goes_on(shell, tmp_path):
     """
-    Variables, functions and processes stay from one command to the next, and no command reads those that follow it.
+    Variables, functions and processes persist from one command to the next, and no command reads the following ones.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')
@@ -104,7 +104,7 @@ def test_a_shell_goes_on(shell, tmp_path):
 @needs_bash
 def test_a_command_that_fails_is_named(shell, code):
     """
-    A command that fails raises, wherever it is in a block, and so does a shell that ends.
+    A failing command raises, wherever it is in a block, and so does a shell that ends.
     """
     with pytest.raises(RuntimeError, match=r"false|exit"):
         shell.run(code)
@@ -113,7 +113,7 @@ def test_a_command_that_fails_is_named(shell, code):
 @needs_bash
 def test_a_shell_takes_its_processes_along(tmp_path):
     """
-    The end of a shell ends all that it has started.
+    The end of a shell ends everything that it has started.
     """
     shell = Shell(tmp_path, dict(os.environ))
     shell.run("mkfifo pipe; sleep 100 > pipe &")
@@ -125,7 +125,7 @@ def test_a_shell_takes_its_processes_along(tmp_path):
 @needs_bash
 def test_a_node_that_ends_is_not_waited_for(shell):
     """
-    The page's function that starts a node fails once the node has ended, however long it would wait for its answer.
+    The page's function that starts a node fails once the node has ended, however long it may wait for an answer.
     """
     shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
     shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')
@@ -136,7 +136,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
 
 class Told(Caller):
     """
-    A caller that has made some calls already.
+    A caller that has already made some calls.
     """
 
     def __init__(self, *lives):
@@ -165,7 +165,7 @@ class Told(Caller):
 )
 def test_what_went_wrong_is_found(changes, starts, wrong):
     """
-    A job that never starts is lost, one that starts after an answer against it is overtaken, and early is early.
+    A job that never starts is found lost, one that starts after an answer against it overtaken, and an early one early.
     """
     life = Life("step", "key", 1, 7, asked_at=10.0, answered_at=10.5, due=12.0)
     for name, value in changes.items():
@@ -180,14 +180,14 @@ def test_what_went_wrong_is_found(changes, starts, wrong):
 
 def test_a_step_without_an_answer_is_not_good():
     """
-    A caller that was never answered proves nothing.
+    A caller that never got an answer proves nothing.
     """
     assert not judge(["step"], Caller(seed=0), [])["step"].is_good
 
 
 def test_a_caller_changes_its_store(tmp_path):
     """
-    A caller goes on in the store that it is given, and all that it set is lost where nothing fires.
+    A caller continues in the store that it is given, and everything that it set is lost if nothing fires there.
     """
     caller = Caller(seed=1)
     try:

@@ -1,5 +1,5 @@
 """
-The checker of histories, on a good one that was doctored.
+The checker of histories, on a good history with single changes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def kinds(events):
 
 def place(events, kind, condition=bool):
     """
-    Return where the first event of *kind* is for which *condition* holds.
+    Return the position of the first event of *kind* for which *condition* holds.
     """
     return next(n for n, event in enumerate(events) if isinstance(event, kind) and condition(event))
 
@@ -86,14 +86,14 @@ def changed(events, index, event):
 
 def test_good(events):
     """
-    The history that the others are made of has no violation.
+    The history that the others are made from has no violation.
     """
     assert kinds(events) == set()
 
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    Without its begin, its firing and its settle, a job is overdue in the end.
+    Without its begin, its firing and its settle, a job is overdue at the end.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -116,7 +116,7 @@ def _sets_again(event, key, at):
 
 def test_time_promised_by_a_node_that_has_not_the_job(events):
     """
-    A node that is well, and does not own a job's shard, promises no worker time for it.
+    A healthy node that does not own a job's shard promises no worker time for it.
     """
     index = place(events, Committed, lambda event: event.at > 600 * 10**9 and is_write(Set, Outcome.CREATED)(event))
     job = events[index].answer.job
@@ -126,7 +126,7 @@ def test_time_promised_by_a_node_that_has_not_the_job(events):
 
 def test_early(events):
     """
-    A firing whose store read a millisecond less than its instant is early.
+    A firing at which the store read a millisecond less than the due time is early.
     """
     index = place(events, Fired)
     assert "early" in kinds(changed(events, index, replace(events[index], store_ms=events[index].due_at - 1)))
@@ -134,7 +134,7 @@ def test_early(events):
 
 def test_twice(events):
     """
-    A firing that is there twice had one attempt counted.
+    Two firings with only one counted attempt are found.
     """
     index = place(events, Fired)
     assert "twice" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -142,7 +142,7 @@ def test_twice(events):
 
 def test_not_counted(events):
     """
-    A firing without its begin had no attempt counted.
+    A firing without its begin had no counted attempt.
     """
     index = place(events, Committed, is_write(Begin, Outcome.BEGUN))
     assert "twice" in kinds((*events[:index], *events[index + 1 :]))
@@ -150,7 +150,7 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    A settle of an old epoch that counted is a zombie's.
+    A settle with an old epoch that took effect is a zombie's.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
@@ -159,7 +159,7 @@ def test_zombie(events):
 
 def test_epoch_that_does_not_grow(events):
     """
-    A grant with an epoch that was there already lets a zombie in.
+    A grant with an epoch that was used before lets a zombie in.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -181,7 +181,7 @@ def test_repeated(events):
 
 def test_notes_taken_by_a_zombie(events):
     """
-    Notes that are taken under an epoch that is over are missing to the owner.
+    Notes taken under an old epoch are missing for the owner.
     """
     taken = Taken(events[-1].at, 0, -7, "n0.1")
     assert "zombie" in kinds((*events, taken))
@@ -189,7 +189,7 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    If a caller is given a generation that no commit made, the answer is found untrue.
+    A generation in an answer that no commit made is found untrue.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
@@ -197,7 +197,7 @@ def test_untruthful_answer(events):
 
 def test_refused_and_done(events):
     """
-    A set that was answered as refused, and yet took effect, is found.
+    A set that was answered as refused, but took effect, is found.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
@@ -205,7 +205,7 @@ def test_refused_and_done(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    A begin that is answered otherwise than the model of a store says is found.
+    A begin whose answer differs from the model of a store is found.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -215,7 +215,7 @@ def test_wrong_answer_of_the_store(events):
 
 def test_settled_without_running(events):
     """
-    A job that is done without a firing of its own was dropped.
+    A job that is done without a firing was dropped.
     """
     done = {(each.key, each.generation) for each in events if isinstance(each, Ended) and each.kind == "JobSucceeded"}
     fired = Counter((each.key, each.generation) for each in events if isinstance(each, Fired))
@@ -226,7 +226,7 @@ def test_settled_without_running(events):
 
 def test_told_and_not_written(events):
     """
-    An end that was reported and never written is found.
+    An end that was reported but never written is found.
     """
     index = place(events, Ended, lambda event: event.kind == "JobSucceeded")
     told = replace(events[index], attempt=9)
@@ -236,7 +236,7 @@ def test_told_and_not_written(events):
 @pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
 def test_series(events, shift_ms):
     """
-    A next run that leaves one out, falls between two, or goes back is found.
+    A next run that omits a due time, falls between two, or goes back is found.
     """
 
     def has_next(event):
@@ -319,7 +319,7 @@ def test_again_after_its_end_is_not_beside(events):
 
 def test_handler(events):
     """
-    An attempt that was begun, or a job that was taken up, where its handler is missing is found.
+    An attempt that began, or a job that was claimed, on a node without its handler is found.
     """
     nodes = {event.machine: event.handlers for event in events if isinstance(event, Deployed)}
 
@@ -339,7 +339,7 @@ def test_handler(events):
 
 def test_silent_after_it_was_taken_up(events):
     """
-    A job that begins a minute after it was taken up by a healthy node is found.
+    A job that begins a minute after a healthy node claimed it is found.
     """
     calm = tuple(event for event in events if not isinstance(event, Fault))
     index = place(calm, TakenUp)
@@ -361,7 +361,7 @@ def test_payload(events):
 
 def test_failed_simulation(events):
     """
-    A simulation that failed, and a history without an end, are not taken for good ones.
+    A failed simulation and a history without an end do not count as good.
     """
     assert "lost" in kinds((*events, Fault(0, "the simulation failed: x")))
     assert "lost" in kinds([event for event in events if not isinstance(event, Finished)])
@@ -369,7 +369,7 @@ def test_failed_simulation(events):
 
 def test_calls_are_matched(events):
     """
-    An answer to a call that asked for something else is an untruth.
+    An answer to a call with another request is found untrue.
     """
     index = place(events, Called, lambda event: event.verb == "set")
     assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))
@@ -377,7 +377,7 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Return *events* with the firing of a job, for whose begin *condition* holds, later by *delay_ns* from begin to end.
+    Return *events* with the firing of a job whose begin fulfils *condition* delayed by *delay_ns*, from begin to end.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -398,7 +398,7 @@ def delayed(events, condition, delay_ns):
 @pytest.mark.parametrize(("delay_s", "found"), [(4.0, False), (6.0, True)])
 def test_silent(events, delay_s, found):
     """
-    A job that a healthy owner begins six seconds after its instant was forgotten for too long; four are allowed.
+    A job that a healthy owner begins six seconds late was forgotten for too long; four seconds are allowed.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted | Finished)]
 
@@ -417,7 +417,7 @@ def test_silent(events, delay_s, found):
 @pytest.mark.parametrize(("outcome", "above"), [("cancelled", 0), ("moved", 1), ("replaced", 1)])
 def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
     """
-    A handler that begins after a caller learnt that this generation is cancelled, moved or replaced is found.
+    A handler that begins after an answer that its generation is cancelled, moved or replaced is found.
     """
     at = place(events, Fired, lambda event: event.key.startswith("key"))
     fired = events[at]
@@ -430,7 +430,7 @@ def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
 
 def test_a_start_while_it_is_paused_is_overtaken(events):
     """
-    A handler that begins after a caller got the answer that the job is paused is found.
+    A handler that begins after an answer that its job is paused is found.
     """
     at = place(events, Fired, lambda event: event.attempt == 1)
     fired = events[at]
@@ -475,7 +475,7 @@ def test_what_is_paused_is_not_taken_up(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delay_that_a_line_held_up(waited_s, found):
     """
-    A delay counts from its commit, if that came later than its instant: the job could not begin before.
+    A delay counts from its commit, if that was later than its due time: the job could not begin before.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
@@ -491,7 +491,7 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
 @pytest.fixture(scope="module")
 def behind(events):
     """
-    Return a history in which a delay was set by a clock that was ten minutes behind, and the instant of that.
+    Return a history in which a delay was set by a clock ten minutes behind, and the time of that set.
     """
 
     def set_back(index):
@@ -507,7 +507,7 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_a_node_may_go_by_a_servers_former_clock_until_it_renews(behind, before_s, found):
     """
-    A delay that was set when the server's clock had just been set back is not held to what that shows.
+    A delay set just after the server's clock was set back is not judged by the new clock.
     """
     doctored, at = behind
     if before_s is not None:

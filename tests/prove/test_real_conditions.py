@@ -41,7 +41,7 @@ FULL_DISK = """
 
 def test_a_disk_without_room(tmp_path):
     """
-    If a file cannot grow any more, the write fails with a message, earlier writes stay, and with room all goes on.
+    If a file cannot grow, the write fails with a message, earlier writes stay, and everything works once there is room.
     """
     path = tmp_path / "jobs.db"
     program = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)]
@@ -59,7 +59,7 @@ def test_a_disk_without_room(tmp_path):
 
 def test_a_hundred_thousand_sets_of_one_key(tmp_path):
     """
-    However often one key is set, there is one job of it, with the last generation, and it runs once.
+    However often one key is set, there is one job for it, with the last generation, and it runs once.
     """
     ran = []
     is_done = threading.Event()
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    Jobs that are due in one moment and more than may be staged all run once, and never more than that are staged.
+    More jobs due at one moment than may be staged all run once, and the limit of staged jobs holds.
     """
     count, staged_max = 20_000, 1_000
     ran = []

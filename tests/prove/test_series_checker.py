@@ -1,5 +1,5 @@
 """
-The checker of series, where a clock is set between a run that was asked for and the instant that it is besides.
+The checker of series, when a clock is set between a run_now and the scheduled due time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def committed(second, store_ms, write, outcome):
 )
 def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    After a step by an hour, elapsed time still waits for the same length, and a cron line for the same time of day.
+    After a step of an hour, elapsed time still waits for the same length, and a cron line for the same time of day.
     """
     weather = Weather()
     series = Series(weather)
@@ -58,7 +58,7 @@ def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, nex
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
 def test_what_a_run_now_is_besides_waits_while_its_attempts_go_on(recurrence, later_ms, is_right):
     """
-    A clock step between two attempts moves the next instant once the run has ended, and not before.
+    A clock step between two attempts moves the next due time only after the run has ended.
     """
     weather = Weather()
     series = Series(weather)

@@ -44,7 +44,7 @@ def test_power_cuts(proven):
 @pytest.mark.parametrize("synchronous", ["normal", "off"])
 def test_power_cuts_can_lose(proven, synchronous):
     """
-    The same cuts lose answered writes if SQLite does not wait for the disk: so the proof can fail.
+    The same cuts lose acknowledged writes if SQLite does not wait for the disk, so the proof can fail.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "20", "--seed", "1", "--synchronous", synchronous)
@@ -68,7 +68,7 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    With the time of day set by an hour and a day, both ways, a store with its own clock fires all as if it were not.
+    While the time of day is set by an hour and a day, both ways, a store with its own clock fires all jobs normally.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -83,7 +83,7 @@ def test_clock_steps(proven):
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
 def test_none_is_early(proven, store):
     """
-    No job fires before its instant by the clock of its store, at any fraction of a millisecond.
+    No job fires before its due time by the clock of its store, at any fraction of a millisecond.
     """
     import servers  # noqa: PLC0415 - a module of this folder
 
@@ -117,7 +117,7 @@ def test_clock_trips(proven, scenario):
 @pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
 def test_clock_of_the_server(proven, kind, client):
     """
-    A node dies and the clock of its server is set, back and right again: the other node goes on with all jobs in time.
+    A node dies and its server's clock is set, back and right again: the other node continues all jobs in time.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -131,7 +131,7 @@ def test_clock_of_the_server(proven, kind, client):
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
-    A standby that is promoted under load goes on without giving an id twice, and lacks only what never reached it.
+    A standby promoted under load gives no id twice, and lacks only writes that never reached it.
     """
     if mode in {"sync", "async"}:
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -145,7 +145,7 @@ def test_failover(proven, mode):
 @pytest.mark.slow
 def test_a_stopped_owner_is_refused(proven):
     """
-    An owner that was stopped past its lease finds its settles refused, and nothing is lost.
+    The settles of an owner that was suspended past its lease are refused, and nothing is lost.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -186,7 +186,7 @@ def test_cron_differences_belong_to_a_class():
 
 def test_zones_around_their_changes():
     """
-    In zones with gaps at midnight, at the day's end, and of half an hour, no day is left out and nothing fires twice.
+    In zones with gaps at midnight, at the day's end, and of half an hour, no day is omitted and nothing fires twice.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):
@@ -200,7 +200,7 @@ def test_zones_around_their_changes():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_chaos(proven, kind):
     """
-    A service in chaos keeps its promise on every store.
+    A service with injected faults keeps its promise on every store.
     """
     code, line = proven("chaos.py", "--kind", kind, "--seconds", "6")
     assert code == 0, line

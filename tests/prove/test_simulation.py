@@ -1,5 +1,5 @@
 """
-The simulation in its short form: good days, the same day twice, and engines with a fault that it has to find.
+The simulation in its short form: good days, the same day twice, and engines with a fault that it must find.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
+"""The seeds, counted from the first, among which a fault must appear: for frequent, rare and long faults."""
 HOURS_MAX = 5
 """Number of short days that are tried before the long ones."""
 CROWDED = 10
-"""The seed of a day on which a crowd asks for the same jobs."""
+"""The seed of a day on which a crowd of callers requests the same jobs."""
 PULLED = (8, 9)
 """The seeds of days on which workers pull, on a cluster and on a file."""
 FULL_LANES = (18, 19)
@@ -32,7 +32,7 @@ RATES, EQUIPMENT = 20, 30
 @pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
 def test_a_day_without_violations(seed):
     """
-    Some hours of a day with kills, pauses, cuts, bad lines and clock steps break nothing of the promise.
+    Some hours of a day with kills, pauses, cuts, bad lines and clock steps do not break the promise.
     """
     verdict = run_seed(seed, HOURS)
     assert verdict.violations == ()
@@ -52,7 +52,7 @@ def test_a_quarter_of_an_hour_without_violations(plan):
 @pytest.mark.parametrize("seed", [0, 1, FULL_LANES[1], RATES, EQUIPMENT])
 def test_minutes_without_violations(seed):
     """
-    Twenty-four minutes of a day break nothing either.
+    Twenty-four minutes of a day do not break it either.
     """
     verdict = run_seed(seed, 0.4)
     assert verdict.violations == ()
@@ -63,7 +63,7 @@ def test_minutes_without_violations(seed):
 @pytest.mark.parametrize("seed", PULLED)
 def test_an_hour_without_violations(seed):
     """
-    An hour breaks nothing either, after which workers have pulled.
+    An hour, in which workers have pulled, does not break it either.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()
@@ -97,7 +97,7 @@ def days_of(name):
     """
     Yield the days on which the fault of this *name* may show, first the shortest.
 
-    A change of the engine makes other days of the same seeds, so there are several of these.
+    A change of the engine makes other days of the same seeds, so there are several.
     """
     if name in AT_ONCE:
         first = AT_ONCE[name]
@@ -113,7 +113,7 @@ def days_of(name):
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_faulty_engine_is_found(name):
     """
-    An engine or store with this fault breaks the promise within a few seeds, in the way that is expected of it.
+    An engine or store with this fault breaks the promise within a few seeds, in the expected way.
     """
     mutant, kinds = MUTANTS[name]
     for plan in days_of(name):

@@ -1,7 +1,7 @@
 """
-The CPU that each test uses, its children's included: the ten dearest are printed, and one over the limit fails.
+The CPU time of each test, including child processes: the ten largest are printed, and a test over the limit fails.
 
-What a fixture of a class, module or session uses is its own, not the first test's that asks for it.
+The time of a class, module or session fixture counts for itself, not for the first test that requests it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 def of_descendants(pid):
     """
-    Return the seconds of CPU of the processes that *pid* has started and that still run, and of those they have reaped.
+    Return the CPU seconds of the running processes that *pid* has started, and of the ended ones that they reaped.
     """
     total = 0.0
     for thread in listed(f"/proc/{pid}/task"):
@@ -31,7 +31,7 @@ def of_descendants(pid):
 
 def listed(folder):
     """
-    Return the names in *folder*, none once its process has ended.
+    Return the names in *folder*, or none if its process has ended.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208  it runs for each process at each test, and costs a tenth of a Path's
@@ -41,7 +41,7 @@ def listed(folder):
 
 def text_of(path):
     """
-    Return the text of the file, which is empty once its process or thread has ended.
+    Return the text of the file, or "" if its process or thread has ended.
     """
     try:
         file = os.open(path, os.O_RDONLY)
@@ -75,7 +75,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Leave the time of shared fixtures out of the test that requests them first.
+        Exclude the time of shared fixtures from the test that requests them first.
         """
         if fixturedef.scope == "function":
             return (yield)
@@ -88,7 +88,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
         """
-        Begin to count, where the test before it has ended.
+        Start counting at the end of the previous test.
         """
         if self.last is None:
             self.last = cpu_seconds()
@@ -98,9 +98,9 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
         """
-        Note the CPU of the test in its last report, and fail the test if that is more than the limit.
+        Record the CPU time of the test in its last report, and fail the test above the limit.
 
-        Once for each test: with a dozen servers beside it, this costs as much as a small test.
+        Only once per test: with a dozen servers running, this costs as much as a small test.
         """
         report = yield
         if call.when == "teardown":
@@ -128,7 +128,7 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add the seconds of one phase; those of CPU come with the last phase.
+        Add the seconds of one phase; CPU seconds are in the last phase.
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)
@@ -139,7 +139,7 @@ class Ledger:
 
     def pytest_terminal_summary(self, terminalreporter):
         """
-        Print the dearest.
+        Print the largest.
         """
         terminalreporter.section(f"the {SHOWN} dearest of {self.used.total():.0f} s of CPU")
         for name, seconds in self.used.most_common(SHOWN):
@@ -158,7 +158,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Measure where an option asks for it.
+    Measure if an option requests it.
     """
     if not (config.option.cpu or config.option.cpu_limit or config.option.cpu_log):
         return

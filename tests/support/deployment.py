@@ -30,7 +30,7 @@ KUBERNETES = {each["kind"]: each for each in yaml.safe_load_all((FOLDER / "kuber
 
 def node_start(values):
     """
-    Return the arguments and the environment of a node in its container; *values* has the values of its variables.
+    Return the arguments and the environment of a node's container; *values* has the values of its variables.
     """
     program, verb, *arguments = ENTRYPOINT
     assert (Path(program).name, verb) == ("tickwheel", "serve")
@@ -40,7 +40,7 @@ def node_start(values):
 
 class Proxy:
     """
-    The nginx of the deployment, with the nodes' ports in the place of their addresses.
+    The nginx of the deployment, with the nodes' ports instead of their addresses.
     """
 
     def __init__(self, folder, certificate, ports, token):
@@ -78,7 +78,7 @@ class Proxy:
 
     def is_ready(self):
         """
-        Return whether a node answers through it that it is ready.
+        Return True if a node reports through it that it is ready.
         """
         try:
             with self("GET", "/readyz") as answer:

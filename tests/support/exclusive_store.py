@@ -1,5 +1,5 @@
 """
-A store that only one process may open: SQLite with a lock for the whole time.
+A store that only one process may open: SQLite with a permanent lock.
 """
 
 from __future__ import annotations

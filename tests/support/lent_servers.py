@@ -1,5 +1,5 @@
 """
-A real PostgreSQL and Redis for each test that asks for one: one of each serves a whole run of pytest.
+A real PostgreSQL and Redis for each test that requests one: one server of each serves a whole run of pytest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def make_postgres():
     """
-    Return what starts a server with the settings given; all are stopped in the end.
+    Return a function that starts a server with the given settings; all are stopped at the end.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
@@ -39,7 +39,7 @@ def postgres(make_postgres):
 @pytest.fixture(scope="session")
 def make_pgbouncer(postgres):
     """
-    Return what starts a pooler before the server, with the settings given; all are stopped in the end.
+    Return a function that starts a pooler in front of the server with the given settings; all are stopped at the end.
     """
     if not find("pgbouncer"):
         pytest.skip("PgBouncer is not installed: there is no pgbouncer")
@@ -75,7 +75,7 @@ def postgres_url(postgres, database):
 @pytest.fixture(scope="session")
 def make_redis():
     """
-    Return what starts a server with the settings given; all are stopped in the end.
+    Return a function that starts a server with the given settings; all are stopped at the end.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     if not find("redis-server"):
@@ -94,7 +94,7 @@ def redis_server(make_redis):
 @pytest.fixture(params=["postgres", "redis"])
 def server_url(request):
     """
-    Return the URL of an empty store on a server, of each kind in turn.
+    Return the URL of an empty store on a server, for each kind of server.
     """
     if request.param == "redis":
         return request.getfixturevalue("redis_server").empty_url()
@@ -104,7 +104,7 @@ def server_url(request):
 @pytest.fixture
 def postgres_line(postgres):
     """
-    Return a line to the server, which tests may make slow or silent.
+    Return a proxy for the server, which tests may make slow or silent.
     """
     line = Line(str(postgres.folder / ".s.PGSQL.5432"))
     yield line
@@ -114,7 +114,7 @@ def postgres_line(postgres):
 @pytest.fixture
 def redis_line(redis_server):
     """
-    Return a line to the Redis, which tests may make slow or silent.
+    Return a proxy for the Redis, which tests may make slow or silent.
     """
     line = Line(redis_server.port)
     yield line
@@ -124,7 +124,7 @@ def redis_line(redis_server):
 @pytest.fixture(params=["postgres", "redis"])
 def line_and_url(request):
     """
-    Return a line to a server of each kind in turn, and the URL of an empty store at its end.
+    Return a proxy for each kind of server, and the URL of an empty store behind it.
     """
     line = request.getfixturevalue(f"{request.param}_line")
     if request.param == "redis":

@@ -1,5 +1,5 @@
 """
-A line to a server that tests may make slow or silent, and that counts round trips.
+A proxy for a server that tests may make slow or silent, and that counts round trips.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Line:
 
     def __init__(self, server):
         """
-        Lead to *server*: the path of a Unix socket, or a port of the loopback.
+        Forward to *server*: the path of a Unix socket, or a port of the loopback.
         """
         self.delay_s = 0.0
         self.trips = self.opened = 0
@@ -37,13 +37,13 @@ class Line:
 
     def silence(self):
         """
-        From now on accept data on existing connections, and pass nothing on; new ones work.
+        From now on accept data on existing connections, but forward none; new connections work.
         """
         self._silent.update(self._pairs)
 
     def cut(self):
         """
-        From now on accept data on all connections, new ones too, and pass nothing on.
+        From now on accept data on all connections, including new ones, but forward none.
         """
         self._is_cut = True
 

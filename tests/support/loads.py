@@ -68,14 +68,14 @@ class Load:
 
     def await_more(self, seen, more, until):
         """
-        Return once *more* have been appended to *seen*.
+        Return once *more* items have been appended to *seen*.
         """
         enough = len(seen) + more
         until(lambda: len(seen) >= enough)
 
     def end(self, until):
         """
-        Ask no more, and return once all that is pending has fired.
+        Make no more calls, and return once all pending jobs have fired.
         """
         self.ended.set()
         self.thread.join()
@@ -83,10 +83,10 @@ class Load:
 
     def wrongs(self):
         """
-        Return what broke the promise, by its kind: nothing, if all is well.
+        Return the violations of the promise by kind; normally none.
 
-        Only a life whose attempt was cut off may begin another attempt, and its history says so. Where it is not known
-        whether a call took effect, both are right.
+        A generation may begin another attempt only if its attempt was cut off, and its history says so. If it is
+        unknown whether a call took effect, both outcomes are right.
         """
         fired = [(job.key, job.generation, attempt) for job, attempt, _ in self.fired]
         runs = Counter((key, number) for key, number, _ in fired)
@@ -111,7 +111,7 @@ class Load:
 @contextmanager
 def loaded(url, pause_s=0.001):
     """
-    Lend a load on the store of *url*, and two schedulers that fire it.
+    Provide a load on the store of *url*, and two schedulers that fire its jobs.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

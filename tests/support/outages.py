@@ -1,5 +1,5 @@
 """
-The outage that every target has to bear, in its full length.
+The long outage that every target must survive.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Two PostgreSQL servers that Patroni looks after, by way of etcd: one leads, and every commit waits for the other.
+Two PostgreSQL servers managed by Patroni with etcd: one leads, and every commit waits for the other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from processes import find, free_port, given_to_nobody
 from redis_servers import wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
-"""Seconds, the least that Patroni documents: what takes the place of a lost leader does so 20 s later."""
+"""The minimum seconds that Patroni documents: the successor of a lost leader takes over after 20 s."""
 TRUSTED = ("local all all", "host all all 127.0.0.1/32", "host replication all 127.0.0.1/32")
 
 
@@ -59,7 +59,7 @@ class PatroniGroup:
 
     def await_standby(self):
         """
-        Return who leads and who may take its place, once there are both.
+        Return the leader and its possible successor, once there are both.
         """
         pairs = [self.pair()]
         wait_for(lambda: all(pairs[-1]) or pairs.append(self.pair()))
@@ -67,7 +67,7 @@ class PatroniGroup:
 
     def switch_over(self):
         """
-        Let the other node lead, as an operator does before work on the one that leads.
+        Make the other node the leader, as an operator does before maintenance of the current one.
         """
         leader, standby = self.await_standby()
         body = json.dumps({"leader": leader, "candidate": standby}).encode()
@@ -79,7 +79,7 @@ class PatroniGroup:
         """
         Kill the leader's machine while answers wait for the other node, and return once that leads.
 
-        The other node never receives more than it had by then, so writes that were answered without it are lost.
+        The other node never receives later writes, so writes that were acknowledged without it are lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
@@ -140,7 +140,7 @@ class PatroniGroup:
 
     def _kill(self, name):
         """
-        Kill a process of ours by SIGKILL, and, if it is a node, the server that it looks after and all of its sessions.
+        Kill a process of ours by SIGKILL, and, for a node, also its server with all sessions.
         """
         process = self._processes.pop(name)
         process.kill()

@@ -87,7 +87,7 @@ class Postgres:
 
     def signal(self, how):
         """
-        Send it a signal, and wait for nothing.
+        Send a signal, without waiting.
         """
         self._process.send_signal(how)
 
@@ -165,7 +165,7 @@ class PostgresPair:
 
     def has_all(self):
         """
-        Return whether the standby has replayed all that the primary has written.
+        Return True if the standby has replayed all writes of the primary.
         """
         ((written,),) = self.primary.execute("SELECT pg_current_wal_lsn()")
         ((has,),) = self.standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'")
@@ -173,7 +173,7 @@ class PostgresPair:
 
     def detach(self):
         """
-        Cut the standby off.
+        Disconnect the standby.
         """
         self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.execute("SELECT pg_reload_conf()")
@@ -229,7 +229,7 @@ class Pgbouncer:
 
 def listens(path):
     """
-    Return whether a process listens on the Unix socket at *path*, whose file appears a moment before.
+    Return True if a process listens on the Unix socket at *path*, whose file appears a moment earlier.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

@@ -19,7 +19,7 @@ PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 def find(program):
     """
-    Return where *program* is: on the path, or where Debian or Homebrew keeps it.
+    Return the path of *program*: on the PATH, or where Debian or Homebrew installs it.
     """
     answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
@@ -36,7 +36,7 @@ def free_port():
 
 def wait_until_up(process, log, is_up):
     """
-    Return once *is_up*; if the *process* ends before that, or takes too long, show its *log*.
+    Return once `is_up()` is true; if the *process* ends before that, or takes too long, show its *log*.
     """
     give_up = time.monotonic() + PATIENCE_S
     while not is_up():
@@ -47,7 +47,7 @@ def wait_until_up(process, log, is_up):
 
 def lent(make):
     """
-    Yield what makes servers in folders of their own, by *make*, and starts them; all are stopped in the end.
+    Yield a function that makes servers in folders of their own, by *make*, and starts them; all are stopped at the end.
     """
     servers = []
 
@@ -66,7 +66,7 @@ def lent(make):
 
 def given_to_nobody(folder):
     """
-    Return how to start what refuses to run as root: as the user whose the *folder* is from now on.
+    Return how to start a program that refuses to run as root: as another user, who owns the *folder* from now on.
     """
     if os.geteuid() != 0:
         return {}

@@ -1,7 +1,7 @@
 """
-The quick set: `--quick` leaves out the tests in tests/full_only.txt, so a new test is in it until it is measured.
+The quick set: `--quick` omits the tests in tests/full_only.txt, so a new test is included until it is measured.
 
-A line names a file, a class, a function or one case of it; a line with ! in front keeps a part of a listed name.
+A line names a file, a class, a function or one of its cases; a line that begins with ! keeps a part of a listed name.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class QuickSet:
 
     def is_quick(self, name):
         """
-        Return whether the test of this *name* is in the quick set.
+        Return True if the test *name* is in the quick set.
         """
         names = names_of(name)
         return not names & self.listed or bool(names & self.kept)
 
     def is_made(self, name):
         """
-        Return whether this run collects the test of this *name*.
+        Return True if this run collects the test *name*.
         """
         return not names_of(name) & self.not_made
 
     def pytest_ignore_collect(self, collection_path, config):
         """
-        Do not even import a file that is listed, if nothing of it is kept.
+        Do not even import a listed file, if nothing of it is kept.
         """
         name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
         if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):
@@ -58,7 +58,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Do not make the cases of a class or function that is listed, if nothing of it is kept.
+        Do not make the cases of a listed class or function, if nothing of it is kept.
         """
         name = f"{collector.nodeid}::{name}"
         if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
@@ -83,7 +83,7 @@ class QuickSet:
 
 def names_of(name):
     """
-    Return the names by which a line may mean the test of this *name*: file, class, function, and case.
+    Return the names by which a line may refer to the test *name*: file, class, function, and case.
     """
     parts = name.partition("[")[0].split("::")
     return {name, *("::".join(parts[:end]) for end in range(1, len(parts) + 1))}

@@ -1,5 +1,5 @@
 """
-A caller who moves, cancels, pauses and replaces jobs near their instants; in a process of its own, too.
+A caller that moves, cancels, pauses and replaces jobs near their due times; also in a process of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VERBS = ("cancel", "move", "set", "pause")
 
 def plan(start, instants, jobs_each):
     """
-    Return, for each of the *instants* from *start* on, 80 ms apart: when it is, the verb, and the keys due then.
+    Return, for each of *instants* steps 80 ms apart from *start* on: its time, the verb, and the keys due then.
     """
     return [
         (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])
@@ -44,9 +44,9 @@ def act(scheduler, verb, keys):
 
 def race(scheduler, steps, seed):
     """
-    Call the verb of each step at about its instant, and return by key: outcome, generation, and when it was answered.
+    Call the verb of each step at about its time, and return by key: outcome, generation, and time of the answer.
 
-    The outcome is "unknown" where the call failed because the owner did not answer in time.
+    The outcome is "unknown" if the call failed because the owner did not answer in time.
     """
     found = {}
 

@@ -1,5 +1,5 @@
 """
-Redis as the tests and proofs start it: one server, a cluster, and a primary that sentinels watch.
+Redis as the tests and proofs start it: one server, a cluster, and a primary watched by sentinels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Redis:
 
     def stop(self, how=signal.SIGTERM):
         """
-        Stop it: SIGTERM lets it end well, SIGKILL is a crash.
+        Stop the server: SIGTERM is a clean end, SIGKILL is a crash.
         """
         if self._process is not None:
             self._process.send_signal(how)
@@ -89,7 +89,7 @@ class Redis:
 
 class RedisCluster:
     """
-    Three masters, and *replicas* of each.
+    Three masters, each with *replicas* replicas.
     """
 
     def __init__(self, make_redis, *settings, replicas=1):
@@ -108,7 +108,7 @@ class RedisCluster:
 
     def holder(self, prefix="tickwheel"):
         """
-        Return the master of the slot of the store of *prefix*, as those that run see it.
+        Return the master of the slot of the store with *prefix*, as the running masters see it.
         """
         asked = self._running()
         slot = asked.execute("CLUSTER", "KEYSLOT", f"{{{prefix}}}")
@@ -117,7 +117,7 @@ class RedisCluster:
 
     def masters(self):
         """
-        Return the masters, as those that run see it.
+        Return the masters, as the running ones see them.
         """
         ports = [master[1] for _, _, master, *_ in self._running().execute("CLUSTER", "SLOTS")]
         return [node for node in self.nodes if node.port in ports]
@@ -131,7 +131,7 @@ class RedisCluster:
 
     def move_keys(self, slot, source, target, most):
         """
-        Move *most* of the keys of *slot*, one by one; return whether there were any.
+        Move at most *most* of the keys of *slot*, one by one; return True if there were any.
         """
         names = source.execute("CLUSTER", "GETKEYSINSLOT", slot, most)
         for name in names:
@@ -140,7 +140,7 @@ class RedisCluster:
 
     def end_move(self, slot, source, target):
         """
-        Move the keys of *slot* that are left, and let all know.
+        Move the remaining keys of *slot*, and inform all masters.
         """
         while self.move_keys(slot, source, target, 10):
             pass
@@ -149,7 +149,7 @@ class RedisCluster:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Lose the master that holds the store, once its replica has all where *is_replicated*; the replica takes over.
+        Lose the master with the store, after its replica has all data if *is_replicated*; the replica takes over.
         """
         self.lost = self.holder()
         if is_replicated:
@@ -158,7 +158,7 @@ class RedisCluster:
 
     def await_successor(self):
         """
-        Return once the others see who has taken over.
+        Return once the others know the successor.
         """
         wait_for(lambda: self.holder() is not self.lost)
 
@@ -181,7 +181,7 @@ class RedisCluster:
 
 class RedisSentinels:
     """
-    A primary, its replica, and three sentinels that put the replica in its place when it is lost.
+    A primary, its replica, and three sentinels that promote the replica when the primary is lost.
     """
 
     def __init__(self, make_redis, *settings):
@@ -199,7 +199,7 @@ class RedisSentinels:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Lose the primary, once its replica has all where *is_replicated*; the sentinels promote the replica.
+        Lose the primary, after its replica has all data if *is_replicated*; the sentinels promote the replica.
         """
         if is_replicated:
             await_replicas(self.primary)
@@ -222,7 +222,7 @@ class RedisSentinels:
 
 def await_replicas(primary):
     """
-    Return once a replica has what *primary* has now.
+    Return once a replica has the current data of *primary*.
     """
     offset = primary.execute("INFO", "replication")["master_repl_offset"]
     wait_for(lambda: primary.execute("INFO", "replication")["slave0"]["offset"] >= offset)
@@ -230,7 +230,7 @@ def await_replicas(primary):
 
 def wait_for(is_so):
     """
-    Return once *is_so*: servers say nowhere else that they have found each other.
+    Return once `is_so()` is true, as no event shows that servers have found each other.
     """
     give_up = time.monotonic() + PATIENCE_S
     while not is_so():

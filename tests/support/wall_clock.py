@@ -1,8 +1,8 @@
 """
 The tests that read the time of day, and the instants at which they run: options for tests/prove/dates.py.
 
-`--record-dates` notes the tests that read it, by the clock that counts its readers. `--from-instant` lets each test
-begin at one instant, by the clock that can be set, so that two seconds before midnight all of them live through it.
+`--record-dates` records the tests that read it, with the clock that counts its readers. `--from-instant` starts each
+test at one instant, with the clock that can be set, so that with two seconds before midnight every test crosses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quick_set import names_of
 
 class Shared:
     """
-    One number of the interposed clock, in the file that a variable names.
+    One number of the interposed clock, in a file that an environment variable names.
     """
 
     def __init__(self, variable):
@@ -32,14 +32,14 @@ class Shared:
 
     def set(self, number):
         """
-        Set it, for all processes that were started with the clock.
+        Set the number, for all processes that were started with the clock.
         """
         self.bytes[:] = struct.pack("<q", number)
 
 
 class Recorder:
     """
-    Notes each test that reads the time of day, in its fixtures or itself, or lets another process read it.
+    Records each test that reads the time of day, in its fixtures or itself, or lets another process read it.
     """
 
     def __init__(self, path):
@@ -50,7 +50,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Count for the test what its own fixtures read.
+        Count the readings in the test's own fixtures.
         """
         before = self.count.get()
         try:
@@ -76,7 +76,7 @@ class Recorder:
 
 class OnlyListed:
     """
-    Leaves out tests that are not listed, and does not even make their cases.
+    Omits tests that are not listed, without even making their cases.
     """
 
     def __init__(self, names):
@@ -86,14 +86,14 @@ class OnlyListed:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Make listed functions only, and the classes of listed methods.
+        Make only listed functions, and the classes of listed methods.
         """
         return None if f"{collector.nodeid}::{name}" in self.made else []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Leave out the other cases.
+        Omit the other cases.
         """
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.names])
         items[:] = [item for item in items if item.nodeid in self.names]

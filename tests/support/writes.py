@@ -1,5 +1,5 @@
 """
-Writes as stores and the writer take them, in short.
+Short forms of writes, as stores and the writer accept them.
 """
 
 from __future__ import annotations

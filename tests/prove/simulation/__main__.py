@@ -1,5 +1,5 @@
 """
-Simulate many days, print each that breaks the promise with its seed, and one line in the end.
+Simulate many days, print each day that breaks the promise with its seed, and one line at the end.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Runs that began beside themselves: the same life of a job, on two nodes at once, or twice on one.
+Overlapping runs: the same generation of a job, on two nodes at once, or twice on one.
 
 It is not a fault if the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a bad
 line, or another server took over, or the server's clock was set forward past its end.
@@ -31,7 +31,7 @@ class Beside:
 
     def begun(self, event: Fired) -> str | None:
         """
-        Take notice of a start; return where the job was running already, if that has no excuse.
+        Record a start; return where the job was running already, if that has no excuse.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)
@@ -42,13 +42,13 @@ class Beside:
 
     def ended(self, key: str, generation: int) -> None:
         """
-        Take notice that an attempt has ended, and that this is written.
+        Record that the end of an attempt has been written.
         """
         self._running.pop((key, generation), None)
 
     def broken(self, event: Fault) -> None:
         """
-        Take notice of a fault, or of its end.
+        Record a fault, or its end.
         """
         what, _, node = event.what.partition(" ")
         if what == "step":

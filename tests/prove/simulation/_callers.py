@@ -41,7 +41,7 @@ class Callers:
 
     def called(self, event: Called) -> None:
         """
-        Take notice of a call.
+        Record a call.
         """
         self._called[event.call] = event
 
@@ -53,7 +53,7 @@ class Callers:
 
     def committed(self, event: Committed, key: str) -> None:
         """
-        Take notice of what took effect for *key*.
+        Record a write that took effect for *key*.
         """
         self._commits[event.machine, key].append(event)
         set_ = (Outcome.CREATED, Outcome.REPLACED, Outcome.KEPT)
@@ -91,7 +91,7 @@ class Callers:
 
     def judge(self) -> Iterator[tuple[int, str]]:
         """
-        Yield when a caller got an answer that was never true, and which.
+        Yield the times and the text of untrue answers to callers.
         """
         for number, called in self._called.items():
             answered = self._answered.get(number)

@@ -1,5 +1,5 @@
 """
-The world that is a database which leases shards, by its own clock, as the PostgreSQL store has them.
+The simulated database that leases shards by its own clock, like the PostgreSQL store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LAG: Final = 5
 """Number by which the sequences of a standby lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
-"""The numbers of tails begin here: of what ran in a shard that was handed over."""
+"""First number of the draining shards, which hold running jobs of shards that were handed over."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class _Shard:
 
 class Cluster:
     """
-    A database with leases, which knows its owners by their names alone.
+    A database with leases that identifies owners only by their names.
     """
 
     abilities = Abilities(has_notify=True, has_many_owners=True)
@@ -108,7 +108,7 @@ class Cluster:
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Take the notes away, as PostgreSQL does: an answer that is lost on its way takes them along.
+        Consume the notes, as PostgreSQL does: an answer that is lost in transit loses them.
         """
         number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)
@@ -293,7 +293,7 @@ class Cluster:
 
     def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
-        Return the questions about jobs of *shards* that still hold and have no answer.
+        Return the requests about jobs of *shards* that are still valid and have no answer.
         """
         table, now = self._table, self.now_ms()
         self._asked_at = {name: at for name, at in self._asked_at.items() if holds(name[2], now - at)}
@@ -309,7 +309,7 @@ class Cluster:
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return how many jobs run, and how many are overdue by a second.
+        Return the number of running jobs, and of jobs overdue by a second.
         """
         return self._table.count()["running"], len(self._table.upcoming(0, self.now_ms() - 1000, 10))
 

@@ -58,11 +58,11 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
 QUEUE: Final = "scans"
 """The queue from which workers pull."""
 LIMITED: Final = ("single", "hung", "slow", "wide")
-"""Handlers whose jobs wait for one another: one that is due begins once none of its lane is under way."""
+"""Handlers whose jobs wait for one another: a due job begins once none of its lane is in progress."""
 QUEUEING: Final = (*LIMITED, QUEUE)
-"""Those, and jobs that wait for a worker that comes by."""
+"""These handlers, and the queue of jobs that wait for a worker."""
 LONG_EACH_S: Final = 600
-"""Seconds between the due times of the runs of which some last longer."""
+"""Seconds between the due times of runs, some of which last longer."""
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
 EQUIPPED: Final = "equipped/"
@@ -74,9 +74,9 @@ _FIRST_TEN_S: Final = 400.0
 FROM_AFAR: Final = "afar/"
 """Prefix of keys that are set by a process which fires nothing."""
 HERD: Final = 220
-"""Number of hanging jobs: with a file, more than one node may have begun."""
+"""Number of hanging jobs: on a file, more than one node may have begun."""
 _CROWDED: Final = (16, 10)
-"""On one day in this many, from this seed on, a crowd requests the same jobs; those days are of a cluster."""
+"""One day in this many, from this seed on, has a crowd of callers with the same jobs; these days are of a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -93,7 +93,7 @@ _SERVER_STEPS: Final = 0.5
 _BESIDE: Final = 10
 """Number of jobs of another handler that are due at the same time."""
 _DEAD_S: Final = 200.0
-"""The time that a node is dead which was killed beside a crowd: more than its leases last."""
+"""Seconds for which a node that is killed beside a crowd is dead: longer than its leases last."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
@@ -112,7 +112,7 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Break:
     """
-    Something that breaks, and for how many seconds; *node* is drawn when it happens.
+    A fault and its duration in seconds; *node* is drawn when it happens.
     """
 
     at: float
@@ -148,7 +148,7 @@ def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     """
-    Return requests for jobs that are due, or run, while something breaks; many of them outlive a lease.
+    Return requests for jobs that are due, or run, during a fault; many of them outlive a lease.
     """
     found: list[Ask] = []
     for each in breaks:
@@ -165,9 +165,9 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
 
 def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
-    Return requests for jobs that workers pull, most of which are being worked on when something breaks.
+    Return requests for jobs that workers pull, most of which are in progress during a fault.
 
-    They are drawn apart, as for a crowd.
+    They are drawn separately, like a crowd's.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -185,9 +185,9 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
 
 def races(dice: random.Random, length: float, count: int, broken: list[Break]) -> list[Ask]:
     """
-    Return requests for bursts of jobs, more than there are workers, and for changes to them around their instants.
+    Return requests for bursts of jobs, more than there are workers, and for changes to them around their due times.
 
-    The last burst is in bad weather, if there is any: withdrawals are then written late, or twice.
+    The last burst is during a fault of the line, if there is one: withdrawals are then written late, or twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -214,12 +214,12 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
 
 def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
-    Return requests for a burst that waits for workers, several for each of its jobs, in foul weather; on few days.
+    Return requests for a burst that waits for workers, several for each of its jobs, on a bad line; on few days.
 
-    The first callers change nothing, so a job is given back and begun again, as the same attempt. If the end of the
-    attempt that was given back fails on the line, it is written again half a second later. If another request has given
-    the job back by then, that write ends the next try, which waits for a worker: then the job is pending in the store,
-    the last caller cancels it, and it starts nevertheless. So an attempt must be given back once, for any number of
+    The first callers change nothing, so a job is given back and begun again, as the same attempt. If the write of the
+    withdrawn attempt's end fails on the line, it is repeated half a second later. If another request has withdrawn the
+    job again by then, that write ends the next try, which waits for a worker: then the job is pending in the store, the
+    last caller cancels it, and it starts all the same. So an attempt must be withdrawn only once, for any number of
     requests.
 
     The draws here are separate, so that the other days stay the same.
@@ -242,9 +242,9 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
 
 def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> list[Ask]:
     """
-    Return requests for a herd of jobs that hang, while it is calm, and for others that do not.
+    Return requests for a burst of hanging jobs in a calm period, and for other jobs that do not hang.
 
-    They are more than may be begun at once, and are soon cancelled. In a day of minutes there is no room for them.
+    They are more than may be begun at once, and are soon cancelled. A day of minutes has no room for them.
     """
     start = _calm_from(dice, length, others, broken)
     return [] if start is None else _herd(start, "hung", HERD)
@@ -252,10 +252,10 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
 
 def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break], *, nodes: int) -> list[Ask | Break]:
     """
-    Return requests for lanes with more jobs than the *nodes* have room for, and for others beside them; drawn apart.
+    Return requests for lanes with more jobs than the *nodes* have room for, and for others; drawn separately.
 
-    The jobs of one lane end slowly, and a node is killed while they wait: the next owners of its shards have other
-    jobs of the lane in memory, more than they have room for. Those of the other lane hang, and take all places.
+    The jobs of one lane end slowly, and a node is killed while they wait: the next owners of its shards have other jobs
+    of the lane in memory, more than they have room for. Those of the other lane hang, and take all places.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []
@@ -309,7 +309,7 @@ def _beside(start: float, count: int) -> list[Ask]:
 
 def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return requests for jobs whose handlers some nodes have and others have not; some of them recur.
+    Return requests for jobs whose handlers only some nodes have; some of the jobs recur.
     """
     found: list[Ask] = []
     for number, handler in enumerate(VERSIONED * 2):
@@ -335,9 +335,9 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
-    Return requests to pause some of the jobs that *others* ask for, some before their instant and some after it.
+    Return requests to pause some of the jobs of *others*, some before their due time and some after it.
 
-    Most are resumed; the others stay pending to the end, and do not count as missed.
+    Most are resumed; the rest stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:
@@ -372,7 +372,7 @@ def _stopper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def series(dice: random.Random) -> list[Ask]:
     """
-    Return the requests for the jobs that recur, each asked for once, at the beginning.
+    Return the requests for the recurring jobs, each set once, at the beginning.
     """
     found: list[Ask] = []
     for misfire in ("once", "all", "skip"):
@@ -388,7 +388,7 @@ def series(dice: random.Random) -> list[Ask]:
 
 def steers(seed: int, length: float) -> list[Ask]:
     """
-    Return requests for jobs that recur and are run now, put off and brought forward, over and over; drawn apart.
+    Return repeated requests for recurring jobs that are run now, delayed and advanced; drawn separately.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -418,7 +418,7 @@ def _skipper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def overlaps(dice: random.Random) -> list[Ask]:
     """
-    Return the requests for jobs that recur and whose runs may last longer than until the next one is due.
+    Return the requests for recurring jobs whose runs may last past the next due time.
     """
     found: list[Ask] = []
     for policy in Overlap:
@@ -440,7 +440,7 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
     Return requests for jobs that need a target, a zone or a kind of rule, and the moments at which nodes lose these.
 
-    They are drawn apart. Only a node with the equipment is asked for such a job.
+    They are drawn separately. Only a node with the equipment is used to set such a job.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {
@@ -466,7 +466,7 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
 
 def needed_by(key: str) -> str:
     """
-    Return the name of the equipment that the job of *key* needs, or "".
+    Return the name of the equipment that the job *key* needs, or "".
     """
     return key.removeprefix(EQUIPPED).partition("/")[0] if key.startswith(EQUIPPED) else ""
 
@@ -507,7 +507,7 @@ def _setter(
 
 def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
-    Yield *count* pauses of handlers, in order, which may overlap; now and then of everything.
+    Yield *count* pauses of handlers, in order, which may overlap; occasionally of everything.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))
@@ -515,7 +515,7 @@ def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
 
 def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) -> Iterator[Break]:
     """
-    Yield some *count* breaks, in order, with an hour of calm now and then.
+    Yield about *count* faults, in order, with occasional hours of calm.
     """
     kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step", "deploy"]
     if is_cluster:
@@ -541,7 +541,7 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
 
 def server_steps(seed: int, broken: Sequence[Break]) -> Iterator[Break]:
     """
-    Yield the steps of the server's clock on the day of *seed*: while leases of the dead run, most of all.
+    Yield the steps of the server's clock on the day of *seed*, mostly while leases of dead nodes are still valid.
     """
     dice = random.Random(seed)
     for each in broken:

@@ -1,7 +1,7 @@
 """
-The equipment of nodes: a target, the data of a time zone and a kind of rule, which some lives of a node do not have.
+The equipment of nodes: a target, the data of a time zone and a kind of rule, which some lives of a node lack.
 
-All nodes run in one process, so the machine of the calling task decides whether a piece is missing.
+All nodes run in one process, so the calling task's machine determines whether a piece is missing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ ZONE: Final = "Africa/Abidjan"
 _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)
-"""The equipment that a rule needs: a node that never met such a rule takes the job up, and sets it aside again."""
+"""
+The equipment that a rule needs: a node that has never seen such a rule claims the job, and marks it as unroutable.
+"""
 
 
 @contextmanager
 def equipment() -> Iterator[None]:
     """
-    Let each machine lack its missing equipment, while the context lasts.
+    Hide each machine's missing equipment, while the context lasts.
     """
     read = Recurrence.from_text
     readers: dict[str, Any] = {part: _reader(name, unreadable._READERS[part]) for name, part in _PARTS.items()}

@@ -20,17 +20,21 @@ from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, S
 __all__ = ["Health"]
 
 _SILENT_NS: Final = 5 * 10**9
-"""The bar."""
+"""Maximum silence."""
 _AHEAD_NS: Final = 5 * 10**9
-"""An attempt may be counted so early: the arming window, and two clocks a tenth apart between two renewals of a
-lease."""
+"""
+Time by which an attempt may be counted early: the arming window, and two clocks a tenth apart between two renewals of a
+lease.
+"""
 
 _RECOVERY_NS: Final = 45 * 10**9
-"""After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
+"""
+Time after a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed times out before that.
+"""
 _TAKEOVER_NS: Final = 85 * 10**9
-"""After a node's death: its shards are its own until its lease of 60 s is over, and others look every 20 s."""
+"""Time after a node's death: it keeps its shards until its lease of 60 s ends, and others check every 20 s."""
 _CUT_NS: Final = 105 * 10**9
-"""After the server's clock was set: at the next renewal a dead node's lease is cut to its length."""
+"""Time after the server's clock was set: at the next renewal a dead node's lease is shortened to its length."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
 """Faults that concern all nodes: the end of the day, another server, or a server that has lost all data."""
@@ -61,7 +65,7 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the faults, with their kinds, in the wait of the pending job *before* from *start* to *event*.
+        Yield the violations, with their kinds, in the wait of the pending job *before* from *start* to *event*.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -79,7 +83,7 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return since when nothing has kept *job* from being begun; *at* if something still does.
+        Return the time since which *job* could have been begun; *at* if something still prevents it.
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
@@ -94,7 +98,7 @@ class Health:
 
     def _lane_idle_since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return since when no job of the lane of *job* is under way at the owner of *shard*; *at* if one is.
+        Return the time since which the lane of *job* is idle at the owner of *shard*; *at* if it is busy.
         """
         lane = (self._owners.get(shard, ""), job.handler)
         if any(each == lane for each in self._under_way.values()):
@@ -111,7 +115,7 @@ class Health:
 
     def paused_since(self, job: Job) -> int | None:
         """
-        Return since when *job* is paused by its scope, or None.
+        Return the time since which *job* is paused by its scope, or None.
         """
         scope = scope_over(job.target, job.handler, self._paused)
         return None if scope is None else self._paused[scope]
@@ -124,7 +128,7 @@ class Health:
 
     def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
         """
-        Return whether *machine* has been well for long enough to know that *job* was paused by its scope.
+        Return True if *machine* has been healthy for long enough to know that *job* was paused by its scope.
         """
         since = self.paused_since(job)
         owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]
@@ -134,7 +138,7 @@ class Health:
 
     def is_deaf(self, machine: str, shard: int, at: int) -> bool:
         """
-        Return whether *shard* has another owner than *machine*, which has been well for long enough to know that.
+        Return True if *shard* has another owner, and *machine* has been healthy for long enough to know that.
         """
         owner, node = self._owners.get(shard), _node(machine)
         if owner is None or owner == machine or self._broken[node]:
@@ -153,19 +157,19 @@ class Health:
 
     def can_run(self, handler: str) -> bool:
         """
-        Return whether some owner has *handler*.
+        Return True if some owner has *handler*.
         """
         return bool(self._shards_of(handler))
 
     def passed_on(self, job: Job, shard: int, at: int) -> None:
         """
-        Take notice that *job*, as it was in *shard*, was set aside or taken up: what kept it there is over.
+        Record that *job* was marked as unroutable or claimed in *shard*, which ends its wait there.
         """
         self._free_since[job.key] = self._since(job, shard, at)
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the running *job* if its node died, and a healthy owner has had the time to rescue it.
+        Yield the running *job* if its node died, and a healthy owner has had the time to recover it.
         """
         waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
@@ -180,7 +184,7 @@ class Health:
 
     def left(self, event: Left) -> None:
         """
-        Take notice that a shard has a tail, of the same owner.
+        Record that a shard is draining, with the same owner.
         """
         self._owners[event.tail] = self._owners[event.shard]
         self._well_since[event.tail] = self._well_since[event.shard]
@@ -201,7 +205,7 @@ class Health:
 
     def broken(self, event: Fault) -> None:
         """
-        Take notice of a fault, or of its end.
+        Record a fault, or its end.
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
@@ -231,8 +235,8 @@ class Health:
         """
         Record a begin, an end, or a delay that the owner itself has set.
 
-        A write that was on its way to the store while the clock was set, or from a node that had not yet noticed that,
-        is not judged by the new clock.
+        A write that was in transit while the clock was set, or from a node that had not yet noticed that, is not judged
+        by the new clock.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
@@ -269,13 +273,13 @@ class Health:
 
     def fired(self, event: Fired) -> None:
         """
-        Take notice of where a job runs.
+        Record the node on which a job runs.
         """
         self._running[event.key, event.generation] = event.machine
 
     def ended(self, event: Ended) -> None:
         """
-        Take notice of an end that was reported.
+        Record a reported end.
         """
         self._free(event.key, event.generation, event.at)
 

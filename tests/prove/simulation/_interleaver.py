@@ -1,9 +1,9 @@
 """
-The interleaver: threads of which one runs at a time, chosen by a seed, on time that passes only when all wait.
+The interleaver: threads that run one at a time, chosen by a seed, on time that passes only while all wait.
 
-Every task is a real thread that holds the baton while it runs. It gives the baton away where it would block, and, drawn
-by the seed, where a thread could be preempted. So the engine's own code runs, locks and threads and all, and two runs
-of one seed take the same turns.
+Every task is a real thread that holds the baton while it runs. It passes the baton on when it would block, and, drawn
+by the seed, where a thread could be preempted. So the engine's own code runs, including its locks and threads, and two
+runs of one seed take the same turns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREEMPTED: Final = 0.04
 """Probability that a task is preempted when it takes a lock."""
 
 _STACK: Final = 512 * 1024
-"""Of each thread; there are some dozens at a time."""
+"""Stack size of each thread; there are some dozens at a time."""
 
 _REAL_PATIENCE_S: Final = 120.0
 """Maximum seconds of one step on the real clock; only a task that really blocks takes that long."""
@@ -31,7 +31,7 @@ _REAL_PATIENCE_S: Final = 120.0
 
 class TaskKilledError(BaseException):
     """
-    Raised in the threads of a machine that was killed: nothing that they do from here on has any effect.
+    Raised in the threads of a killed machine: from then on their actions have no effect.
     """
 
 
@@ -91,7 +91,7 @@ class Task:
 
 class Interleaver:
     """
-    Runs tasks by the seed. Made in the thread that is to be the first task, the script.
+    Runs tasks by the seed. The thread that makes it becomes the first task, the script.
     """
 
     def __init__(self, seed: int) -> None:
@@ -134,7 +134,7 @@ class Interleaver:
 
     def preempt(self) -> None:
         """
-        Let other tasks run first, now and then.
+        Occasionally let other tasks run first.
         """
         self.check()
         if not self.atomic and self._ready and self._dice.random() < _PREEMPTED:
@@ -160,7 +160,7 @@ class Interleaver:
 
     def wake(self, task: Task) -> None:
         """
-        Let *task* go on when its turn comes.
+        Let *task* continue when its turn comes.
         """
         if not task.is_ready and not task.is_done:
             task.is_ready = True
@@ -178,13 +178,13 @@ class Interleaver:
 
     def revive(self) -> None:
         """
-        Let the script go on after a failure, to clear up.
+        Let the script continue after a failure, to clean up.
         """
         self._script.is_killed = False
 
     def alive(self, machine: Machine | None = None) -> int:
         """
-        Return how many tasks there are, of *machine* or at all.
+        Return the number of tasks, of *machine* or in total.
         """
         return sum(1 for task in self._tasks if machine is None or task.machine is machine)
 
@@ -253,6 +253,6 @@ _of_thread: Final = _OfThread()
 
 def current() -> Interleaver | None:
     """
-    Return the interleaver that the calling thread is a task of.
+    Return the interleaver of the calling thread's task.
     """
     return _of_thread.interleaver

@@ -14,10 +14,10 @@ EPOCH_NS = 1_700_000_000 * 10**9
 
 class SimulatedMachine:
     """
-    One machine; it is the clock of the scheduler that runs on it.
+    One machine; it is the clock of its scheduler.
 
     Its monotonic clock runs too fast or too slow, by some millionths or a tenth, and begins anywhere. Its time of day
-    is off, and may be stepped.
+    is wrong, and may be stepped.
     """
 
     def __init__(self, name: str, run: Interleaver, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
@@ -28,9 +28,9 @@ class SimulatedMachine:
         self.drift_ppm = drift_ppm
         self.skew_ns = skew_ns
         self.lacks: frozenset[str] = frozenset()
-        """The equipment that is missing on it."""
+        """The equipment that this machine lacks."""
         self.lost: frozenset[str] = frozenset()
-        """The equipment that it had, and lost."""
+        """The equipment that this machine had, and lost."""
         self._start_ns = start_ns
 
     def monotonic_ns(self) -> int:

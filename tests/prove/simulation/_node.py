@@ -31,18 +31,18 @@ __all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
 RUNNING_MAX: Final = 200
-"""As many as there are keys that are asked for at once, but for those that hang."""
+"""The number of keys that are in use at once, except those that hang."""
 STAGED_MAX: Final = 40
-"""Fewer than there are jobs that hang and cannot be begun."""
+"""Less than the number of hanging jobs that cannot be begun."""
 _HUNG_S: Final = 1_000
 RATE_PPM: Final = 100_000
 """The clock of a node may run faster or slower than the server's by this number of millionths: a tenth."""
 _NOTICED_NS: Final = 90 * _S
-"""The longest time in ns after which a node sees that something has come."""
+"""The longest time in ns until a node notices an arrival."""
 _LACKING: Final = 0.3
 """The probability that a life lacks a piece of equipment."""
 _SLICE_S: Final = 5
-"""Interval in seconds at which a long handler checks whether it is to stop."""
+"""Interval in seconds at which a long handler checks whether it must stop."""
 _EVERYWHERE: Final = ("work", "impatient", *LIMITED, "long", QUEUE)
 _VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
@@ -50,7 +50,7 @@ RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
 class HandlerFailedError(Exception):
     """
-    The error of a handler that is meant to fail.
+    The error of a handler that is planned to fail.
     """
 
 
@@ -84,7 +84,7 @@ class Surroundings:
 
 class Node:
     """
-    One node, through all its lives; a client has handlers for none, and fires nothing.
+    One node, through all its lives; a client has no handlers, and fires nothing.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class Node:
     @property
     def version(self) -> str:
         """
-        The handler that this life has and others may lack: each life is of the other version than the one before.
+        The handler that this life has and others may lack: successive lives have different versions.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 
     def start(self) -> None:
         """
-        Begin a life; as in a container that is restarted in place, host and process id are those of the last one.
+        Begin a life; as in a container restarted in place, host and process id are those of the previous life.
         """
         around = self._around
         self._lives += 1
@@ -152,13 +152,13 @@ class Node:
 
     def has(self, key: str) -> bool:
         """
-        Return whether this life has the equipment that the job of *key* needs.
+        Return True if this life has the equipment that the job *key* needs.
         """
         return self.machine is not None and needed_by(key) not in self.machine.lacks
 
     def lose(self, name: str, length_ns: int) -> None:
         """
-        Take the equipment of this *name* away from this life for *length_ns*; jobs that it has staged may still begin.
+        Remove the equipment *name* from this life for *length_ns*; jobs that it has staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -175,7 +175,7 @@ class Node:
 
     def kill(self) -> None:
         """
-        End this life without a word.
+        End this life without a release.
         """
         machine, store = self.machine, self._store
         self.machine = self.scheduler = self._store = None
@@ -185,7 +185,7 @@ class Node:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """
-        End this life in order; returns when that is done, or what still runs has had *timeout_s*.
+        End this life cleanly; return when that is done, or when *timeout_s* is over.
         """
         machine, scheduler = self.machine, self.scheduler
         if machine is None or scheduler is None:
@@ -209,7 +209,7 @@ class Node:
 
     def ask(self, verb: str, key: str, call: Callable[[Scheduler, int], Answer]) -> None:
         """
-        Let a caller on this node ask for something, in a task of its own.
+        Let a caller on this node make *call*, in a task of its own.
         """
         machine, scheduler, around = self.machine, self.scheduler, self._around
         assert machine is not None
@@ -236,7 +236,7 @@ class Node:
 
     def pause_scope(self, scope: str) -> None:
         """
-        Let a caller on this node pause *scope*, in a task of its own; who hears nothing does not ask again.
+        Let a caller on this node pause *scope*, in a task of its own; a call without an answer is not repeated.
         """
         machine, scheduler = self.machine, self.scheduler
         assert machine is not None
@@ -278,9 +278,9 @@ class Node:
 
     def _declare(self, scheduler: Scheduler) -> None:
         """
-        Let the callers of this node state all recurring jobs again, as a program does at its start.
+        Let the callers of this node declare all recurring jobs again, as a program does at its start.
 
-        Every other life declares them, each in a manifest of its own, so that none is cancelled.
+        Every second life uses declarations, each in a manifest of its own, so that none is cancelled.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs

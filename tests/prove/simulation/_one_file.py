@@ -1,5 +1,5 @@
 """
-The world that is a SQLite file: every process on its machine has a store of its own on it, and one of them owns it.
+The simulated SQLite file: every process on its machine has its own store object for it, and one of them owns it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["OneFile"]
 
 class OneFile:
     """
-    A SQLite file on one machine; a process that dies gives its lock back at once.
+    A SQLite file on one machine; the lock of a dead process is released at once.
     """
 
     abilities = Abilities(has_notify=True)
@@ -126,12 +126,12 @@ class OneFile:
 
     def fail_over(self) -> None:
         """
-        A file has no standby.
+        Do nothing: a file has no standby.
         """
 
     def lose_all(self) -> None:
         """
-        A file that is replaced is another one, of which this owner fires nothing.
+        Do nothing: a replaced file is another one, which this owner does not fire.
         """
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:

@@ -1,5 +1,5 @@
 """
-Many seeds, one after the other and beside each other.
+Runs many seeds, sequentially and in parallel.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
 
 def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
-    Yield the verdicts of *seeds* as they come, from as many processes.
+    Yield the verdicts of *seeds* in order of completion, from that number of processes.
     """
     if processes == 1:
         yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)

@@ -1,5 +1,5 @@
 """
-The real scheduler on a simulated machine: tasks for threads, the machine's clock, and chance from the seed.
+The real scheduler on a simulated machine: tasks for threads, the machine's clock, and random numbers from the seed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tickwheel.targets import Target
 __all__ = ["SimulatedScheduler"]
 
 _REFUSED: Final = 0.1
-"""The part of the threads below that cannot be started: the system has none to spare."""
+"""Share of the threads below that cannot be started, as if the system had no more."""
 _HERE: Final = 0.5
-"""The part of callers that write in their own threads, if the writer is idle."""
+"""Share of the callers that write in their own threads, if the writer is idle."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
-"""Threads that start and end without an event that a wait could use."""
+"""Threads that start and end without an event for which one could wait."""
 
 
 class SimulatedScheduler(Scheduler):

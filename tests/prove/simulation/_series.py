@@ -1,5 +1,5 @@
 """
-The instants of a recurring job, found by trying one after the other, for comparison with the engine's calendar.
+The due times of a recurring job, found by trying one after the other, for comparison with the engine's calendar.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Series", "is_to_be_gone_on_with", "may_be_left_out"]
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
-"""More than the largest error of an owner about the store's clock: its own may run a tenth faster or slower."""
+"""More than the maximum error of an owner's estimate of the store's clock: its own may run a tenth faster or slower."""
 _STOPPING_MS: Final = 10_000
 """Maximum ms until a handler stops that checks every five seconds."""
 
@@ -38,7 +38,7 @@ class _Run:
 
 class Series:
     """
-    Judges how recurring jobs go on.
+    Judges how recurring jobs continue.
     """
 
     def __init__(self, weather: Weather) -> None:
@@ -78,7 +78,7 @@ class Series:
 
     def fired(self, event: Fired) -> None:
         """
-        Take notice that a handler began.
+        Record that a handler began.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = _Run(event.store_ms, event.store_ms, event.at)
@@ -101,7 +101,7 @@ class Series:
 
     def busy_until(self, key: str) -> int:
         """
-        Return when the last handler of *key* returned that lasted long, in true time, or 0: an owner waits for its own.
+        Return when the last long handler of *key* returned, in true time, or 0: an owner waits for its own.
         """
         return self._returned.get(key, 0)
 
@@ -109,7 +109,7 @@ class Series:
         """
         Return the fault, if any, in the continuation of the series after the run *before*.
 
-        An instant may be left out if it passed before the run began, unless all are made up for, or, depending on the
+        A due time may be omitted if it passed before the run began, unless all are made up, or, depending on the
         overlap policy, during the run. In the second case a run may follow at once, at an instant outside of the
         series.
         """
@@ -137,7 +137,7 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """
-    The ways in which a series may go on after a *run* that was due at *due_at* and settled at *settled*.
+    The ways in which a series may continue after a *run* that was due at *due_at* and settled at *settled*.
     """
 
     facts: dict[str, Any]
@@ -175,7 +175,7 @@ class _Way:
 
     def _may_follow_at_once(self, next_at: int) -> bool:
         """
-        Return whether *next_at* is when the run ended, and another one was due while it lasted.
+        Return True if *next_at* is the end of the run, and another run was due during it.
         """
         is_all = self.makes_up_all or "run_at" in self.facts
         after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)
@@ -192,7 +192,7 @@ class _Way:
 
 def _is_fresh(job: Job) -> bool:
     """
-    Return whether the run that *job* waits for was not tried: otherwise a run now is the same run.
+    Return True if the run that *job* waits for was never tried: otherwise a run_now is the same run.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 
@@ -205,14 +205,14 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
 
 def is_to_be_gone_on_with(text: str | None) -> bool:
     """
-    Return whether a run of the recurrence *text* has ended on a node that could not read the rule, and so go on.
+    Return True if a run of the recurrence *text* ended on a node that could not read the rule, so it must be continued.
     """
     return text is not None and '"ended":' in text
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:
     """
-    Return whether a run of *job* may end without an attempt: it has expired, or is late and its series skips such runs.
+    Return True if a run of *job* may end without an attempt: it has expired, or is late and its series skips such runs.
     """
     is_expired = job.expires_at is not None and store_ms >= job.expires_at
     skips = json.loads(job.recurrence or "{}").get("misfire") == "skip"

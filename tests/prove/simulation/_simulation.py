@@ -65,15 +65,17 @@ _SERVER_STEPS: Final = (8, 4)
 _PULLED: Final = (16, (8, 9))
 """On these days of each period, workers pull, and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""On these days of 32, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
+"""On these days of 32, the clock of each life runs up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
-"""On these, nodes lack a target, a zone or a kind of rule."""
+"""On these days, nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
-"""On these, lanes have far more jobs than there is room for, and on a cluster a node is killed meanwhile."""
+"""On these days, lanes have far more jobs than there is room for, and on a cluster a node is killed at that time."""
 _HANGING: Final = 0.05
-"""The part of the calls in bad weather that hang, on days that have these."""
+"""Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
-"""More than any job takes: one node's stop may let the next begin what waited for a handler that only that one has."""
+"""
+More than any job takes: the stop of one node may let the next one begin a job that waited for that node's handler.
+"""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
@@ -378,7 +380,7 @@ class _Day:
 
     def _befall(self, what: str, let_happen: Callable[[], None]) -> None:
         """
-        Let the whole world suffer *what*.
+        Apply a fault to the whole world.
         """
         self._note(what)
         self.run.atomic += 1
@@ -479,7 +481,7 @@ class _Day:
 
     def _wait(self) -> None:
         """
-        Wait until nothing is overdue, or until that takes too long: then the checker reports the lost jobs.
+        Wait until nothing is overdue, or until the patience ends: then the checker reports the lost jobs.
         """
         for _ in range(self.plan.last_s // 60):
             self._resume()  # a pause may have been on its way

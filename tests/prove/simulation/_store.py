@@ -1,8 +1,8 @@
 """
-The store of a simulated scheduler: a real one at the far end of a bad line.
+The store of a simulated scheduler: a real one behind a bad line.
 
-A call may be slow on its way there or back, fail before or after its effect, take effect long after its caller gave up,
-or be answered twice. While the machine is cut off every call fails. All effects are written into the history.
+A call may be slow in either direction, fail before or after its effect, take effect long after its caller gave up, or
+be answered twice. While the machine is cut off every call fails. All effects are written into the history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOST_AT_START: Final = 0.25
 
 class How(StrEnum):
     """
-    Before a call takes effect or after, or after and with what no store should raise.
+    The time of a failure: before the call takes effect, after, or after with an unexpected error.
     """
 
     BEFORE = "before"
@@ -44,14 +44,14 @@ class How(StrEnum):
 
 class TripError(Exception):
     """
-    An error that no store should raise, like a driver that trips over a lost connection.
+    An unexpected error of a store, like a driver that mishandles a lost connection.
     """
 
 
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's line: shares of all calls; `tripping` is a share of those that fail.
+    The quality of one machine's line: shares of all calls; `tripping` is a share of the failing ones.
     """
 
     slow: float = 0.0
@@ -133,7 +133,7 @@ class SimulatedStore:
 
     def _hangs_s(self) -> float:
         """
-        Return for how long a statement hangs: until its deadline.
+        Return the time for which a statement hangs: until its deadline.
         """
         return 1 + 4 * self._dice.random()
 
@@ -225,20 +225,20 @@ class SimulatedStore:
 
     def get(self, key: str) -> Job | None:
         """
-        Read one.
+        Read one job.
         """
         found: Job | None = self._read("get", key)
         return found
 
     def get_many(self, keys: Sequence[str]) -> list[Job]:
         """
-        Read several.
+        Read several jobs.
         """
         return list(self._read("get_many", keys))
 
     def last_generation(self) -> int:
         """
-        Read the last one.
+        Read the latest generation.
         """
         return int(self._read("last_generation"))
 
@@ -284,7 +284,7 @@ class SimulatedStore:
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         """
-        Read the next ones.
+        Read the next jobs.
         """
         return list(self._read("upcoming", since, until, limit))
 
@@ -293,7 +293,7 @@ class SimulatedStore:
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Read what happened to one.
+        Read the history of a job.
         """
         return list(self._read("history", key, before, limit))
 
@@ -318,7 +318,7 @@ class SimulatedStore:
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
         """
-        Read the log.
+        Read the log of acts.
         """
         return list(self._read("acts", since, until, limit))
 
@@ -363,7 +363,7 @@ class SimulatedStore:
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause a scope, or let it go on.
+        Pause or resume a scope.
         """
         was_paused: bool = self._call(
             "set_scope", lambda: self._world.set_scope(self._inner, scope, pause, record), can_repeat=True
@@ -400,7 +400,7 @@ class SimulatedStore:
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take shards; now and then the first answer of a life is lost, which a start must survive.
+        Take shards; occasionally the first answer of a life is lost, which a start must survive.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True
@@ -416,13 +416,13 @@ class SimulatedStore:
 
     def release(self, owner: str) -> None:
         """
-        Give shards back.
+        Release shards.
         """
         self._call("release", lambda: self._world.release(self._inner, owner), can_repeat=True)
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Keep nothing: no promise depends on figures.
+        Ignore the report: no promise depends on figures.
         """
 
     def nodes(self) -> list[Node]:
@@ -439,7 +439,7 @@ class SimulatedStore:
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """
-        Wait for a hint.
+        Wait for a notification.
         """
         was_heard = self._heard.wait(timeout_s)
         self._heard.clear()

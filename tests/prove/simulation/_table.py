@@ -1,5 +1,5 @@
 """
-The rows of a database that leases shards: a store in memory, which also knows in which shard each job is.
+The rows of a database that leases shards: a store in memory, which also records each job's shard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Table"]
 
 class Table(MemoryStore):
     """
-    Jobs, each in the shard of its key, or where it was taken up, or left when that shard was handed over.
+    Jobs, each in the shard of its key, or in the shard that claimed it, or in which it drains.
     """
 
     def __init__(self, server: SimulatedMachine, home_of: Callable[[str], int]) -> None:
@@ -30,7 +30,7 @@ class Table(MemoryStore):
         self._home_of = home_of
         self._away: dict[str, int] = {}
         self.epochs: dict[int, int] = {}
-        """Of the shards that have an owner."""
+        """The epochs of shards with an owner."""
         self.open()
 
     def place_of(self, key: str) -> int:
@@ -62,7 +62,7 @@ class Table(MemoryStore):
 
     def leave(self, shard: int, tail: int) -> int:
         """
-        Move the running jobs of *shard* into its *tail*; return their number.
+        Move the running jobs of *shard* into its draining shard *tail*; return their number.
         """
         running = self.in_shard(shard, State.RUNNING)
         self._away.update((job.key, tail) for job in running)
@@ -72,7 +72,7 @@ class Table(MemoryStore):
         self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Move set-aside jobs that fit *skills* into *shard*, and return them.
+        Move unroutable jobs that fit *skills* into *shard*, and return them.
         """
         wanted = set(skills)
         found = [
@@ -91,7 +91,7 @@ class Table(MemoryStore):
 
     def is_fenced(self, write: Begin | SetAside | Settle | Redate) -> bool:
         """
-        Return whether *write* does not come from the owner of the shard in which its job is.
+        Return True if *write* does not come from the owner of its job's shard.
         """
         return self.epochs.get(self.place_of(write.job.key)) != write.epoch
 

@@ -1,7 +1,7 @@
 """
 The simulation's replacement for `threading`.
 
-Each class does what its namesake promises, with tasks in place of threads.
+Each class keeps the promises of its original, with tasks in place of threads.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class TaskDriver:
 
     def abandon(self) -> None:
         """
-        There is nothing to give back: the simulation ends.
+        Do nothing: the simulation ends, so nothing has to be released.
         """
 
     def join(self, timeout: float | None = None) -> bool:
@@ -105,7 +105,7 @@ def make_timers(*, clock: Clock | None = None) -> TimerWheel:
 
 def forget_timers() -> None:
     """
-    Release all wheels, at the end of a simulation: a machine that was killed has closed none.
+    Release all wheels at the end of a simulation, as a killed machine has closed none.
     """
     for wheel in _made:
         with suppress(ClosedError):

@@ -1,5 +1,5 @@
 """
-The calm weather of a history: the times in which nothing was broken, nor just mended.
+The calm periods of a history: times without a fault, and not just after one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ __all__ = ["LATE_NS", "Weather"]
 LATE_NS: Final = 150 * 10**9
 """Maximum wait of a job in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time after a fault in which the weather is not calm: a lease runs out, a node returns, hints are lost."""
+"""Time after a fault that is not calm: a lease runs out, a node returns, notes are lost."""
 _UNNOTICED_NS: Final = 45 * 10**9
-"""Time for which nodes use a server's former time: they see the step at the next successful renewal, every 20 s."""
+"""Time for which nodes use a server's former time: they notice the step at the next successful renewal, every 20 s."""
 
 
 class Weather:
@@ -37,7 +37,7 @@ class Weather:
 
     def broken(self, event: Fault) -> None:
         """
-        Take notice of a fault, or of its end.
+        Record a fault, or its end.
         """
         if event.what.startswith("step"):
             self.stepped = event.at
@@ -63,7 +63,7 @@ class Weather:
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return whether the weather was calm for long enough between *start* and *end* that nothing should still wait.
+        Return True if it was calm for long enough between *start* and *end* that nothing should still wait.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -37,7 +37,7 @@ _WAIT_S: Final = 60.0
 _PATIENCE_S: Final = 20
 """Seconds by which a worker waits longer for an answer than it requested."""
 _REPEATED: Final = 0.3
-"""The part of the acknowledgements that are sent again, as after an answer that was lost."""
+"""Share of the acknowledgements that are sent again, as after a lost answer."""
 
 
 class PullWorkers:
@@ -67,7 +67,7 @@ class PullWorkers:
 
     def _visit(self, node: Node) -> bool:
         """
-        Serve what *node* has; return whether that is anything.
+        Serve the jobs of *node*; return True if there were any.
         """
         machine, scheduler = node.machine, node.scheduler
         assert machine is not None
@@ -95,7 +95,7 @@ class PullWorkers:
 
     def _ask(self, machine: SimulatedMachine, call: Callable[[], Any], patience_s: float) -> Any:
         """
-        Return what *machine* answers to *call*; None if it answers an error, or nothing in time.
+        Return the answer of *machine* to *call*; None for an error, or without an answer in time.
         """
         if machine.is_dead:
             return None
@@ -146,7 +146,7 @@ class PullWorkers:
 
 def _result(found: Future[Any]) -> Any:
     """
-    Wait in simulated time for what *found* brings.
+    Wait in simulated time for the result of *found*.
     """
     done = Event()
     found.add_done_callback(lambda _: done.set())

@@ -37,7 +37,7 @@ class Connection:
 
 class World(Protocol):
     """
-    The data, who owns which shard, and who wants to hear of changes. Every call is atomic.
+    The data, the owners of shards, and the connections to be notified of changes. Every call is atomic.
     """
 
     abilities: Abilities
@@ -52,12 +52,12 @@ class World(Protocol):
 
     def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
         """
-        Let a process in; *heard* is set when others wrote.
+        Connect a process; *heard* is set when others wrote.
         """
 
     def disconnect(self, connection: Connection) -> None:
         """
-        Close the connection in order.
+        Close the connection cleanly.
         """
 
     def crash(self, connection: Connection) -> None:
@@ -108,7 +108,7 @@ class World(Protocol):
 
     def fail_over(self) -> None:
         """
-        Lose the server, and go on with its standby.
+        Lose the server, and continue with its standby.
         """
 
     def lose_all(self) -> None:
@@ -132,7 +132,7 @@ class World(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return how many jobs run, and how many are overdue by a second.
+        Return the number of running jobs, and of jobs overdue by a second.
         """
 
     def close(self) -> None: ...
@@ -140,7 +140,7 @@ class World(Protocol):
 
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
-    Write down what took effect; the parts of a declaration that did not count had none.
+    Record the writes that took effect; the parts of a declaration that did not count had no effect.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

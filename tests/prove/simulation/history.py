@@ -48,7 +48,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Event:
     """
-    Something that happened.
+    An event.
 
     Attributes:
         at: The true time, in ns since the simulation began.
@@ -60,7 +60,7 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Called(Event):
     """
-    A caller asked for something.
+    A caller made a request.
     """
 
     call: int
@@ -117,7 +117,7 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    Running jobs of a shard are in a tail of it from now on, under the same owner and epoch: the shard is handed over.
+    Running jobs of a shard drain from now on, under the same owner and epoch: the shard is handed over.
     """
 
     shard: int
@@ -127,7 +127,7 @@ class Left(Event):
 @dataclass(frozen=True, slots=True)
 class TakenUp(Event):
     """
-    Jobs that were set aside are in a shard of a node that can run them.
+    Unroutable jobs are in a shard of a node that can run them.
     """
 
     shard: int
@@ -139,7 +139,7 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node begins a life, or loses something, and has these handlers; those that are *fading* may have been staged.
+    A node begins a life, or loses something, and has these handlers; jobs of *fading* ones may have been staged.
     """
 
     machine: str
@@ -185,7 +185,7 @@ class Fired(Event):
 @dataclass(frozen=True, slots=True)
 class Extended(Event):
     """
-    A worker asked for more time for an attempt that it has leased, and was promised it.
+    A worker requested more time for a leased attempt, and was promised it.
     """
 
     machine: str
@@ -197,7 +197,7 @@ class Extended(Event):
 @dataclass(frozen=True, slots=True)
 class Returned(Event):
     """
-    A handler that lasts long returned, because it was over or because it was asked to stop.
+    A long handler returned, because it was finished or was asked to stop.
     """
 
     machine: str
@@ -210,7 +210,7 @@ class Returned(Event):
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
     """
-    The engine said that an end is written.
+    The engine reported that an end is written.
     """
 
     machine: str
@@ -223,7 +223,7 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class Fault(Event):
     """
-    Something broke (or, with `is_over`, was mended).
+    A fault began or, with `is_over`, ended.
     """
 
     what: str
@@ -241,7 +241,7 @@ class Fault(Event):
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
     """
-    Everything was mended and had its time.
+    Every fault was mended, and the remaining jobs had their time.
     """
 
     store_ms: int
@@ -255,7 +255,7 @@ class History:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events = list(events)
         self.calls_made: list[str] = []
-        """The names of all store calls, in order: what can be made to fail."""
+        """The names of all store calls, in order: the calls that can be made to fail."""
 
     def add(self, event: Event) -> None:
         """
@@ -265,12 +265,12 @@ class History:
 
     def to_bytes(self) -> bytes:
         """
-        Return the whole as text.
+        Return the whole history as text.
         """
         return "\n".join(map(repr, self.events)).encode()
 
     def digest(self) -> str:
         """
-        Return a hash of it.
+        Return a hash of the history.
         """
         return sha256(self.to_bytes()).hexdigest()

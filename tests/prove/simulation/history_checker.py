@@ -1,5 +1,5 @@
 """
-The checker of histories: the promise of a durable scheduler, with dumb loops and no knowledge of its inner working.
+The checker of histories: the promise of a durable scheduler, in simple loops, independent of the implementation.
 
     lost        a job that was acknowledged is overdue, or still running, at the end
     early       a handler began before its instant
@@ -100,14 +100,14 @@ class Violation:
 
     def __str__(self) -> str:
         """
-        Say it in a line.
+        Return the violation in one line.
         """
         return f"{self.kind} at {self.at / 1e9:.3f} s: {self.what}"
 
 
 def check_history(history: History, shards: int) -> list[Violation]:
     """
-    Return the violations in *history*; none is the goal.
+    Return the violations in *history*; it should have none.
     """
     checker = _Checker(shards)
     for event in history.events:
@@ -201,7 +201,7 @@ class _Checker:
 
     def finish(self) -> None:
         """
-        Judge what can be judged only now.
+        Judge the rest, which needs the whole history.
         """
         for at, what in self._callers.judge():
             self._add("answer", at, what)
@@ -217,7 +217,7 @@ class _Checker:
 
     def _finished(self, event: Finished) -> None:
         """
-        Judge pending jobs before the nodes stop: the last of them may own all for a moment, and take up set-aside jobs.
+        Judge pending jobs before the nodes stop: the last node may briefly own all shards, and claim unroutable jobs.
         """
         self._end = event
         for job in self._model.jobs.values():
@@ -363,7 +363,7 @@ class _Checker:
 
     def _was_cut_off(self, job: Job, attempts: int) -> bool:
         """
-        Return whether all *attempts* of *job*, as many as it has, began on machines that ended meanwhile.
+        Return True if all *attempts* of *job*, its full number, began on machines that have ended since.
         """
 
         def is_cut_off(attempt: int) -> bool:
@@ -419,7 +419,7 @@ class _Checker:
 
     def _answer(self, event: Answered) -> None:
         """
-        Note up to which generation nothing of the key may begin any more.
+        Record the generation up to which no attempt of the key may begin any more.
         """
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
@@ -483,7 +483,7 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with the instant at which it took effect, which the model cannot know, and from which delays count.
+    Return *write* with the instant of its effect, from which delays count and which the model cannot know.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
@@ -511,7 +511,7 @@ def _name(job: Job) -> str:
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
-    Return the job as the store seems to have it, to go on from there.
+    Return the job as the store appears to have it, as the basis for later events.
     """
     if answer.job is not None:
         return None if answer.outcome is Outcome.CANCELLED else answer.job
