@@ -111,7 +111,7 @@ export {D}"""
 
 def test_modules_are_joined(tmp_path):
     """
-    A module comes after its imports; one that is imported at run time is a file of its own and shares the others.
+    A module comes after its imports, and an import at run time is another file, which shares the others.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)

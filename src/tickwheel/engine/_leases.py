@@ -94,11 +94,14 @@ class Leases:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the numbers of renewals and of failures, and for how many seconds the leases are trusted (None: no end).
+        Return the numbers of renewals and failures, and for how long leases are trusted and the store has been silent.
+
+        Leases without an end are trusted for None; if nothing has to be renewed, the silence is None.
         """
-        until = self._trusted_until
-        trusted_s = None if until is None else max(0.0, until - self._clock.elapsed() / 1e3)
-        return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
+        until, now = self._trusted_until, self._clock.elapsed() / 1e3
+        trusted_s = None if until is None else max(0.0, until - now)
+        silent_s = max(0.0, now - self._answered_at) if self.is_renewing else None
+        return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s, "silent_s": silent_s}
 
     def release(self) -> None:
         self._stopped.set()

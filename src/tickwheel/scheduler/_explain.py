@@ -128,7 +128,8 @@ class _Question:
         for held in (figures or {}).get("lanes", ()):
             if held["lane"] == self._lane and held["reason"] is not None:
                 state = LaneState(**{**held, "reason": WaitReason(held["reason"])})
-                text = f"{self._node} reports {state.waiting} waiting and {state.running} running jobs of its lane"
+                counts = f"{state.waiting} waiting and {state.running} running jobs of its lane"
+                text = f"{held['reason'].replace('_', ' ')}: {self._node} reports {counts}"
                 return self._because(WaitReason(held["reason"]), text, state=state)
         text = f"it was due {self._ago(self._job.due_at)} at {self._node}, which reports nothing that holds up its lane"
         return self._because(WaitReason.OTHER_NODE, text)

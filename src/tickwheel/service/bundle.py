@@ -3,9 +3,9 @@ Joins the modules of the page, so that it loads as one file: on a slow line fort
 
 `main.js` becomes one file with all modules that it imports. Each becomes a function that returns its exports, in an
 order in which all imports of a module come before it. A module that is imported at run time, by `import("./name.js")`,
-stays a file of its own and takes its imports from there, so that no module exists twice. Comments on lines of their
-own and indents are left out. The modules are formatted alike, so lines are enough, and nothing parses JavaScript: an
-import or export of another form is an error.
+stays a file of its own and takes its imports from there, so that no module exists twice. Comments on lines of their own
+and indents are left out. The modules are formatted alike, so lines are enough, and nothing parses JavaScript: an import
+or export of another form is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXPORT: Final = re.compile(r"export ((?:async )?function\*? ?|class |const )(\w
 @cache
 def bundle(folder: Path) -> dict[str, bytes]:
     """
-    Return the joined files by name: `main.js`, and each module that is imported at run time.
+    Return the files that the page loads in place of its modules, by name: `main.js`, and its imports at run time.
 
     Raises:
         ValueError: If modules import each other, or a line has another form.

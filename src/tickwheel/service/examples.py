@@ -194,7 +194,7 @@ _STATS: Final[dict[str, Any]] = {
         "p99_ms": 1.1,
         "max_ms": 1.1,
     },
-    "leases": {"renewals": 40, "failures": 0, "trusted_s": 8.0},
+    "leases": {"renewals": 40, "failures": 0, "trusted_s": 8.0, "silent_s": 0.4},
     "wheel": {
         **dict.fromkeys(("moves", "cancels", "cascades", "refiles", "notices"), 0),
         "pending": 1,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
@@ -99,6 +100,14 @@ class Figures:
             return await self.scheduler_stats()
         except StoreError:
             return self._scheduler.stats(with_store=False)
+
+    def silent_since(self) -> datetime | None:
+        """
+        Return when the store answered this process last, if that is known.
+        """
+        leases = self._scheduler.stats(with_store=False)["leases"]
+        silent_s = None if leases is None else leases["silent_s"]
+        return None if silent_s is None else datetime.now(UTC) - timedelta(seconds=silent_s)
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """

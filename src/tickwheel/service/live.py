@@ -15,6 +15,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -120,10 +121,16 @@ class Live:
         try:
             stats = await self._figures.stats()
         except (StoreError, ClosedError) as error:
-            return _event("trouble", asdict(sight) | {"detail": str(error)})
+            return _event("trouble", asdict(sight) | {"detail": str(error), "since": self._silent_since()})
         if sight.prefix:
             return _event("reach", asdict(sight) | {"now": stats["now"]})
         return _event("stats", asdict(sight) | stats)
+
+    def _silent_since(self) -> datetime | None:
+        try:
+            return self._figures.silent_since()
+        except (StoreError, ClosedError):  # such as of a service behind this one
+            return None
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:

@@ -145,11 +145,14 @@ class CommitDocument(TypedDict):
 class RenewalsDocument(TypedDict):
     """
     The renewals of leases, and for how long this process may fire without another one (null: without an end).
+
+    `silent_s` seconds ago the store answered a renewal last (null: nothing has to be renewed).
     """
 
     renewals: int
     failures: int
     trusted_s: float | None
+    silent_s: float | None
 
 
 class NearDocument(TypedDict):

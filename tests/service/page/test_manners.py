@@ -326,7 +326,7 @@ def test_is_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""Selectors of elements, by view, that exist once the files have come that only this view needs."""
+"""By view with a file of its own, an element that is there once the file has come."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [

@@ -115,25 +115,19 @@ def test_the_oldest_make_room(server, page):
 def test_reports_are_drawn_once(server, page):
     """
     A repeated report adds only its new firings, and the report of a dead node adds nothing.
-
-    The page itself is hidden, so it requests no report in between.
     """
     script = """
-    const { firingsOfOthers } = await import("/static/others.js?apart"), ask = window.fetch;
-    Object.defineProperty(document, "hidden", { value: true });
+    const { othersOf } = await import("/static/others.js?apart");
     const ended = (key) => ({ key, generation: 1, attempt: 1 });
     const node = (owner, keys, more = {}) => ({ owner, state: "well", figures: { recent: keys.map(ended) }, ...more });
-    const headers = { "content-type": "application/json" };
-    const read = async (...nodes) => {
-      window.fetch = async (path, options) =>
-        path === "./v1/fleet" ? new Response(JSON.stringify({ nodes }), { headers }) : ask(path, options);
-      const { number, firings } = await firingsOfOthers();
+    const read = (...nodes) => {
+      const { number, firings } = othersOf({ nodes });
       return [number, firings.map(({ fire_id, by }) => `${fire_id} ${by}`)];
     };
     return [
-      await read(node("a", ["k", "l"]), node("me", ["x"], { is_this: true })),
-      await read(node("a", ["k", "l"]), node("b", ["k"], { figures: null })),
-      await read(node("a", ["l", "m"]), node("c", ["x"], { state: "gone" })),
+      read(node("a", ["k", "l"]), node("me", ["x"], { is_this: true })),
+      read(node("a", ["k", "l"]), node("b", ["k"], { figures: null })),
+      read(node("a", ["l", "m"]), node("c", ["x"], { state: "gone" })),
     ];
     """
     page.open(server)

@@ -43,6 +43,24 @@ const look = () => {
 look();
 """
 
+# How many times the river is drawn in two seconds.
+DRAWINGS = """
+const done = arguments[0], kind = CanvasRenderingContext2D.prototype, clear = kind.clearRect;
+let count = 0;
+kind.clearRect = function (...place) {
+  if (this.canvas.id === "river") count++;
+  return clear.apply(this, place);
+};
+setTimeout(() => ((kind.clearRect = clear), done(count)), 2000);
+"""
+
+# Leaves out the mark of the deploy that the start of a server is.
+NO_DEPLOYS = """
+const ask = window.fetch;
+window.fetch = (path, options) =>
+  String(path).includes("/v1/acts") ? Promise.resolve(new Response('{"acts": []}')) : ask(path, options);
+"""
+
 
 def attribute(page, name: str) -> str:
     """
@@ -245,3 +263,19 @@ def test_less_motion(server, page):
         page.wait_for(lambda: not flows())
     finally:
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_rests(start, page):
+    """
+    The river is not drawn while nothing in it moves, and flows again once a job is near.
+    """
+    server = start()
+    added = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_DEPLOYS})
+    try:
+        page.open(server)
+        page.wait_for(lambda: page.find("#jobs-empty").is_displayed())
+        page.wait_for(lambda: page.browser.execute_async_script(DRAWINGS) <= 1)
+        server.job("PUT", "near", {"delay": 40, "target": "log"})
+        page.wait_for(lambda: page.browser.execute_async_script(DRAWINGS) > 4)
+    finally:
+        page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)

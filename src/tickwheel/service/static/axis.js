@@ -61,6 +61,11 @@ export class Axis {
 			: this.now + BEND * Math.expm1(part * bent(FUTURE))
 	}
 
+	// How many ms what is so far from now takes for a px, on the side that ends so far from now.
+	rest(ms, end) {
+		return ((BEND + ms) * bent(end) * 2) / this.width
+	}
+
 	y(late) {
 		return this.height * (1 - latePart(late))
 	}

@@ -9,7 +9,7 @@ import {past} from "./history.js"
 import {isBounded} from "./reach.js"
 import {attempt} from "./toasts.js"
 import {traceLink} from "./traces.js"
-import {length, moment, percent, printable, recurrence, until, where} from "./words.js"
+import {length, moment, momentIn, percent, printable, recurrence, until, where, zone} from "./words.js"
 
 const dialog = byId("detail")
 const UNITS = {s: 1, min: 60, h: 3600, d: 86_400}
@@ -144,6 +144,7 @@ function facts(job, runs, progress, why) {
 					.map(run => moment(Date.parse(run)))
 					.join(" · ")
 		],
+		["Its zone", theirs(job, runs)],
 		["Progress", job.state === "running" && far(progress)],
 		["Goes to", where(job)],
 		["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
@@ -157,7 +158,8 @@ function facts(job, runs, progress, why) {
 		["Raised in", job.raised_in],
 		["Generation", String(job.generation)],
 		["Set", moment(Date.parse(job.first_set_at))],
-		["Trace", job.trace && traceLink(job.trace)]
+		["Trace", job.trace && traceLink(job.trace)],
+		["Times", `in ${zone}${theirs(job, runs) ? ", but those of its zone" : ""}`]
 	]
 	return el(
 		"dl",
@@ -166,6 +168,13 @@ function facts(job, runs, progress, why) {
 			.filter(([, value]) => value)
 			.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {class: name.toLowerCase().replace(" ", "-")}, value)])
 	)
+}
+
+// The instants of a rule in a zone other than the reader's.
+function theirs({due_at, recurrence: rule}, runs) {
+	if (!rule?.tz || rule.tz === zone) return null
+	const shown = runs.length ? runs : [due_at]
+	return `${rule.tz}: ${shown.map(run => momentIn(Date.parse(run), rule.tz)).join(" · ")}`
 }
 
 const wasStopped = ({expires_at}) => Date.parse(expires_at) === 0

@@ -50,7 +50,10 @@ const kindOf = outcome =>
 	)
 
 export class Dots {
-	constructor() {
+	// `onTake` is called when there are more of them, or other ends.
+	constructor(onTake = () => null) {
+		this.onTake = onTake
+		this.newest = -Infinity
 		this.at = new Float64Array(ROOM)
 		this.late = new Float64Array(ROOM)
 		this.kind = new Uint8Array(ROOM).fill(NONE)
@@ -77,12 +80,14 @@ export class Dots {
 				i = known ?? this.place(fire_id)
 			if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING) // it may have been there, running
 			this.at[i] = at
+			this.newest = Math.max(this.newest, at)
 			if (!isOthers) this.first = Math.min(this.first, at)
 			this.late[i] = lateness_ms
 			this.kind[i] = kind
 			this.keys[i] = key
 			this.nodes[i] = isOthers ? by : ""
 		}
+		if (firings.length) this.onTake()
 		// A stream begins with a few.
 		if (is_snapshot)
 			call("GET", `/v1/firings?nodes=this&limit=${BEFORE}`).then(
@@ -127,6 +132,12 @@ export class Dots {
 				for (const [dx, dy, w, h] of KINDS[kind].shape) g.fillRect(left + dx, top + dy, w, h)
 			}
 		}
+	}
+
+	// The last instant at which anything is drawn, and which is not after now.
+	last(now) {
+		const {columns, marks} = this.past
+		return Math.min(now, Math.max(this.newest, columns.at(-1)?.until ?? -Infinity, ...marks.map(({at}) => at)))
 	}
 
 	// Since when firings are known one by one, or by the second: before that, by the minute.

@@ -2,6 +2,7 @@
 
 import {call} from "./api.js"
 import {byId, el, facts, sync} from "./dom.js"
+import {showHour} from "./hour.js"
 import {showProcess} from "./process.js"
 import {attempt} from "./toasts.js"
 import {count, fromTo, lateness, moment, plural, printable, span} from "./words.js"
@@ -142,6 +143,10 @@ function noteTakeovers({shards, nodes}) {
 
 // The log of acts of all callers and nodes.
 byId("log").addEventListener("toggle", () => byId("log").open && attempt(showLog))
+byId("hour").addEventListener(
+	"toggle",
+	() => byId("hour").open && attempt(() => showHour(byId("hour").lastElementChild))
+)
 
 async function showLog() {
 	const {acts: log} = await call("GET", "/v1/acts")

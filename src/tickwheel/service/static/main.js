@@ -9,10 +9,11 @@ import {showFigures, showLateness} from "./figures.js"
 import {Firings} from "./firings.js"
 import {Incidents} from "./incidents.js"
 import {Jobs} from "./jobs.js"
+import {showHealth} from "./health.js"
 import {readLanes, showLanes} from "./lanes.js"
 import {listen} from "./keys.js"
 import {follow} from "./live.js"
-import {firingsOfOthers} from "./others.js"
+import {othersOf} from "./others.js"
 import {Palette} from "./palette.js"
 import {Rates} from "./rates.js"
 import {bound, isBounded, reaches} from "./reach.js"
@@ -22,7 +23,7 @@ import {Strips} from "./strips.js"
 import {attempt, showActs} from "./toasts.js"
 import {setTraceUrl} from "./traces.js"
 import {TITLES, Views} from "./views.js"
-import {setClock} from "./words.js"
+import {setClock, zone} from "./words.js"
 
 const REFRESH_MS = 500 // at most so often is a list asked for again,
 const FORECAST_MS = 1000 // and what falls due, which all that is pending is counted for
@@ -31,7 +32,6 @@ const OTHERS_MS = 3000 // they report every few seconds
 const LINKS = {
 	live: "live",
 	refused: "token needed",
-	trouble: "store unreachable",
 	away: "service unreachable, trying again"
 }
 const SILENT_CHANGES_MS = 10_000 // other processes may write without our service knowing
@@ -85,6 +85,9 @@ const show = query => {
 }
 
 let stats = null,
+	fleetNow = null, // the last known one, in every view
+	trouble = null, // that of the last event
+	link = null, // what the service as a whole lacks
 	begun_at = Infinity // when the first view was shown, whose list was asked for then
 
 const forecast = throttle(async () => {
@@ -97,9 +100,15 @@ const forecast = throttle(async () => {
 }, FORECAST_MS)
 
 const readPast = () => isBounded() || river.readPast()
-const showOthers = () =>
-	isBounded() ||
-	Promise.all([firingsOfOthers().then(others => river.takeOthers(others)), readLanes()]).catch(() => null)
+const showOthers = async () => {
+	if (isBounded()) return
+	await Promise.all([call("GET", "/v1/fleet").then(takeFleet), views.current === "overview" && readLanes()]).catch(() => null)
+}
+
+function takeFleet(found) {
+	fleetNow = found
+	river.takeOthers(othersOf(found))
+}
 
 follow(
 	(name, data) => {
@@ -117,9 +126,6 @@ follow(
 			takeProgress(data)
 			if (fresh) wheel.pulse()
 			if (!data.is_snapshot || performance.now() - begun_at > REFRESH_MS) changed()
-		} else if (name === "trouble") {
-			byId("trouble").textContent =
-				`The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`
 		} else if (name === "stats") {
 			rates.take(data)
 			views.count(data.dead)
@@ -133,7 +139,10 @@ follow(
 			stats = data
 			if (views.current === "fleet") changed()
 		}
-		if (name !== "firings") byId("trouble").hidden = name !== "trouble"
+		if (name !== "firings") {
+			trouble = name === "trouble" ? data : null
+			link = showHealth({trouble, stats: name === "stats" && data, fleet: isBounded() ? null : fleetNow})
+		}
 		showLink("live")
 	},
 	state => {
@@ -144,13 +153,15 @@ follow(
 
 // One message at a time, the most important first.
 function showLink(stream) {
-	const link = byId("link"),
-		trouble = byId("trouble")
-	if (stream === "away") trouble.hidden = true
-	const state = byId("sign-in").open ? "refused" : trouble.hidden ? stream : "trouble"
-	if (link.dataset.state === state) return
-	link.dataset.state = state
-	link.textContent = LINKS[state]
+	if (stream === "away") {
+		byId("trouble").hidden = true
+		link = null
+	}
+	const state = byId("sign-in").open ? "refused" : link ? "trouble" : stream,
+		text = LINKS[state] ?? link
+	if (byId("link").textContent === text) return
+	byId("link").dataset.state = state
+	byId("link").textContent = text
 	document.body.classList.toggle("away", state === "away")
 }
 
@@ -162,11 +173,12 @@ setInterval(
 		(["lanes", "wheel"].includes(views.current) && refresh[views.current]()),
 	FORECAST_MS
 )
-setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS)
+setInterval(() => document.hidden || !stats || showOthers(), OTHERS_MS)
 setInterval(() => document.hidden || !stats || views.current !== "overview" || readPast(), MINUTE_MS)
 setInterval(() => document.hidden || views.current !== "fleet" || fleet().then(({tick}) => tick(), () => null), 100)
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS)
 
+for (const each of document.querySelectorAll("[data-zone]")) each.append(zone)
 followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes())
 listen(() => views.current)
 

@@ -1,12 +1,9 @@
 // The firings of the other nodes, as they report them with each renewal of their leases: the last 50 of each.
 
-import {call} from "./api.js"
-
 let last = new Set() // the fire ids of their last reports
 
-// How many others there are, and those of their firings that the last call did not return.
-export async function firingsOfOthers() {
-	const {nodes} = await call("GET", "/v1/fleet")
+// How many others there are, and those of their firings that were not in the fleet before this one.
+export function othersOf({nodes}) {
 	const others = nodes.filter(({is_this, state}) => !is_this && state !== "gone")
 	const all = others.flatMap(recent),
 		before = last

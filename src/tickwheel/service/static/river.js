@@ -2,7 +2,8 @@
 // falls due, as wide as it is dense, so that a herd swells on its way to now. A span of it is selected by pointer or keys.
 //
 // The counts are those of the strips, which the page asks for anyway, and which are as fine around now as the axis is. It
-// is drawn once a frame, and only while it is visible.
+// is drawn only while it is visible, and as often as something in it moves: what is near now does so in every frame, and
+// where nothing is, it rests.
 
 import {Axis, FUTURE, PASTS, S} from "./axis.js"
 import {byId, el} from "./dom.js"
@@ -15,6 +16,8 @@ const DARK = matchMedia("(prefers-color-scheme: dark)")
 const HEATS = Array.from({length: 10}, (_, i) => `--h${i}`)
 const FLOW_DECADES = 5 // of a tenth of a job a second: 10,000 a second are as wide as the plot is high
 const DRAG_PX = 4
+const MOVE_PX = 0.25 // a smaller one is not seen
+const FRAME_MS = 17
 
 // The keys go from one of these spans around now to the next.
 const AHEAD = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400].map(
@@ -48,7 +51,7 @@ export class River {
 			onOpen,
 			onPick,
 			axis: new Axis(),
-			dots: new Dots(),
+			dots: new Dots(() => this.look()),
 			cells: [],
 			span: null,
 			pointer: null,
@@ -86,8 +89,10 @@ export class River {
 			})
 			end = this.cells.at(-1).until
 		}
+		const isEmpty = !this.cells.some(({n}) => n)
 		if (document.activeElement !== this.canvas) this.name() // a name that changes would interrupt what is being read
-		this.look()
+		if (!isEmpty || !this.wasEmpty) this.look()
+		this.wasEmpty = isEmpty
 	}
 
 	// Show the last firings of so many other nodes.
@@ -128,13 +133,26 @@ export class River {
 		if (this.isSeen && !this.frame) this.frame = requestAnimationFrame(this.turn)
 	}
 
-	// Drawn in every frame; once a second where the reader asks for less motion.
+	// Draw, and again when something has moved; at most once a second where the reader asks for less motion.
 	turn() {
 		this.frame = 0
 		this.draw()
 		clearTimeout(this.timer)
-		if (CALM.matches) this.timer = setTimeout(() => this.look(), S - (now_ms() % S))
-		else if (this.isSeen) this.frame = requestAnimationFrame(this.turn)
+		const rest = this.rest()
+		if (!this.isSeen || rest === Infinity) return
+		const again = () => (this.frame ||= requestAnimationFrame(this.turn))
+		if (CALM.matches) this.timer = setTimeout(again, Math.max(rest, S - (now_ms() % S)))
+		else if (rest > FRAME_MS) this.timer = setTimeout(again, rest)
+		else again()
+	}
+
+	// How long the thing that is nearest to now takes to move; infinite if there is none.
+	rest() {
+		const {axis} = this,
+			gone = axis.now - this.dots.last(axis.now)
+		const due = this.cells.find(({n, until}) => n && until > axis.now)
+		const back = gone < axis.past ? axis.rest(gone, axis.past) : Infinity
+		return Math.min(back, due ? axis.rest(Math.max(0, due.from - axis.now), FUTURE) : Infinity) * MOVE_PX
 	}
 
 	// The colours are those of the sheet, light or dark.

@@ -1,7 +1,7 @@
 // The heat strips: how much falls due in each part of the next minute, hour and day. A dark cell is a herd.
 
 import {el, svg} from "./dom.js"
-import {clockTime, count, moment, now_ms, plural} from "./words.js"
+import {clockTime, count, length, moment, now_ms, plural} from "./words.js"
 
 const TITLES = {minute: "next minute", hour: "next hour", day: "next day"}
 
@@ -45,6 +45,7 @@ class Strip {
 		this.at = -1
 		this.total = el("span", {class: "total"})
 		this.peak = el("span", {class: "peak"})
+		this.name = el("span", {class: "name"})
 		this.cells = counts.map((_, i) => svg("rect", {x: i * 10, width: 9, height: 22, rx: 1.5, "data-i": i}))
 		this.chart = svg(
 			"svg",
@@ -54,7 +55,7 @@ class Strip {
 		this.node = el(
 			"div",
 			{class: "strip"},
-			el("p", {}, el("span", {class: "name"}, TITLES[name] ?? name), this.total, this.peak),
+			el("p", {}, this.name, this.total, this.peak),
 			this.chart
 		)
 		this.chart.addEventListener("pointermove", event => this.point(Number(event.target.dataset.i ?? this.at)))
@@ -70,10 +71,11 @@ class Strip {
 		const total = counts.reduce((sum, n) => sum + n, 0)
 		const highest = counts.indexOf(Math.max(...counts))
 		this.total.textContent = plural(total, "job")
+		this.name.textContent = `${TITLES[name]}, ${length(this.step_ms)} a cell`
 		this.rest = total ? `peak ${count(counts[highest])} at ${this.label(highest)}` : ""
 		this.chart.setAttribute(
 			"aria-label",
-			`${TITLES[name]}: ${plural(total, "job")} due. ${this.rest} Arrow keys read the cells, Enter lists one.`
+			`${this.name.textContent}: ${plural(total, "job")} due. ${this.rest} Arrow keys read the cells, Enter lists one.`
 		)
 		this.point(this.at)
 	}

@@ -73,6 +73,9 @@ const clock = new Intl.DateTimeFormat(undefined, {
 const day = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short"})
 const year = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", year: "numeric"})
 
+// The zone of every instant without another one.
+export const zone = clock.resolvedOptions().timeZone
+
 export const clockTime = ms => clock.format(ms)
 
 export const clockTimeMs = ms => `${clock.format(ms)}.${String(Math.floor(ms) % 1000).padStart(3, "0")}`
@@ -85,6 +88,10 @@ export function moment(ms) {
 	const named = then.getFullYear() === today.getFullYear() ? day.format(then) : year.format(then)
 	return `${named}, ${clock.format(then)}`
 }
+
+// An instant as it is in another zone.
+export const momentIn = (ms, timeZone) =>
+	new Intl.DateTimeFormat(undefined, {timeZone, dateStyle: "medium", timeStyle: "medium", hourCycle: "h23"}).format(ms)
 
 // Two instants of the API, such as those of a move.
 export const fromTo = (from, to) => `from ${moment(Date.parse(from))} to ${moment(Date.parse(to))}`
