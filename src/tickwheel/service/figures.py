@@ -106,7 +106,7 @@ class Figures:
         Return when the store answered this process last, if that is known.
         """
         leases = self._scheduler.stats(with_store=False)["leases"]
-        silent_s = None if leases is None else leases["silent_s"]
+        silent_s = None if leases is None else leases.get("silent_s")
         return None if silent_s is None else datetime.now(UTC) - timedelta(seconds=silent_s)
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
