@@ -574,7 +574,7 @@ def records(request, prometheus, make_postgres, postgres, tmp_path_factory):
             return plot, Record(stage, INCIDENTS[name], prometheus), INCIDENTS[name]
 
         names = list(dict.fromkeys(["nothing", *(item.callspec.params["name"] for item in tests)]))
-        with ThreadPoolExecutor(4) as few:
+        with ThreadPoolExecutor(2) as few:
             begun = dict(zip(names, few.map(begin, names), strict=True))
         for _, record, _ in begun.values():
             record.wait_until_calm()
