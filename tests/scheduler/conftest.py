@@ -8,6 +8,7 @@ import asyncio
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -125,10 +126,10 @@ def url(request, tmp_path):
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
-@pytest.fixture
-def service_url():
+@contextmanager
+def served():
     """
-    Return the address of a service over an empty store, whose scheduler fires nothing.
+    Serve an empty store, whose scheduler fires nothing, and yield the address.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     import uvicorn  # noqa: PLC0415  an extra
@@ -143,10 +144,30 @@ def service_url():
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(PATIENCE_S)
-    asyncio.run(scheduler.stop())
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+        asyncio.run(scheduler.stop())
+
+
+@pytest.fixture
+def service_url():
+    """
+    Return the address of a service over an empty store, whose scheduler fires nothing.
+    """
+    with served() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def lasting_service_url():
+    """
+    Return the address of such a service, for tests that store nothing.
+    """
+    with served() as url:
+        yield url
 
 
 @pytest.fixture
