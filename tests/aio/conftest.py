@@ -1,5 +1,5 @@
 """
-Loops for the tests: ours, on a clock that the test moves, and every kind that our timeouts run on.
+Loops for the tests: ours, on a clock that the test moves, and every kind on which our timeouts run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def loop():
 @pytest.fixture
 def still():
     """
-    Lend one of our loops whose time moves only when a test moves it.
+    Provide one of our loops whose time moves only when a test moves it.
     """
     made = StillLoop()
     yield made
@@ -66,7 +66,7 @@ def runner(request):
 @pytest.fixture(scope="session")
 def suites():
     """
-    Return CPython's own tests of asyncio, where this Python ships them.
+    Return CPython's own tests of asyncio, if this Python includes them.
     """
     try:
         return import_module("test.test_asyncio.test_timeouts").__package__

@@ -60,7 +60,7 @@ def test_cancel_lets_go_at_once(still):
 
 def test_a_handle_keeps_what_it_was_given(still):
     """
-    A time that is not a float is returned as it was given; a float, as the same float.
+    A time that is not a float is returned unchanged; a float as the same float.
     """
     when = int(still.now) + 5
     assert type(still.call_at(when, nothing).when()) is int
@@ -201,7 +201,7 @@ def test_a_cycle_through_an_ended_timer_is_collected(still, end):
 
 def test_pending_timers_are_not_walked_one_by_one(loop):
     """
-    Handles are invisible to the collector while they are pending, and visible afterwards.
+    The collector does not see handles while they are pending, and sees them afterwards.
     """
     handle = loop.call_later(3600, nothing)
     assert not gc.is_tracked(handle)

@@ -131,7 +131,7 @@ def test_what_is_no_cache_is_refused():
 
 def test_no_cache_keeps_nothing():
     """
-    With None each call calls the function, with arguments of any kind, and counts as a miss.
+    With None each call calls the function, with any arguments, and counts as a miss.
     """
     calls = []
 

@@ -34,7 +34,7 @@ def expirations(cache):
 
 def test_entries_expire_at_their_deadlines(clock):
     """
-    On a clock each entry is removed and reported at its own deadline, in order.
+    Each entry is removed and reported at its own deadline, in order.
     """
     told = []
     cache = TTLCache(100, 10.0, clock=clock, on_expire=lambda key, *_: told.append((key, clock.monotonic())))
@@ -118,7 +118,7 @@ def test_a_crowd_leaves_in_turns(clock):
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
     """
-    An entry that is due again while its worker has not finished still expires.
+    An entry that is due again before its worker has finished still expires.
     """
 
     class Held(InlineExecutor):
@@ -165,7 +165,7 @@ def test_a_closed_wheel_leaves_a_lazy_cache(clock):
 
 def test_several_caches_on_one_wheel(clock):
     """
-    Caches that share a wheel expire each on its own time, beside other timers.
+    Caches that share a wheel expire independently, beside other timers.
     """
     wheel = TimerWheel(clock=clock)
     told = []
@@ -326,7 +326,7 @@ def test_loads_of_tasks_after_a_fork():
 
 class Doorman:
     """
-    An executor that refuses until the test lets it accept.
+    An executor that refuses timers until the test allows them.
     """
 
     is_full = True

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 class Zap(BaseException):
     """
-    Raised by a signal's handler, like Ctrl-C.
+    An exception raised by a signal handler, like Ctrl-C.
     """
 
 
@@ -161,7 +161,7 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""An Exception in these is a failed load, as one in the loader is, which a value that was there may answer."""
+"""An Exception in these functions is a failed load, like one in the loader, so an existing value may be returned."""
 
 
 def in_thread(function, *args):

@@ -14,7 +14,7 @@ from tickwheel.testing import ManualClock
 
 STEPS = 4000
 LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
-"""In seconds; edges of the wheel's levels are powers of 64."""
+"""Lifetimes in seconds; edges of the wheel's levels are powers of 64."""
 
 
 class Model:

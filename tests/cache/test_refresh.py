@@ -289,7 +289,7 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 
 def test_many_are_refreshed_by_one_call(clock):
     """
-    take_many loads missing keys, reloads keys about to end in the background, and falls back on old values.
+    take_many loads missing keys, reloads expiring keys in the background, and falls back on old values.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []

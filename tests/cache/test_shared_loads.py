@@ -54,7 +54,7 @@ def joined(cache):
 
 def test_a_task_waits_for_the_load_of_a_thread(cache):
     """
-    A task that misses a key which a thread loads gets its result, without blocking the loop.
+    A task that needs a key which a thread loads gets the thread's result, without blocking the loop.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_task_waits_for_the_load_of_a_thread(cache):
 
 def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
     """
-    A thread that misses a key which a task on another thread's loop loads gets its result or its error.
+    A thread that needs a key which a task of another thread's loop loads gets its result or its error.
     """
 
     async def main(outcome_of):
@@ -196,7 +196,7 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
-    A loader that runs a loop which takes the key is refused, as it would wait for itself.
+    A loader that runs a loop which takes the same key is refused, as it would wait for itself.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))

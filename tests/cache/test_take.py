@@ -1,5 +1,5 @@
 """
-`take`: of all callers that miss a key, one loads it.
+`take`: of all callers that need a missing key, one loads it.
 """
 
 from __future__ import annotations

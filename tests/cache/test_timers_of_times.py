@@ -53,7 +53,7 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return times of Python, NumPy or pandas in any unit, with lives in seconds or in any type of duration.
+    A timer may return times of Python, NumPy or pandas in any unit, with lifetimes in seconds or any type of duration.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))

@@ -70,7 +70,7 @@ def test_unknown_zone(tz):
 )
 def test_a_misspelt_zone(tz, remedy):
     """
-    The error names the zone that was probably meant.
+    The error suggests the zone that was probably meant.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse("0 9 * * *", tz)
@@ -118,7 +118,7 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires where its family's manual says, found by looking at every hour of two years.
+    Each alias fires when its family's manual says, found by checking every hour of two years.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
@@ -152,7 +152,7 @@ def test_dialects_differ_in_starred_day_steps():
 
 def test_end_of_time():
     """
-    Past the year 9900 there is no next instant, and no error.
+    After the year 9900 there is no next instant, and no error.
     """
     assert Cron.parse("0 0 * * *").next(253_402_300_799_000) is None
 
@@ -160,7 +160,7 @@ def test_end_of_time():
 @given(st.text(alphabet="0123456789*/-,?LW#MONFEB @=TZ\u0663", max_size=40))
 def test_any_text(text):
     """
-    Whatever the text, the line is accepted and has a next instant, or is refused as a RecurrenceError.
+    Any text is either a line with a next instant, or refused with a RecurrenceError.
     """
     try:
         cron = Cron.parse(text)

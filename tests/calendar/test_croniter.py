@@ -1,5 +1,5 @@
 """
-Our instants beside croniter's, over real lines.
+Our instants compared with croniter's, for real lines.
 """
 
 import json

@@ -54,7 +54,7 @@ def walls(series, count, after):
 )
 def test_steps(text, step):
     """
-    Days, weeks, months and years are read; a step is written so that it is read again.
+    Days, weeks, months and years are parsed; the text of a step is parsed to the same step.
     """
     assert Step.of(text) == step
     assert step is None or Step.of(str(step)) == step
@@ -63,7 +63,7 @@ def test_steps(text, step):
 @pytest.mark.parametrize("text", ["0d", "0 months", "36526d", "1201 months", "999999999w"])
 def test_steps_out_of_bounds(text):
     """
-    Nothing and more than a century are refused.
+    Zero and more than a century are refused.
     """
     with pytest.raises(RecurrenceError, match="at least a day or a month"):
         Step.of(text).checked(text)
@@ -75,7 +75,7 @@ def test_steps_out_of_bounds(text):
 )
 def test_times(value, expected):
     """
-    Text and times without a zone are read.
+    Text and times without a zone are accepted.
     """
     assert time_of(value) == expected
 
@@ -85,7 +85,7 @@ def test_times(value, expected):
 )
 def test_times_that_are_none(value):
     """
-    All else is refused.
+    All other times are refused.
     """
     with pytest.raises(RecurrenceError, match=r"time is .*: pass a time of the day such as"):
         time_of(value)
@@ -105,7 +105,7 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    A month that lacks the day has the run on its last one, and the next has the day again.
+    In a month without the day the run is on the last day, and the next month has the day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)
@@ -130,7 +130,7 @@ def test_ends_of_months():
 
 def test_random_series():
     """
-    Steps of days and months from any anchor, asked at any instant, are those that counting from the anchor gives.
+    Steps of days and months from any anchor, at any instant, equal those counted from the anchor.
     """
     draw = random.Random(3)
     for _ in range(300):
@@ -162,7 +162,7 @@ def test_random_series():
 )
 def test_a_first_run_in_a_gap(zone, day, at, first):
     """
-    Its date is the one that was asked for, though the run comes when the gap ends, even on the next day.
+    The date of a first run in a gap is the requested one, though the run comes when the gap ends, even on the next day.
     """
     start = int(datetime.fromisoformat(day).timestamp() * 1000)
     series = Dates.beginning(start, Step(5, 0), at, zone, gap=None, overlap=None)
@@ -173,7 +173,7 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
 
 def test_policies_of_dates():
     """
-    A time in a gap is left out, and one in an overlap runs twice, where that is asked for.
+    With the policies, a time in a gap is omitted, and one in an overlap runs twice.
     """
     start = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(1, 0), time(2, 30), "Europe/Berlin", gap=DstGap.SKIP, overlap=DstOverlap.BOTH)

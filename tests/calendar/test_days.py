@@ -1,7 +1,7 @@
 """
-Days of a month as Quartz names them: the nearest weekday, days before the last, the last and the nth of a weekday.
+Days of a month in Quartz's notation: nearest weekday, days before the last, last and nth weekdays.
 
-What each means is Quartz's own text: its CronTrigger tutorial, and the class documentation of CronExpression.
+Their meaning is from Quartz's own text: its CronTrigger tutorial, and the class documentation of CronExpression.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def months():
 
 def nearest_weekday(day):
     """
-    Return the weekday nearest to *day* in its month, found by looking at each.
+    Return the weekday nearest to *day* in its month, found by checking each.
     """
     month = [day + timedelta(offset) for offset in (0, -1, 1, -2, 2)]
     return next(each for each in month if each.month == day.month and each.weekday() < 5)
@@ -89,7 +89,7 @@ def test_the_same_days_as_croniter(line):
 @pytest.mark.parametrize("weekday", range(8))
 def test_the_last_weekday_is_written_as_quartz_does(weekday):
     """
-    The last Friday is `5L`, as in Quartz; croniter, whose days it is, writes it `L5`, which is refused here.
+    The last Friday is `5L`, as in Quartz; croniter writes it `L5`, which is refused here.
     """
     assert days(f"0 9 * * {weekday}L") == beside_croniter(f"0 9 * * L{weekday}")
     with pytest.raises(RecurrenceError, match=f"its day-of-week field 'L{weekday}' cannot be read"):
@@ -108,7 +108,7 @@ def test_a_month_without_the_day_has_no_weekday_near_it(number):
 
 def test_a_day_beside_a_numbered_weekday():
     """
-    Either matches, as in Vixie's cron where both day fields are restricted; croniter then finds none, or refuses.
+    Either field matches, as in Vixie's cron if both are restricted; croniter then finds no day, or refuses.
     """
     assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
     assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
@@ -148,7 +148,7 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month's field counts beside a special day: `1W` of a January that begins on a weekend is the Monday after.
+    The month's field applies to special days: `1W` of a January that begins on a weekend is the Monday after.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()

@@ -1,5 +1,5 @@
 """
-A policy of its own for gaps and overlaps, beside an oracle that looks at every minute.
+Explicit policies for gaps and overlaps, compared with an oracle that checks every minute.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def clock(zone, start):
 
 def oracle(line, zone, start, gap, overlap):
     """
-    Return the instants of *line* from *start* on, found by looking at each five minutes.
+    Return the instants of *line* from *start* on, found by checking each five minutes.
     """
     minutes, hours = ({int(each) for each in field.split(",")} for field in line.split()[:2])
     found = []
@@ -85,7 +85,7 @@ def test_policies(zone, overlap, gap):
 @pytest.mark.parametrize("line", ["30 2 * * *", "0,30 1-3 * * *", "*/15 * * * *", "0 */20 1,2 * * *", "15 2 29 3 *"])
 def test_a_policy_that_is_the_usual_one(line):
     """
-    Given explicitly, it has the same instants and the same meaning as the line without it.
+    An explicit default policy has the same instants and the same meaning as no policy.
     """
     cron = Cron.parse(line, "Europe/Berlin")
     usual = (DstGap.SKIP, DstOverlap.BOTH) if cron.is_literal else (DstGap.END, DstOverlap.FIRST)

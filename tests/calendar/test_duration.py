@@ -50,7 +50,7 @@ def test_both_forms(text, seconds):
 )
 def test_what_is_refused(text):
     """
-    Whatever is neither is refused with the remedy: a number without a unit, years and months, other digits.
+    Any other text is refused with the remedy: a number without a unit, years and months, other digits.
     """
     with pytest.raises(ValueError, match="write numbers with units"):
         from_text(text)

@@ -136,7 +136,7 @@ def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
 
 def test_runs_that_a_gap_moves():
     """
-    The runs of an hour that never comes are at its end, which the excluded times before it do not reach over.
+    The runs of an hour that never comes are at its end, beyond the reach of the excluded times before it.
     """
     night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
     excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")

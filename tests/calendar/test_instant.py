@@ -28,7 +28,7 @@ class NoOffset(tzinfo):
 
 def test_to_the_microsecond():
     """
-    An instant is within its microsecond, whatever its zone, and never before what `time.time()` shows or a float is.
+    An instant is exact to its microsecond, in any zone, and never before the result of `time.time()` or a float.
     """
     berlin = ZoneInfo("Europe/Berlin")
     when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)

@@ -52,7 +52,7 @@ def runs(cron, count):
 )
 def test_a_range_that_runs_backwards(wrapped, spelled):
     """
-    It goes on at the beginning of its field; the line that spells it out has the same meaning and the same runs.
+    The range continues at the beginning of its field; the line that spells it out has the same meaning and runs.
     """
     first, second = Cron.parse(wrapped), Cron.parse(spelled)
     assert first.meaning == second.meaning
@@ -82,7 +82,7 @@ def test_a_range_that_cannot_be_read(line):
 
 def test_both_days():
     """
-    With `both` a day is of the month and of the week that the line names, as an oracle that looks at each day has it.
+    With `both` a day matches both day fields of the line, as an oracle that checks each day confirms.
     """
     draw = random.Random(50)
     for _ in range(40):
@@ -109,7 +109,7 @@ def test_both_days():
 )
 def test_the_first_day_that_matches_both(line, day):
     """
-    Quartz's days may be restricted by a weekday then, too.
+    Quartz's special days may then also be restricted by a weekday.
     """
     assert runs(Cron.parse(line, day_match=DayMatch.BOTH), 1)[0].date().isoformat() == day
 
@@ -117,7 +117,7 @@ def test_the_first_day_that_matches_both(line, day):
 @pytest.mark.parametrize("line", ["0 9 31 2 MON", "0 9 15W * SUN", "0 9 1-7 * MON#2", "0 9 30,31 2 *"])
 def test_days_that_never_match_both(line):
     """
-    They are refused, and the search for one ends.
+    Such days are refused, and the search for one ends.
     """
     with pytest.raises(RecurrenceError, match=r"fire"):
         Cron.parse(line, day_match=DayMatch.BOTH)

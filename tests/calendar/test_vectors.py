@@ -20,7 +20,7 @@ needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces 
 
 def vectors():
     """
-    Return the rows of the vector file, or none where it is absent.
+    Return the rows of the vector file, or none if it is missing.
     """
     path = TRACES / "cron_vectors_robfig.csv"
     return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
@@ -28,7 +28,7 @@ def vectors():
 
 def instant(text):
     """
-    Read either of the two notations of the file; a weekday's name is decoration, and in one row wrong.
+    Parse either of the two notations of the file; a weekday's name is ignored, and in one row wrong.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():

@@ -1,5 +1,5 @@
 """
-Gaps and overlaps, in the zones where they hurt.
+Gaps and overlaps, in difficult zones.
 """
 
 import itertools
@@ -80,7 +80,7 @@ def test_midnight_in_a_gap():
 
 def test_a_day_that_never_was():
     """
-    Samoa left out 30 December 2011: its noon job fires when the calendar goes on, and again at that day's noon.
+    Samoa skipped 30 December 2011: its noon job fires when the calendar continues, and again at the next day's noon.
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
@@ -95,7 +95,7 @@ def test_a_day_that_never_was():
 )
 def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
     """
-    A day that the calendar leaves out was missed: made up for at its end, or left out where the job says skip.
+    A run on a day that the calendar skips was missed: made up at the day's end, or omitted under `skip`.
     """
     after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
     for misfire in Misfire:
@@ -106,7 +106,7 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
 
 def test_a_lost_hour_is_no_lost_day():
     """
-    An hour that daylight saving swallows is made up for under every rule, for the run was not missed.
+    A run in an hour that daylight saving skips is made up under every rule, for it was not missed.
     """
     after = int(datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp() * 1000)
     for misfire in Misfire:
@@ -168,12 +168,12 @@ try:
 except RecurrenceError as error:
     print(error)
 """
-"""Simulates a system that has no zones, in files or in the package tzdata, such as Windows and small images."""
+"""Simulates a system without time zones, in files or in the package tzdata, such as Windows and small images."""
 
 
 def test_without_a_database_of_zones():
     """
-    UTC is there even so, and intervals need no zone; any other zone is refused with the missing package.
+    Even then UTC is available, and intervals need no zone; any other zone is refused with the missing package.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)

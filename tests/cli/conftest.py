@@ -22,7 +22,7 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
     """
     Return a function that runs `tickwheel` with its arguments in the test's folder and without a terminal.
 
-    It runs in the test's own process, which saves a second each time; a fault of ours raises through it.
+    It runs in the test's own process, which saves a second each time; an unexpected error raises through it.
     """
     monkeypatch.chdir(tmp_path)
 
@@ -62,7 +62,7 @@ main()
 @pytest.fixture
 def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
-    Return what starts `tickwheel` in a process of its own, which Ctrl-C can end; its temporary files are in the folder.
+    Return a function that starts `tickwheel` in its own process, which Ctrl-C can end; temporary files are in there.
     """
     started = []
 

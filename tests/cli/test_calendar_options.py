@@ -11,7 +11,7 @@ from years import YEAR
 
 def test_the_options_on_the_command_line(run):
     """
-    `set`, `change`, `schedule next`, `schedule list`, `export` and `import` take and name the rules.
+    `set`, `change`, `schedule next`, `schedule list`, `export` and `import` accept and show the rules.
     """
     run(
         "set",

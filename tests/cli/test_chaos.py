@@ -1,5 +1,5 @@
 """
-`tickwheel chaos` for some seconds, on SQLite and on a PostgreSQL of its own.
+`tickwheel chaos` for some seconds, on SQLite and on a separate PostgreSQL.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    Killed, paused, cut off and refused, a service on SQLite loses, doubles and hurries nothing.
+    A service on SQLite that is killed, paused, cut off and refused loses no job, and runs none twice or early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -59,7 +59,7 @@ def test_sqlite(run, tmp_path: Path) -> None:
 
 def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     """
-    As on Windows, which has no SIGSTOP, it ends at once and says why and where it works.
+    On a system without SIGSTOP, such as Windows, it ends at once and says why and where it works.
     """
     environment = {**os.environ, "TICKWHEEL_AS": "windows"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))
@@ -78,7 +78,7 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
-    However it ends, its service ends, too; Ctrl-C, SIGTERM and SIGHUP keep the findings, and leave no folder.
+    However it ends, its service ends, too; after Ctrl-C, SIGTERM and SIGHUP the findings remain, and no folder.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -156,7 +156,7 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    With a slow link to its PostgreSQL that is cut and closed, a service loses, doubles and hurries nothing.
+    With a slow link to its PostgreSQL that is cut and closed, a service loses no job, and runs none twice or early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]

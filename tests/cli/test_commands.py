@@ -55,7 +55,7 @@ def test_pause_and_resume(run):
 
 def test_who_pauses_and_resumes(run):
     """
-    A pause and its end are by whom `--by` names, in the job, in its history, and in scopes.
+    `--by` names the author of a pause and its end, in the job, in its history, and for scopes.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -97,7 +97,7 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target is paused with a note, listed, and resumed; one thing has to be named, and a target that is there.
+    A target is paused with a note, listed, and resumed; exactly one scope must be given, and the target must exist.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -129,7 +129,7 @@ def test_skip(run):
 
 def test_kept_payload(run):
     """
-    `set --keep-payload` changes a job and keeps its payload; a payload beside it is refused.
+    `set --keep-payload` changes a job and keeps its payload; a given payload is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
@@ -141,7 +141,7 @@ def test_kept_payload(run):
 
 def test_json_lines(run):
     """
-    With --json, a list is one document a line, in the order of the keys, over as many pages as there are.
+    With --json, a list is one document per line, in the order of the keys, over any number of pages.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
     assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1,200 jobs\n"
@@ -186,7 +186,7 @@ def test_change(run):
 
 def test_lists_go_on(run, monkeypatch):
     """
-    A list that ends at its limit, or is interrupted, shows its jobs, and the key from which to continue.
+    A list that reaches its limit, or is interrupted, shows its jobs, and the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -253,7 +253,7 @@ def test_lists_go_on(run, monkeypatch):
 )
 def test_bad_values(run, arguments, part):
     """
-    A bad value is named on stderr, the exit code says usage, and nothing is stored.
+    A bad value is named on stderr, the exit code is that of a usage error, and nothing is stored.
     """
     target = () if "--target" in arguments else ("--target", "log")
     answer = run("set", "kept", *arguments, *target)
@@ -290,7 +290,7 @@ def test_bad_keys(run, key):
 
 def test_key_that_is_no_utf8(run_process):
     """
-    Bytes that are not UTF-8 are refused as a key.
+    A key with bytes that are not UTF-8 is refused.
     """
     answer = run_process("set", b"\xff", "--delay", "1", "--target", "log")
     assert answer.returncode == 2
@@ -311,7 +311,7 @@ def test_a_process_of_its_own(run_process):
 
 def test_unknown_job(run):
     """
-    Commands on a job that is not there exit with 3 and name it.
+    Commands on a missing job exit with 3 and name it.
     """
     run("set", "other", "--delay", "1h", "--target", "log")
     for arguments in (("move", "none", "--delay", "1"), ("cancel", "none"), ("get", "none")):
@@ -334,7 +334,7 @@ def test_wrong_generation(run):
 
 def test_no_store(run, tmp_path):
     """
-    Reading from a file that is not there exits with 7, and makes none.
+    Reading from a missing file exits with 7, and does not create it.
     """
     for arguments in (("list",), ("get", "a"), ("cancel", "a"), ("move", "a", "--delay", "1")):
         answer = run(*arguments)
@@ -345,7 +345,7 @@ def test_no_store(run, tmp_path):
 
 def test_file_that_is_no_store(run, tmp_path):
     """
-    A file that is not a store exits with 7, and is left as it was.
+    A file that is not a store exits with 7, and stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     for arguments in (("list",), ("set", "a", "--delay", "1", "--target", "log")):
@@ -366,7 +366,7 @@ def test_keys_cannot_command_the_terminal(run):
 
 def test_broken_pipe(run, tmp_path):
     """
-    A reader that stops after the first lines gets them, and no complaint.
+    A reader that stops after the first lines gets them, without an error.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
     run("import", "crontab", "-", stdin=lines)
@@ -385,7 +385,7 @@ def test_broken_pipe(run, tmp_path):
 
 def test_help_names_the_exit_codes(run):
     """
-    The help prints every exit code with its meaning, as they are used.
+    The help lists every exit code with its meaning, as used.
     """
     text = run("--help").stdout
     for code in ExitCode:

@@ -1,5 +1,5 @@
 """
-Crontabs, as people have them.
+Crontabs as found in practice.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_reads_what_cron_reads(run):
 )
 def test_per_cent_signs(run, written, command, stdin):
     """
-    A bare per cent sign begins the standard input and ends its lines; one after a backslash is itself.
+    A bare per cent sign begins the standard input and separates its lines; after a backslash it is literal.
     """
     assert run("import", "crontab", "-", stdin=f"0 2 * * * {written}\n").returncode == 0
     payload = {"command": command} | ({} if stdin is None else {"stdin": stdin})
@@ -68,7 +68,7 @@ def test_per_cent_signs(run, written, command, stdin):
 
 def test_variables(run):
     """
-    Names and values may be quoted; a command has the variables that precede its line, and not those that follow.
+    Names and values may be quoted; a command gets the variables above its line, not those below it.
     """
     text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
     assert run("import", "crontab", "-", stdin=text).returncode == 0
@@ -79,7 +79,7 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below, an empty one the default again; TZ is the commands' alone, with a remark.
+    CRON_TZ is the zone of the lines below it, an empty one the default; TZ is only for the commands, with a remark.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
@@ -114,7 +114,7 @@ def test_keys_follow_commands(run, tmp_path):
 
 def test_lines_that_are_gone(run, tmp_path):
     """
-    Jobs of lines that the file has no more are named and counted, and not cancelled; jobs of other names are not.
+    Jobs of removed lines are named and counted, but not cancelled; jobs of other names are ignored.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
     run("import", "crontab", "ct")
@@ -146,7 +146,7 @@ def test_system_crontab(run):
 
 def test_six_fields(run):
     """
-    Six fields are refused, as cron would run the sixth, unless they are asked for.
+    Six fields are refused, as cron would run the sixth one, unless an option allows them.
     """
     for sixth in ("*", "5", "*/2", "1-5", "1,3"):
         answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")
@@ -158,7 +158,7 @@ def test_six_fields(run):
 
 def test_bad_lines(run):
     """
-    One line that cannot be read, or never fires, stops the whole import and is named; it can be left out.
+    A line that cannot be read, or never fires, stops the import and is named; an option skips such lines.
     """
     text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -172,7 +172,7 @@ def test_bad_lines(run):
 
 def test_reboot(run):
     """
-    A line for the start of the machine is left out with a remark, and keeps no other line from being imported.
+    A @reboot line is skipped with a remark, and the other lines are imported.
     """
     answer = run("import", "crontab", "-", stdin="@reboot once\n0 5 * * 1 good\n")
     assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 1 line\n")
@@ -181,7 +181,7 @@ def test_reboot(run):
 
 def test_files_that_are_none(run, tmp_path):
     """
-    A file that does not exist, or is not text, is named.
+    A missing file, or one that is not text, is named.
     """
     (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     for name in ("none", "binary"):

@@ -1,5 +1,5 @@
 """
-The tables of django-celery-beat, as its migrations make them.
+The tables of django-celery-beat, as its migrations create them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The doctor on real servers, each of them made wrong in one way.
+The doctor on real servers, each with one fault.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ROWS = 12_000
 
 def found(url):
     """
-    Return the findings about the server of *url*: for each check, True if it is well, and the text.
+    Return the findings about the server of *url*: for each check, True if it passed, and the text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor._server(url)}
 
 
 def is_wrong(url, check, words):
     """
-    Return whether that *check* finds something wrong, and says these *words* with a remedy behind a colon.
+    Return True if *check* fails with the words *words* and has a remedy behind a colon.
     """
     is_well, text = found(url).get(check, (True, ""))
     return not is_well and words in text and ": " in text
@@ -51,7 +51,7 @@ def jobs_url(postgres, database):
 
 def write(postgres, database, statement):
     """
-    Execute *statement*, and let the server count its changes at once.
+    Execute *statement*, and make the server count its changes at once.
     """
     postgres.execute(f"{statement}; SELECT pg_stat_force_next_flush()", database)
 
@@ -63,7 +63,7 @@ FILL = """INSERT INTO tickwheel_job
 
 def test_a_sound_server(jobs_url):
     """
-    A server with nothing wrong is well in every check.
+    A healthy server passes every check.
     """
     checks = found(jobs_url)
     assert all(is_well for is_well, _ in checks.values()), checks
@@ -72,7 +72,7 @@ def test_a_sound_server(jobs_url):
 
 def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
     """
-    Tables that were never analysed, or long ago, and dead rows are found, and gone after the remedy.
+    Missing or old statistics and dead rows are found, and the finding disappears after the remedy.
     """
     write(postgres, database, FILL)
     assert is_wrong(jobs_url, "statistics", f"tickwheel_job has {ROWS} rows and was never analysed")
@@ -104,7 +104,7 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
-    A pooler that the URL does not name is found by its error; a named one is well, and so is a direct connection.
+    A pooler that the URL does not name is found by its error; a named one and a direct connection pass.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):
@@ -116,9 +116,9 @@ def test_poolers(database, make_pgbouncer, jobs_url):
 
 def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor says for whom answers wait.
+    The doctor names the standbys that answers wait for.
 
-    It finds standbys for which no answer waits, that lag or that are away, and slots left behind.
+    It finds standbys that answers do not wait for, that lag or are unreachable, and slots left behind.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -147,7 +147,7 @@ def test_replication(postgres_pair, until, monkeypatch):
 
 def test_replicas(make_redis, until):
     """
-    The doctor says which rule of replicas holds for the server that it sees, and finds one that refuses writes.
+    The doctor reports the rule of replicas that applies to the server, and finds one that refuses writes.
     """
     server = make_redis()
     assert all(is_well for is_well, _ in found(server.url()).values())
@@ -181,7 +181,7 @@ def test_replicas(make_redis, until):
 
 def test_a_replica_that_lags(make_redis, until, monkeypatch):
     """
-    A replica that has not been heard of for long is named by its address.
+    A replica that has been silent for long is named by its address.
     """
     server = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {server.port}")
@@ -206,7 +206,7 @@ def test_a_redis_that_cannot_save(make_redis, until):
 
 def test_partitions(make_redis):
     """
-    A finding about some partitions names them, and one that cannot be reached hides nothing about the others.
+    A finding about some partitions names them, and an unreachable one does not hide findings about the others.
     """
     cluster = RedisCluster(make_redis, replicas=0)
     url = f"{cluster.url}partitions=3"
@@ -226,7 +226,7 @@ def test_partitions(make_redis):
 
 def test_handlers_of_nodes(redis_server, until, run):
     """
-    Handlers that one node alone has are named with it, and those of jobs that no node has.
+    Handlers that only one node has are named with it, and so are missing handlers of jobs.
     """
     url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
@@ -247,7 +247,7 @@ def test_handlers_of_nodes(redis_server, until, run):
 
 def test_handlers_that_are_not_reported():
     """
-    Nothing is said of a handler that a report has no room for, and a dead node has none.
+    A handler that does not fit into a report causes no finding, and a dead node has no handlers.
     """
     cut = {"handlers": ["a", "m"], "has_more_handlers": True}
     whole = {"handlers": ["a", "m", "x"]}
@@ -268,7 +268,7 @@ def test_handlers_that_are_not_reported():
 
 def test_a_report_says_that_it_is_cut():
     """
-    A node with more handlers than its report has room for says so.
+    A node with more handlers than fit into its report says so.
     """
     for number in (200, 201):
         with closing(Scheduler("memory://")) as scheduler:

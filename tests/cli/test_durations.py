@@ -55,7 +55,7 @@ def test_durations(text, seconds):
 )
 def test_durations_out_of_bounds(run, arguments, part):
     """
-    A duration that the command cannot take is refused with its bound.
+    A duration out of range is refused with the limit.
     """
     answer = run(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -76,7 +76,7 @@ def test_durations_out_of_bounds(run, arguments, part):
 )
 def test_durations_of_other_commands(command, options):
     """
-    Whatever option takes seconds takes a duration with units, too.
+    Every option in seconds accepts a duration with units.
     """
     types = {option.name: option.type for option in command.command.params}
     read = {name: types[name].convert(text, None, None) for name, text in options.items()}

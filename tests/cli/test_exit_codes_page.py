@@ -1,5 +1,5 @@
 """
-The page of the service lists the exit codes as they are.
+The page of the service lists the exit codes that are in use.
 """
 
 from __future__ import annotations

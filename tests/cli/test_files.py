@@ -35,7 +35,7 @@ LINES = """\
 
 def test_what_is_exported_makes_the_same_jobs(run):
     """
-    An export that is imported elsewhere makes the same jobs: payload, rule, policy, expiry and instant.
+    An export imported elsewhere makes the same jobs: payload, rule, policy, expiry and due time.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
     assert (answer.returncode, answer.stdout) == (0, "imported 7 jobs\n"), answer.stderr
@@ -54,7 +54,7 @@ def test_what_is_exported_makes_the_same_jobs(run):
 
 def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
-    A job that is first due on a Sunday in Tokyo, and may not run then, is exported in the phase that it began with.
+    A job that is first due on a Sunday in Tokyo, an excluded day, is exported with its original phase.
     """
     year = year_like(2049)
     line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
@@ -68,7 +68,7 @@ def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
 
 def test_a_series_that_has_begun_is_not_run_again():
     """
-    A job whose runs began long ago is exported from its next run on, in its phase, with the jitter of its key.
+    A job whose runs began long ago is exported from its next run on, with its phase and its key's jitter.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
@@ -82,7 +82,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     """
-    The copy has the full time to live, even if a retry has used a part of it, or all.
+    A copy has the full time to live, even if a retry has used some or all of it.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -93,7 +93,7 @@ def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
 
 def test_a_start_to_come_is_exported(run):
     """
-    A cron line whose first run is put off, or whose next ones were skipped, begins there in the copy, too.
+    A copy of a cron line whose first run is delayed, or whose next runs were skipped, begins at the same time.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout
@@ -104,7 +104,7 @@ def test_a_start_to_come_is_exported(run):
 
 def test_a_series_is_imported_where_it_was_exported():
     """
-    A series that is imported into its own store is unchanged, even if it owes runs: the line has its rule.
+    A series that is imported into its own store is unchanged, even if it owes runs, as the rule is the same.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)
@@ -134,7 +134,7 @@ def test_a_series_is_imported_where_it_was_exported():
 
 def test_csv(run):
     """
-    A table's first line names the fields; an empty cell means none, a payload is JSON or plain text.
+    The first line of a table names the fields; an empty cell means no value, a payload is JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -208,7 +208,7 @@ def test_paused_and_dead_jobs(run, tmp_path):
 @pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
 def test_what_a_manifest_has_not(run, field, value):
     """
-    A line that is paused or dead is declared by no manifest: it would fire.
+    A manifest does not declare a paused or dead line, which would fire.
     """
     line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
     answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
@@ -220,7 +220,7 @@ ENDS = "a\u2028b\u2029c\x85d"
 
 def test_what_ends_a_line_elsewhere(run, tmp_path):
     """
-    Unicode line separators belong to a payload: raw in a file that is read, escaped in a file that is written.
+    Unicode line separators are part of a payload: raw in an input file, escaped in an output file.
     """
     (tmp_path / "raw.jsonl").write_text(
         json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)
@@ -238,7 +238,7 @@ def test_what_ends_a_line_elsewhere(run, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_cells_of_more_than_one_line(run, tmp_path, end):
     """
-    A quoted cell keeps its ends of lines, whatever those of the table are.
+    A quoted cell keeps its line ends, whatever those of the table are.
     """
     (tmp_path / "t.csv").write_bytes(
         f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()
@@ -259,7 +259,7 @@ def test_cells_of_more_than_one_line(run, tmp_path, end):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    The mark that Excel and other programs put before UTF-8 does not belong to the first line.
+    The byte order mark that Excel and other programs write is not part of the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)
@@ -307,7 +307,7 @@ def test_lines_that_cannot_be_read(run, form, text, parts):
 )
 def test_values_that_cannot_be_set(run, bad):
     """
-    A line whose values no job can have is named, and how many were set before it.
+    A line with values that are invalid for every job is named, and the number of jobs set before it.
     """
     answer = run("import", "jsonl", "-", stdin=GOOD + bad)
     assert answer.returncode == 2
@@ -318,7 +318,7 @@ def test_values_that_cannot_be_set(run, bad):
 
 def test_files_that_are_not_there(run, tmp_path):
     """
-    A file that is not there is named, and no store is made.
+    A missing file is named, and no store is created.
     """
     for form in ("jsonl", "csv"):
         answer = run("import", form, "none.txt")

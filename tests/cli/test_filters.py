@@ -1,5 +1,5 @@
 """
-Commands that change all jobs that a filter chooses.
+Commands that change all jobs that match a filter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.scheduler import Scheduler
 
 def test_all_that_a_filter_chooses(run):
     """
-    Jobs are chosen by the same options in each command, counted by a dry run, and changed.
+    Each command selects jobs by the same options, counts them in a dry run, and changes them.
     """
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")
@@ -39,7 +39,7 @@ def test_all_that_a_filter_chooses(run):
 
 def test_a_shift_is_not_spread(run):
     """
-    A shift and what belongs to a spread exclude each other, and no job is moved.
+    A shift and the options of a spread exclude each other, and no job is moved.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     before = instants(run)
@@ -52,7 +52,7 @@ def test_a_shift_is_not_spread(run):
 @pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000", "21000301"])
 def test_a_date_in_digits_alone(run, text):
     """
-    It is not read as seconds of 1970, which would choose all jobs; seconds with a fraction, and other numbers, are.
+    A date of digits is not read as seconds of 1970, which would match all jobs; fractions and other numbers are.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     answer = run("cancel", "--due-from", text)
@@ -68,7 +68,7 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit, that many are changed, and the cursor leads to the rest; it is refused with explicit keys.
+    With a limit, that number of jobs is changed, and the cursor leads to the rest; explicit keys exclude a limit.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")
@@ -114,7 +114,7 @@ def test_stop_what_a_filter_chooses(run, filters):
 
 def test_what_is_said_of_stops(run):
     """
-    The numbers of cancelled and of stopping jobs are printed, and a key refuses a dry run.
+    The numbers of cancelled and of stopping jobs are printed, and a dry run excludes keys.
     """
     begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
 
@@ -134,7 +134,7 @@ def test_what_is_said_of_stops(run):
 
 def instants(run):
     """
-    Return when each job is due, by key.
+    Return the due time of each job, by key.
     """
     documents = (json.loads(line) for line in run("list", "--json").stdout.splitlines())
     return {document["key"]: document["due_at"] for document in documents}

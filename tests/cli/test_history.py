@@ -1,5 +1,5 @@
 """
-`tickwheel history`: what happened to a job.
+`tickwheel history`: the past of a job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def failed(tmp_path):
 @pytest.mark.usefixtures("failed")
 def test_history(run):
     """
-    Records come newest first, a line each; by option with tracebacks, in which nothing can command a terminal.
+    Records are printed newest first, one per line; by option with tracebacks, in which control characters are escaped.
     """
     answer = run("history", "k\n")
     assert answer.returncode == 0, answer.stderr
@@ -54,7 +54,7 @@ def test_history(run):
 @pytest.mark.usefixtures("failed")
 def test_pages_of_history(run):
     """
-    A page that is full says where to go on, and the pages together have all records.
+    A full page shows where to continue, and the pages together have all records.
     """
     first = run("history", "k\n", "--limit", "1")
     assert "\tdied\t" in first.stdout
@@ -71,7 +71,7 @@ def test_pages_of_history(run):
 @pytest.mark.usefixtures("failed")
 def test_nothing_is_kept(run):
     """
-    For a job without a past it says so, and that is not a failure.
+    For a job without a history the command says so, and succeeds.
     """
     answer = run("history", "another")
     assert (answer.returncode, answer.stdout) == (0, "")

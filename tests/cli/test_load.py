@@ -55,7 +55,7 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    A load that Ctrl-C or SIGTERM ends prints the figures so far, and leaves no pending job.
+    A load that is ended by Ctrl-C or SIGTERM prints the figures so far, and leaves no pending job.
     """
 
     def pending() -> int:
@@ -86,7 +86,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    If a service refuses every request, no rate was sustained, whatever the thresholds; its reason is shown.
+    If a service refuses every request, no rate was sustained, whatever the thresholds; the reason is shown.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
@@ -122,7 +122,7 @@ def test_bad_input(run, arguments: list[str], problem: str) -> None:
 
 def test_nobody_there(run) -> None:
     """
-    If nothing listens, the address and the remedy are named.
+    Without a listening service, the address and the remedy are named.
     """
     answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
     assert answer.returncode == 13

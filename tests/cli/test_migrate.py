@@ -32,7 +32,7 @@ def keys_of(run, store):
 
 def test_moves_all(filled):
     """
-    All jobs go over, the counts are printed, and a second run moves the jobs that were set in the meantime.
+    All jobs are moved, the counts are printed, and a second run moves the jobs that were set in the meantime.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_dry_run(filled):
 
 def test_conflicts_are_told(filled):
     """
-    A key that both stores have stays in both, is printed, and the command fails.
+    A key in both stores stays in both, is printed, and the command fails.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     done = filled("migrate", FROM, TO)
@@ -78,7 +78,7 @@ def test_conflicts_are_told(filled):
 
 def test_goes_on(filled, tmp_path):
     """
-    An interrupted migration is finished, and its jobs are counted as such.
+    An interrupted migration is completed, and its jobs are counted as resumed.
     """
 
     def interrupt(step):
@@ -97,7 +97,7 @@ def test_goes_on(filled, tmp_path):
 
 def test_source_is_served(filled, tmp_path):
     """
-    A source with an owner is refused with the code of a store in use.
+    A source with an owner is refused with the exit code of a store in use.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/from.db")
     scheduler.start()
@@ -131,7 +131,7 @@ def test_wrong_stores(filled, source, target, code, message):
 
 def test_dead_jobs_on_their_way_are_not_ours(filled, tmp_path):
     """
-    A dead letter of a user goes along as it is.
+    A user's dead letter is moved unchanged.
     """
     store = open_store(f"sqlite:///{tmp_path}/from.db")
     store.apply([model.Adopt(model.Job("dead", 0, 5, state=model.State.DEAD, error="it broke"))])

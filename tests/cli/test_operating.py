@@ -71,7 +71,7 @@ def test_dead_letters(run, dead):
 
 def test_incidents(run, dead):
     """
-    Dead jobs are listed by what went wrong, searched, and replayed by incident, the latest first and at a rate.
+    Dead jobs are listed by error, searched, and replayed by incident, the latest first and at a rate.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
     fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
@@ -91,7 +91,7 @@ def test_incidents(run, dead):
 
 def test_replay_needs_names(run, dead):
     """
-    A replay without names and prefix, or with both, is refused.
+    A replay without keys and prefix, or with both, is refused.
     """
     assert dead
     assert run("dead", "replay").returncode == 2
@@ -111,7 +111,7 @@ def test_run_now(run):
 
 def test_schedules(run):
     """
-    Recurring jobs are listed with their rule and next runs, and a line can be tried out.
+    Recurring jobs are listed with their rule and next runs, and a rule can be previewed.
     """
     run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
     run("set", "often", "--every", "90", "--target", "log")
@@ -156,7 +156,7 @@ def test_all_of_a_rule_is_shown(run):
 @pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])
 def test_lines_that_never_fire(run, line):
     """
-    A line that cannot be tried out is named.
+    A rule that cannot be previewed is named.
     """
     answer = run("schedule", "next", line)
     assert answer.returncode == 2
@@ -165,7 +165,7 @@ def test_lines_that_never_fire(run, line):
 
 def test_token(run, tmp_path):
     """
-    A token is printed once, its hash goes into the file, which only its owner may read, and the service knows it.
+    A token is printed once, its hash is written to the file, which only its owner may read, and the service accepts it.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
@@ -183,7 +183,7 @@ def test_token(run, tmp_path):
 
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
-    A token is added on a line of its own, also where the last line of the file has no end; no empty line is added.
+    A token is added on its own line, even if the last line of the file has no line end; no empty line is added.
     """
     file = tmp_path / "tokens"
     first = run("token", "read", "--file", "tokens").stdout.strip()
@@ -196,7 +196,7 @@ def test_token_after_a_line_without_an_end(run, tmp_path):
 
 def test_token_with_an_empty_prefix(run, tmp_path):
     """
-    An empty prefix, as of a variable that is not set, is refused.
+    An empty prefix, as from an unset variable, is refused.
     """
     answer = run("token", "write", "--file", "tokens", "--prefix", "")
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -206,7 +206,7 @@ def test_token_with_an_empty_prefix(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    Without a file the line for it is written to stderr, so that the token alone can be piped.
+    Without a file the line for it is written to stderr, so that only the token can be piped.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -243,7 +243,7 @@ def test_doctor_is_content(run):
 )
 def test_doctor_finds(run, store, wrong):
     """
-    Problems are marked, with the remedy, and set the exit code.
+    Problems are marked, with the remedy, and determine the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
@@ -277,7 +277,7 @@ def findings_of(answer):
 
 def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
     """
-    Handlers that jobs wait for, and that no node has, are named with the number of jobs and the remedy.
+    Handlers that jobs need, and that no node has, are named with the number of jobs and the remedy.
     """
     with Scheduler(f"sqlite:///{tmp_path / 'tickwheel.db'}") as scheduler:
         for key in "ab":
@@ -294,7 +294,7 @@ def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
 
 def test_doctor_without_zone_data(run, monkeypatch):
     """
-    A system without time zone data is found, and one that has them names their release.
+    A system without time zone data is reported; with data their release is named.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
@@ -329,7 +329,7 @@ def test_doctor_compares_versions(versions, is_well):
 @pytest.mark.parametrize(("releases", "is_found"), [(["2025a", "2025b"], True), (["2025b", "2025b", ""], False)])
 def test_doctor_compares_zone_data(releases, is_found):
     """
-    Nodes with different releases of the zone data are found; a node whose release is unknown is not compared.
+    Nodes with different releases of the zone data are found; a node with an unknown release is not compared.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -351,7 +351,7 @@ def test_doctor_finds_missing_libraries(run, monkeypatch):
 
 def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
-    A clock in a year long ago has not been set since the machine was switched on.
+    A clock in a year long past was never set since the machine was switched on.
     """
     assert [each[1] for each in doctor._clock()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
@@ -361,7 +361,7 @@ def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
 
 def test_doctor_finds_a_bad_disk(run, monkeypatch):
     """
-    A folder without write access, a disk with little room and one that is slow are found, each with its remedy.
+    A folder without write access, a disk with little room and a slow disk are found, each with its remedy.
     """
     monkeypatch.setattr(doctor, "_FREE_MIN", 1 << 62)
     monkeypatch.setattr(doctor, "_flush_ms", lambda _folder: 50.0)
@@ -375,7 +375,7 @@ def test_doctor_finds_a_bad_disk(run, monkeypatch):
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     """
-    A variable with a built-in name is found, as `set` and `serve` refuse it.
+    A variable with a built-in target's name is found, as `set` and `serve` refuse it.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_LOG", "redis://localhost/")
     answer = run("doctor")
@@ -386,7 +386,7 @@ def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
 
 def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
     """
-    A file that is not a store is reported, and left as it was.
+    A file that is not a store is reported, and stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     answer = run("doctor")
@@ -397,7 +397,7 @@ def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
 
 def test_completion(run, monkeypatch):
     """
-    The shell can complete commands, and keys of the store that is named.
+    The shell can complete commands, and keys of the given store.
     """
     monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_source")
     assert "complete -o" in run().stdout
@@ -433,7 +433,7 @@ def test_top_without_a_service(run, monkeypatch, url, code):
 
 def test_dead_list_with_a_limit(run, dead):
     """
-    `dead list --limit` shows as many, in the order of their keys; without it all.
+    `dead list --limit` shows that number of jobs, in the order of their keys; without it all.
     """
     keys = [json.loads(line)["key"] for line in run("dead", "list", "--json", "--limit", "2").stdout.splitlines()]
     assert keys == sorted(dead)[:2]
@@ -455,7 +455,7 @@ def test_a_misspelt_command(run, typed, meant):
 
 def test_input_that_is_closed(tmp_path):
     """
-    A closed standard input is an empty one, and no fault.
+    A closed standard input is treated as empty, without an error.
     """
     line = f"{sys.executable} -m tickwheel.cli import jsonl - <&-"
     answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)

@@ -49,7 +49,7 @@ def url(tmp_path_factory):
 @pytest.fixture
 def ask(run, url, monkeypatch):
     """
-    Return a function that runs a command against the service, with its token in the environment.
+    Return a function that runs a command on the service, with its token in the environment.
     """
     monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
     monkeypatch.setenv("TICKWHEEL_STORE", url)
@@ -73,7 +73,7 @@ def test_life_of_a_job(ask):
 
 def got(url, path):
     """
-    Return the document that the service has at *path*.
+    Return the service's document at *path*.
     """
     with urlopen(Request(url + path, headers={"authorization": f"Bearer {TOKEN}"}), timeout=60) as answer:  # noqa: S310 - the test's own service
         return json.load(answer)
@@ -81,7 +81,7 @@ def got(url, path):
 
 def test_documents_are_those_of_the_service(ask, url):
     """
-    With --json, jobs, their past and schedules have the fields of the HTTP API, with the same values.
+    With --json, jobs, their history and schedules have the fields of the HTTP API, with the same values.
     """
     ask("set", "tea", "--at", f"{YEAR}-01-01T00:00:00.25Z", "--expires", "90s", "--target", "log", "--payload", "[1.5]")
     ask("set", "bell", "--cron", "0 9 * * *", "--target", "log", "--attempts", "3")
@@ -143,7 +143,7 @@ def test_schedules_files_and_dead_letters(ask):
 
 def test_doctor_and_top(ask, url):
     """
-    The doctor looks at the service, and top watches it.
+    The doctor checks the service, and top watches it.
     """
     shown = ask("top", "--once").stdout  # of the service that the other commands take for a store
     assert "pending" in shown
@@ -159,7 +159,7 @@ def test_doctor_and_top(ask, url):
 @pytest.fixture
 def tokyo(monkeypatch):
     """
-    Make the local zone that of Tokyo, nine hours ahead of UTC.
+    Set the local zone to Tokyo, nine hours ahead of UTC.
     """
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Tokyo")
@@ -170,7 +170,7 @@ def tokyo(monkeypatch):
 
 def test_top_is_in_the_local_zone(ask, url, tokyo):
     """
-    Firings have the time of day of the machine that shows them.
+    Firings are shown in the time zone of the machine that shows them.
     """
     ask("set", "now", "--delay", "0", "--target", "log")
     while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each look is a request of the service
@@ -184,7 +184,7 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
     """
-    No line is longer than the terminal is wide, and no figure or heading is broken or cut; names are folded.
+    No line is wider than the terminal, and no figure or heading is broken or cut; names are folded.
     """
     monkeypatch.setenv("COLUMNS", str(width))
     ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
@@ -204,7 +204,7 @@ def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
 
 def test_what_goes_wrong(ask, run, url, monkeypatch):
     """
-    Each way to fail has its exit code, and its message the remedy.
+    Each failure has its exit code, and its message the remedy.
     """
     answer = ask("set", "k", "--delay", "1", "--handler", "absent")
     assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
@@ -231,7 +231,7 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    A server that is not a tickwheel service is recognised, and a token follows no redirect.
+    A server that is not a tickwheel service is recognised, and no redirect gets the token.
     """
     asked = []
 

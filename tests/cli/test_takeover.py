@@ -1,5 +1,5 @@
 """
-The schedules of APScheduler and Celery beat, as those programs themselves write them.
+The schedules of APScheduler and Celery beat, written by those programs themselves.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def imported(run, *arguments):
 
 def test_apscheduler(run, apscheduler):
     """
-    Dates, intervals and crons keep their ids, instants, phases, zones and arguments.
+    Dates, intervals and crons keep their ids, due times, phases, zones and arguments.
     """
     apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[1], kwargs={"sep": "-"}, id="once")
     start = datetime.now(UTC) - timedelta(seconds=100)
@@ -104,7 +104,7 @@ def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
 
 def test_next_runs_of_apscheduler_that_were_moved(run, apscheduler):
     """
-    A run that was moved by `modify` is due when it was moved to, and an interval goes on from there.
+    A run moved by `modify` is due at its new time, and an interval continues from there.
     """
     apscheduler.add_job("builtins:print", "interval", hours=24, id="interval").modify(next_run_time=LATER)
     apscheduler.add_job("builtins:print", "date", run_date=LATER + MILLISECOND, id="date").modify(next_run_time=LATER)
@@ -123,7 +123,7 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are taken over as those of a database; a key that is not there is named.
+    The jobs of a RedisJobStore are imported like those of a database; a missing key is named.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -176,7 +176,7 @@ def test_a_redis_that_does_not_answer(run):
 @pytest.mark.parametrize("kind", ["pickle", "json"])
 def test_apscheduler_4(run, tmp_path, kind):
     """
-    Schedules of APScheduler 4 keep their ids, instants, phases, zones and arguments, as it pickled them or wrote JSON.
+    Schedules of APScheduler 4 keep their ids, due times, phases, zones and arguments, pickled or as JSON.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -214,7 +214,7 @@ def test_apscheduler_4(run, tmp_path, kind):
 
 def test_apscheduler_4_in_cbor(run, tmp_path):
     """
-    Jobs in CBOR are left out, and the reason names it.
+    Jobs in CBOR are skipped, and the reason names it.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -249,7 +249,7 @@ CRONS = [
 @pytest.mark.parametrize("fields", CRONS, ids=str)
 def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
     """
-    The next thirty instants are the same.
+    The next thirty runs are the same.
     """
     job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
     taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]
@@ -264,7 +264,7 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_what_apscheduler_has_more(run, apscheduler):
     """
-    Features without a counterpart are named with the reason, and stop the import unless they are left out.
+    Features without a counterpart are named with the reason, and stop the import unless an option skips them.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -364,14 +364,14 @@ def check_celery(jobs):
 
 def test_celerybeat_settings(run, celery_app):
     """
-    The schedule of an application is taken over for the same workers, as their target gives tasks to them.
+    The schedule of an application is imported for the same workers, to which its target sends the tasks.
     """
     check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
 
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module with the names of Django's settings is read as well; parts without a counterpart are named.
+    A module with Django's names of settings is also read; parts without a counterpart are named.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
@@ -393,7 +393,7 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
 
 def test_celerybeat_file(run, celery_app, tmp_path):
     """
-    The file that beat keeps is read without running any code of it, and an interval goes on in its phase.
+    Beat's file is read without running any of its code, and an interval continues in its phase.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -412,7 +412,7 @@ def test_celerybeat_file(run, celery_app, tmp_path):
 @pytest.mark.parametrize("source", ["app", "file", "settings"])
 def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
     """
-    Without UTC and a zone, crontabs are in the local time of where beat ran: the zone is asked for, and not guessed.
+    Without UTC and a zone, crontabs are in the local time of beat's machine: the zone must be given, not guessed.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -453,7 +453,7 @@ def test_no_code_of_a_pickle_runs(tmp_path):
 
 def test_a_file_that_is_not_beats(run, tmp_path):
     """
-    It is named, with what to name instead.
+    Such a file is named, with the file to give instead.
     """
     pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
     (tmp_path / "notes").write_text("no schedule")

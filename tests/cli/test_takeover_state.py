@@ -1,5 +1,5 @@
 """
-The state of the schedules of APScheduler and Celery beat: runs that are owed or were moved, and random triggers.
+The state of the schedules of APScheduler and Celery beat: owed and moved runs, and random triggers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MINUTE, MILLISECOND = timedelta(minutes=1), timedelta(milliseconds=1)
 
 def change_day(instant):
     """
-    Return the midnight in UTC of the day on which the clocks of Berlin are set forward in the year of *instant*.
+    Return the midnight in UTC of the day on which Berlin's clocks are set forward in the year of *instant*.
     """
     last = datetime(instant.year, 3, 31, tzinfo=UTC)
     return last - timedelta(days=last.isoweekday() % 7)
@@ -28,14 +28,14 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return whether APScheduler and Celery may make up at *instant* for times that the clock skips.
+    Return True if APScheduler and Celery may make up at *instant* for times that the clock skips.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
 
 def is_lost(instant):
     """
-    Return whether *instant* is in the first hour of the day after, in which APScheduler 3 leaves runs out.
+    Return True if *instant* is in the first hour of the following day, in which APScheduler 3 omits runs.
     """
     return timedelta(hours=22) <= instant - change_day(instant) < timedelta(hours=23)
 
@@ -70,7 +70,7 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest recurring schedules are declared, so that a second import cancels those that are gone there.
+    With --manifest recurring schedules are declared, so that a second import cancels the removed ones.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):
@@ -95,7 +95,7 @@ def test_schedules_as_a_manifest(run, apscheduler):
 
 def test_the_state_of_apscheduler(run, apscheduler):
     """
-    A run that is owed within its grace time is due now, a moved one when it was moved to, any other by its rule.
+    A run owed within its grace time is due now, a moved one at its new time, any other by its rule.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     far = now + timedelta(days=300)
@@ -128,7 +128,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    Beyond its grace time, it is left out, as APScheduler would leave it out.
+    Beyond its grace time a missed date is omitted, as by APScheduler.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)
@@ -153,7 +153,7 @@ def field(draw, least, most, names=None):
 
 def fields_of(draw):
     """
-    Return random fields of a trigger that runs a few times a day at most.
+    Return random fields of a trigger that runs at most a few times a day.
     """
     chosen = {"minute": str(draw.randrange(60)), "hour": field(draw, 0, 23)}
     if draw.random() < 0.5:
@@ -185,7 +185,7 @@ def ours(cron, start, count):
 
 def theirs(trigger, start, count):
     """
-    Return those of a trigger of APScheduler's.
+    Return *count* instants of an APScheduler trigger.
     """
     found, last = [], start
     while len(found) < count:
@@ -199,7 +199,7 @@ def theirs(trigger, start, count):
 )
 def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
     """
-    In UTC, random triggers have the instants that they have in APScheduler.
+    In UTC, random triggers have the same instants as in APScheduler.
     """
     draw = random.Random(50)
     for number in range(triggers):
@@ -214,7 +214,7 @@ def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
 
 def is_known(instant):
     """
-    Return whether the page on migrating says that *instant* may be another, or missing.
+    Return True if the page on migrating says that *instant* may differ or be missing.
     """
     return is_skipped(instant) or is_lost(instant)
 
@@ -224,7 +224,7 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin they have them, too, but for the two differences that the page on migrating names.
+    In Berlin they are also the same, except for the two differences that the page on migrating names.
     """
     draw = random.Random(51)
     for number in range(triggers):
@@ -280,7 +280,7 @@ def test_the_state_of_beat(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_random_crontabs_of_celery(zone, triggers, instants):
     """
-    Random crontabs have the instants that they have in Celery, but for times that the clock skips.
+    Random crontabs have the same instants as in Celery, except for times that the clock skips.
     """
     schedules = pytest.importorskip("celery.schedules", reason="Celery is not installed")
     celery = pytest.importorskip("celery")

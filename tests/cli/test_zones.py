@@ -1,5 +1,5 @@
 """
-Zones beside times: `--at`, `--until` and `--since`, and the columns of a table.
+Zones of times: `--at`, `--until` and `--since`, and the columns of a table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from years import YEAR
 
 def due(run, key):
     """
-    Return when the job is due.
+    Return the due time of the job.
     """
     return json.loads(run("get", key, "--json").stdout)["due_at"]
 
@@ -21,7 +21,7 @@ def due(run, key):
 @pytest.mark.parametrize("first", ["--tz", "--at"])
 def test_a_time_is_read_in_its_zone(run, first):
     """
-    A time without an offset is in the zone beside it, in whatever order they are given; an offset wins.
+    A time without an offset is in the given zone, in any order of options; an offset takes precedence.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
@@ -37,7 +37,7 @@ def test_a_time_is_read_in_its_zone(run, first):
 
 def test_an_end_is_read_in_its_zone(run):
     """
-    `--until` is read as `--at` is, by `set`, `change` and `schedule next`.
+    `--until` is read like `--at`, by `set`, `change` and `schedule next`.
     """
     zone = ("--tz", "America/New_York")
     run("set", "k", "--cron", "0 9 * * *", "--until", f"{YEAR}-12-24 09:00", *zone, "--target", "log")
@@ -59,7 +59,7 @@ def test_an_end_is_read_in_its_zone(run):
 )
 def test_a_zone_of_nothing_is_refused(run, given):
     """
-    A zone that no time is read in is refused, and so is one that does not exist.
+    A zone without a time that uses it is refused, and so is an unknown one.
     """
     answer = run(*given, "--tz", "Europe/Berlin")
     assert answer.returncode == 2
@@ -69,7 +69,7 @@ def test_a_zone_of_nothing_is_refused(run, given):
 
 def test_the_past_is_asked_for(run):
     """
-    A time that has passed is refused unless `--now` is given; the start of a series may have passed.
+    A past time is refused without `--now`; the start of a series may be in the past.
     """
     answer = run("set", "k", "--at", "2001-01-01T09:00", "--target", "log")
     assert answer.returncode == 2

@@ -29,7 +29,7 @@ class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTest
 
     def setUp(self):
         """
-        Give 3.11 a watcher of children.
+        Set a child watcher on 3.11.
         """
         super().setUp()
         if sys.version_info < (3, 12):
@@ -39,7 +39,7 @@ class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTest
 
     def tearDown(self):
         """
-        Take the watcher back.
+        Remove the child watcher.
         """
         if sys.version_info < (3, 12):
             asyncio.set_child_watcher(None)

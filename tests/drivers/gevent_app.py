@@ -220,7 +220,7 @@ def dropped(call):
 
 def server(call):
     """
-    Greenlets and threads ask one store or service; leases are renewed, and waits end.
+    Greenlets and threads use one store or service; leases are renewed, and waits end.
     """
     scheduler = Scheduler(sys.argv[2])
     scheduler.handler("h")(call)

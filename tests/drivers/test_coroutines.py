@@ -125,7 +125,7 @@ def test_every_way_is_heard(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    Expiries of shards are reported, and the shards of their keys forgotten; thread shards refuse coroutine functions.
+    Expiries of shards are reported, and their keys' shards forgotten; thread shards refuse coroutine functions.
     """
 
     async def scenario() -> None:

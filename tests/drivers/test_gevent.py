@@ -90,7 +90,7 @@ def app(environ, start_response):
 )
 def test_gunicorn(tmp_path, preload):
     """
-    A wheel fires in a worker of `gunicorn -k gevent`, imported by the application or by the master before it patches.
+    A wheel fires in a worker of `gunicorn -k gevent`, imported by the application or by the master before patching.
     """
     (tmp_path / "application.py").write_text(GUNICORN)
     (tmp_path / "gunicorn.conf.py").write_text(preload + "\n")

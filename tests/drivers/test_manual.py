@@ -25,7 +25,7 @@ class TestManualClock(DriverSuite):
 
     def play(self, scenario: Any) -> None:
         """
-        Run a scenario with a clock of its own.
+        Run a scenario with its own clock.
         """
         self.clock = ManualClock()
         play_here(scenario)

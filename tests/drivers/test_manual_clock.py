@@ -43,7 +43,7 @@ def test_no_start(start):
 
 def test_no_wall():
     """
-    A start that is not an integer is refused, and so is a wall clock or a step outside of 0 to 292 years.
+    A wall start that is not an integer is refused, and so is a wall time or step outside 0 to 292 years.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):

@@ -18,7 +18,7 @@ from tickwheel.wheels.heap import HeapWheel
 
 class Doorman:
     """
-    An executor that refuses until the test lets it accept.
+    An executor that refuses timers until the test allows them.
     """
 
     def __init__(self) -> None:

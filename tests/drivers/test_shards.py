@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_each_key_expires_once(make_rig):
     """
-    A thousand keys over several shards expire once each, at their time, with their last value.
+    A thousand keys over several shards expire once each, on time, with their last value.
     """
     rig = make_rig(5)
     for number in range(1_000):
@@ -138,7 +138,7 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards by deadline; keys set by a drain's function are kept.
+    Drain and close return the keys of all shards by deadline; keys set by a drain's function stay.
     """
     rig = make_rig()
     for number in range(50):
@@ -287,7 +287,7 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    A key set during a drain, as by a finalizer or the hash of a key, stays; the drain returns the earlier keys.
+    A key set during a drain, as by a finalizer or a key's hash, stays; the drain returns the earlier keys.
     """
 
     class Busy:

@@ -22,7 +22,7 @@ from tickwheel.clock import MonotonicClock
 from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
 
 LONG_S = 7_200.0
-"""Far more than a test waits for by a real clock."""
+"""Much longer than a test waits by a real clock."""
 
 
 class OwnTime(asyncio.SelectorEventLoop):
