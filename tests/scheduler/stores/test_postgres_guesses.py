@@ -1,17 +1,22 @@
 """
-Sets of keys that the PostgreSQL store guesses to be new: right and wrong guesses.
+Guesses of the PostgreSQL store, right and wrong: that keys are new, and that jobs are as they were read.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from tickwheel.jobs import model
+from tickwheel.jobs import model, rules
 from tickwheel.jobs.errors import StoreError
 from tickwheel.stores import open_store
+from tickwheel.stores.postgres._prepared import Prepared
+from tickwheel.stores.postgres._queries import SQL
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
 CREATED, REPLACED = model.Outcome.CREATED, model.Outcome.REPLACED
 PLAIN = model.Job("plain", 0, 1)
@@ -143,3 +148,138 @@ def test_begins_and_sets_of_the_same_jobs(make):
         together.wait()
     thread.join()
     assert not raised
+
+
+PLAIN_JOBS = [
+    *(job for job in JOBS if job.recurrence is None and not job.attempt),
+    replace(PLAIN, key="trace", trace="a trace", handler="other", expires_at=7),
+]
+
+
+@pytest.mark.parametrize("counted_from", [None, 3, 10**15])
+def test_plain_sets_are_answered_by_the_rules(make, counted_from):
+    """
+    A new plain job is as the rules say, in the answer and in the table, counted from the server's clock or not.
+    """
+    jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
+    store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
+    assert all(map(rules.is_plain_set, writes))
+    before = store.now_ms()
+    answers = store.apply(writes)
+    (now,) = {answer.job.first_set_at for answer in answers}
+    assert before <= now <= store.now_ms()
+    numbers = iter(answer.job.generation for answer in answers)
+    assert answers == [rules.decide(write, None, now, lambda: next(numbers))[0] for write in writes]
+    assert [store.get(job.key) for job in jobs] == [answer.job for answer in answers]
+
+
+def names_of(monkeypatch):
+    """
+    Return a list that gets the names of the statements that are transactions of their own.
+    """
+    names, execute = [], Prepared.execute
+
+    def noting(self, text, values):
+        names.extend(name for name in SQL if SQL[name] == text)
+        return execute(self, text, values)
+
+    monkeypatch.setattr(Prepared, "execute", noting)
+    return names
+
+
+def fired(store, epoch, keys):
+    """
+    Set jobs of *keys* and begin them, and return them.
+    """
+    jobs = [answer.job for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in keys])]
+    assert store.apply([model.Begin(job, epoch) for job in jobs]) == [rules.BEGUN] * len(jobs)
+    return jobs
+
+
+def running_of(postgres, database):
+    """
+    Return how many jobs the shards of the store say that run, and how many do.
+    """
+    counted = postgres.execute("SELECT sum(running)::integer FROM tickwheel_shard", database)
+    return counted + postgres.execute("SELECT count(*) FROM tickwheel_job WHERE state = 1", database)
+
+
+def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
+    """
+    A batch of sets is one statement, and so is one of ends and of begins; the counts are those of the jobs.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
+        (lease,) = store.acquire("owner")
+        names = names_of(monkeypatch)
+        ran = fired(store, lease.epoch, ["a", "b", "c"])
+        jobs = [answer.job for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in "xy"])]
+        names.clear()
+        ends = [model.Settle(job, lease.epoch) for job in ran[:2]]
+        begins = [model.Begin(job, lease.epoch) for job in jobs]
+        assert store.apply([begins[0], *ends, begins[1]]) == [rules.BEGUN, rules.GONE, rules.GONE, rules.BEGUN]
+        assert names == ["turn"]
+        assert store.count() == {"pending": 0, "running": 3, "dead": 0}
+        assert running_of(postgres, database) == [(3,), (3,)]
+
+
+@pytest.mark.parametrize("wrong", ["gone", "twice", "ended in the batch", "not owned", "pending"])
+def test_a_wrong_guess_among_firings(postgres, database, wrong):
+    """
+    If one of a batch is not as guessed, nothing of the statement stays, and each write is answered by the rules.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
+        (lease,) = store.acquire("owner")
+        ran = fired(store, lease.epoch, ["a", "b"])
+        (new,) = [answer.job for answer in store.apply([model.Set(model.Job("new", 0, 1))])]
+        writes = [model.Settle(ran[0], lease.epoch), model.Begin(new, lease.epoch)]
+        if wrong == "gone":
+            store.apply([model.Settle(ran[1], lease.epoch)])
+            more, outcome = model.Settle(ran[1], lease.epoch), model.Outcome.NOT_FOUND
+        elif wrong == "twice":
+            more, outcome = model.Begin(new, lease.epoch), model.Outcome.TOO_LATE
+        elif wrong == "ended in the batch":
+            more, outcome = model.Settle(new, lease.epoch), model.Outcome.SETTLED
+        elif wrong == "not owned":
+            more, outcome = model.Settle(ran[1], lease.epoch + 1_000), model.Outcome.NOT_OWNER
+        else:
+            (pending,) = [answer.job for answer in store.apply([model.Set(model.Job("pending", 0, 1))])]
+            more, outcome = model.Settle(pending, lease.epoch), model.Outcome.WRONG_GENERATION
+        answers = store.apply([*writes, more])
+        assert [answer.outcome for answer in answers] == [model.Outcome.SETTLED, model.Outcome.BEGUN, outcome]
+        with psycopg.connect(postgres.url(database)) as connection:
+            states = dict(connection.execute("SELECT state, count(*) FROM tickwheel_job GROUP BY state").fetchall())
+        assert store.count() == {"pending": states.get(0, 0), "running": states.get(1, 0), "dead": 0}
+        (counted,), (found,) = running_of(postgres, database)
+        assert counted >= found
+
+
+def test_a_firing_after_a_takeover_is_refused(postgres, database):
+    """
+    The statement of an owner whose shard another node has taken over changes nothing.
+    """
+    url = f"{postgres.url(database)}&shards=1"
+    with closing(open_store(url)) as store, closing(open_store(url)) as heir:
+        (lease,) = store.acquire("owner")
+        (job,) = fired(store, lease.epoch, ["a"])
+        postgres.execute("UPDATE tickwheel_shard SET lease_until = 0", database)
+        (taken,) = heir.acquire("heir")
+        assert taken.rescued == 1
+        (answer,) = store.apply([model.Settle(job, lease.epoch)])
+        assert answer.outcome is model.Outcome.NOT_OWNER
+        assert heir.get("a").state is model.State.PENDING
+        assert heir.apply([model.Begin(heir.get("a"), taken.epoch)]) == [rules.BEGUN]
+
+
+def test_counts_of_sessions_are_gathered(postgres, database):
+    """
+    The rows in which sessions count are added to the others at the next renewal, and the sums stay.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
+        (lease,) = store.acquire("owner")
+        fired(store, lease.epoch, ["a", "b"])
+        before = store.count()
+        store.renew("owner")
+        assert postgres.execute("SELECT count(*) FROM tickwheel_count WHERE slot > 31", database) == [(0,)]
+        assert store.count() == before == {"pending": 0, "running": 2, "dead": 0}
+        fired(store, lease.epoch, ["c"])
+        assert store.count() == {"pending": 0, "running": 3, "dead": 0}

@@ -17,6 +17,8 @@ from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError, StoreFormatError
 from tickwheel.scheduler import Scheduler
 from tickwheel.stores import Shard, open_store
+from tickwheel.stores.postgres._prepared import Prepared
+from tickwheel.stores.postgres._queries import SQL
 from tickwheel.testing.store_suite._base import changes_of
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -144,28 +146,31 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, unt
     until(lambda: postgres.execute(waiting, database) == [(0,)])
 
 
-@pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])
+@pytest.mark.parametrize(
+    ("statement", "is_done"), [("BEGIN", True), ("jobs_read", True), ("COMMIT", False), ("set_new", False)]
+)
 def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
     A write interrupted at its begin or end leaves no transaction open.
     """
     store = open_database()
-    connection = store._connections.connect()
-    execute, signals = type(connection).execute, [KeyboardInterrupt()]
+    send, signals, text = Prepared.send, [KeyboardInterrupt()], SQL.get(statement, statement)
 
-    def interrupted(self, sql, *values, **options):
-        if sql == statement and signals and not is_done:
+    def interrupted(self, sql, values):
+        if sql == text and signals and not is_done:
             raise signals.pop()
-        answer = execute(self, sql, *values, **options)
-        if sql == statement and signals:
+        answer = send(self, sql, values)
+        if sql == text and signals:
             raise signals.pop()
         return answer
 
-    connection.close()
-    monkeypatch.setattr(type(connection), "execute", interrupted)
+    monkeypatch.setattr(Prepared, "send", interrupted)
+    is_plain = statement == "set_new"  # a set of one generation alone takes more than one statement
     with pytest.raises(KeyboardInterrupt):
-        set_one(store, "lost")
-    assert [each.info.transaction_status for each in store._connections._idle] == [0]
+        store.apply([model.Set(model.Job("lost", 0, 7), if_generation=None if is_plain else 5)])
+    assert {each.info.transaction_status for each in store._connections._idle} <= {0}
+    assert not any(each.pgconn.pipeline_status for each in store._connections._idle)
+    assert store.get("lost") is None
     set_one(store)
     assert store.count()["pending"] == 1
 

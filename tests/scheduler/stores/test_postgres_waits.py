@@ -22,7 +22,7 @@ def ready(request, monkeypatch):
     """
     if request.param == "select":
         monkeypatch.setattr(_timed, "_poll", None)
-    return _timed._ready
+    return _timed.ready
 
 
 @pytest.fixture

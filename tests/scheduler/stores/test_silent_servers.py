@@ -23,6 +23,8 @@ from tickwheel.jobs.errors import StoreError
 from tickwheel.observe.prometheus import Collector
 from tickwheel.scheduler import Scheduler
 from tickwheel.stores import Cursor, _listener, open_store
+from tickwheel.stores.postgres._prepared import Prepared
+from tickwheel.stores.postgres._queries import SQL
 
 LEASE_S = 3
 MARGIN_S = LEASE_S * 0.2
@@ -177,23 +179,23 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
         assert ran.acquire(timeout=5.0)
 
 
-def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatch):
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatch, is_plain):
     """
     If the connection goes silent during a commit, the error says that the outcome is unknown.
     """
-    psycopg = pytest.importorskip("psycopg")
     url = f"postgresql://tick@127.0.0.1:{postgres_line.port}/{database}?lease_s=1"
     with closing(open_store(url)) as store:
-        execute = psycopg.Connection.execute
+        send = Prepared.send
 
-        def silencing(self, query, *rest, **more):
-            if query == "COMMIT":
+        def silencing(self, text, values):
+            if text in ("COMMIT", SQL["set_new"]):
                 postgres_line.silence()
-            return execute(self, query, *rest, **more)
+            return send(self, text, values)
 
-        monkeypatch.setattr(psycopg.Connection, "execute", silencing)
+        monkeypatch.setattr(Prepared, "send", silencing)
         with pytest.raises(StoreError) as caught:
-            store.apply([model.Set(model.Job("key", 0, 7))])
+            store.apply([model.Set(model.Job("key", 0, 7, first_set_at=0 if is_plain else 1))])
         assert (caught.value.is_unknown, caught.value.is_transient) == (True, True)
 
 

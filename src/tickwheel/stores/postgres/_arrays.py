@@ -7,7 +7,8 @@ than the server takes to store them. A column has one type here, and often one v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Any, ClassVar, Final
@@ -28,12 +29,18 @@ class Array(bytes):
         oid: The array's type.
         element_oid: The type of its values.
         encode: Encodes a value that is not None as its length and its bytes.
+        encode_all: Encodes many of them, without a call in Python for each.
     """
 
     __slots__ = ()
+    _one: ClassVar[bytes]
     oid: ClassVar[int]
     element_oid: ClassVar[int]
     encode: ClassVar[staticmethod[[Any], bytes]]
+    encode_all: ClassVar[staticmethod[[Sequence[Any]], bytes]]
+
+    def __init_subclass__(cls) -> None:
+        cls._one = pack(">iiiii", 1, 1, cls.element_oid, 1, 1)
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Array:
@@ -42,10 +49,14 @@ class Array(bytes):
         encode = cls.encode
         first = values[0]
         try:
+            if len(values) == 1:
+                return cls(cls._one + (NULL if first is None else encode(first)))
             if values.count(first) == len(values):
                 body = (NULL if first is None else encode(first)) * len(values)
-            else:
+            elif None in values:
                 body = b"".join([NULL if value is None else encode(value) for value in values])
+            else:
+                body = cls.encode_all(values)
         except StructError as failure:
             raise OverflowError(str(failure)) from failure
         return cls(pack(">iiiii", 1, 1, cls.element_oid, len(values), 1) + body)
@@ -55,9 +66,16 @@ def _bytes(value: bytes) -> bytes:
     return _LENGTH(len(value)) + value
 
 
+def _all_bytes(values: Sequence[bytes]) -> bytes:
+    return b"".join(chain.from_iterable(zip(map(_LENGTH, map(len, values)), values, strict=True)))
+
+
 def _text(value: str) -> bytes:
-    data = value.encode()
-    return _LENGTH(len(data)) + data
+    return _bytes(value.encode())
+
+
+def _all_texts(values: Sequence[str]) -> bytes:
+    return _all_bytes([value.encode() for value in values])
 
 
 def _integer(code: str) -> Callable[[int], bytes]:
@@ -66,24 +84,33 @@ def _integer(code: str) -> Callable[[int], bytes]:
     return lambda value: pack_both(size, value)
 
 
+def _all_integers(code: str) -> Callable[[Iterable[int]], bytes]:
+    number = Struct(f">i{code}")
+    size, pack_both = number.size - 4, number.pack
+    return lambda values: b"".join(map(pack_both, repeat(size), values))
+
+
 class Int2s(Array):
-    oid, element_oid, encode = 1005, 21, staticmethod(_integer("h"))
+    oid, element_oid = 1005, 21
+    encode, encode_all = staticmethod(_integer("h")), staticmethod(_all_integers("h"))
 
 
 class Int4s(Array):
-    oid, element_oid, encode = 1007, 23, staticmethod(_integer("i"))
+    oid, element_oid = 1007, 23
+    encode, encode_all = staticmethod(_integer("i")), staticmethod(_all_integers("i"))
 
 
 class Int8s(Array):
-    oid, element_oid, encode = 1016, 20, staticmethod(_integer("q"))
+    oid, element_oid = 1016, 20
+    encode, encode_all = staticmethod(_integer("q")), staticmethod(_all_integers("q"))
 
 
 class Texts(Array):
-    oid, element_oid, encode = 1009, 25, staticmethod(_text)
+    oid, element_oid, encode, encode_all = 1009, 25, staticmethod(_text), staticmethod(_all_texts)
 
 
 class Byteas(Array):
-    oid, element_oid, encode = 1001, 17, staticmethod(_bytes)
+    oid, element_oid, encode, encode_all = 1001, 17, staticmethod(_bytes), staticmethod(_all_bytes)
 
 
 ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)

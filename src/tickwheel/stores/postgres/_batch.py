@@ -21,7 +21,6 @@ from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.postgres._arrays import COLUMNS, Array, Byteas, Int4s, Int8s, Texts
 from tickwheel.stores.postgres._connections import Connection
-from tickwheel.stores.postgres._copy import rows_of
 from tickwheel.stores.postgres._history import columns_of
 from tickwheel.stores.postgres._queries import SQL
 
@@ -31,7 +30,6 @@ __all__ = [
     "ServerMovedError",
     "Statement",
     "Steps",
-    "is_copied",
     "is_wrong_guess",
     "run",
     "run_async",
@@ -42,12 +40,8 @@ _T = TypeVar("_T")
 _FLOOR_MARGIN: Final = 100_000
 """Safety margin when advancing a sequence: other sessions may draw numbers at the same time."""
 
-_UNIQUE_VIOLATION: Final = "23505"
 _WRONG_GUESS: Final = "22P02"
 """Raised by the macro `@guessed` of the statements, and by nothing else of a batch."""
-
-COPIED_FROM: Final = 100
-"""Number of new jobs from which COPY is cheaper, despite two more round trips."""
 
 ASIDE: Final = 2**31 - 1
 """The shard of jobs that were set aside: unowned; any node may claim its jobs."""
@@ -67,12 +61,11 @@ class ServerMovedError(Exception):
 
 class Statement(NamedTuple):
     """
-    A statement to execute: its text, its values, and its COPY input.
+    A statement to execute: its text, and its values.
     """
 
     text: str
     values: Sequence[Any] | dict[str, Any] = ()
-    data: bytes = b""
 
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -94,9 +87,6 @@ def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) ->
             try:
                 if isinstance(asked, list):
                     found = _rows_of(connection, asked, is_cursor=is_cursor)
-                elif asked.data:
-                    with connection.cursor().copy(asked.text) as copy:
-                        copy.write(asked.data)
                 else:
                     connection.execute(asked.text, asked.values)
             except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
@@ -141,13 +131,6 @@ def is_wrong_guess(error: BaseException | None) -> bool:
     return isinstance(error, WrongGuessError) or getattr(error, "sqlstate", None) == _WRONG_GUESS
 
 
-def is_copied(writes: Sequence[Write]) -> bool:
-    """
-    Return True if COPY is the best way for *writes*: many sets and nothing else, if the guess is right.
-    """
-    return len(writes) >= COPIED_FROM and all(isinstance(write, Set) for write in writes)
-
-
 class Batch:
     """
     The writes of one transaction, which the caller begins, commits and rolls back.
@@ -161,7 +144,6 @@ class Batch:
         *,
         held: Mapping[int, int] = MappingProxyType({}),
         sets_new: bool = False,
-        is_copied: bool = False,
         is_joined: bool = False,
     ) -> None:
         """
@@ -173,7 +155,6 @@ class Batch:
             owned: Shards whose owner learns of these writes without a note.
             held: The shards that *owner* is known to hold, by the epochs of their leases.
             sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
-            is_copied: True to use COPY, on a connection that is not in a pipeline.
             is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers
                 need.
         """
@@ -182,7 +163,6 @@ class Batch:
         self._owned = owned
         self._held = held
         self._sets_new = sets_new
-        self._is_copied = is_copied
         self._is_joined = is_joined
         self._counts: Counter[State] = Counter()
         self._running: Counter[int] = Counter()
@@ -224,7 +204,7 @@ class Batch:
             yield from self._guess("begin_jobs", plan.begins, {State.PENDING: -1, State.RUNNING: 1})
         if plan.ends:
             yield from self._guess("end_jobs", plan.ends, {State.RUNNING: -1})
-        yield from self._store(differences, is_new=is_new, is_locked=not is_guessing)
+        yield from self._store(differences, is_locked=not is_guessing)
         for manifest in self._manifests.changed.values() if self._manifests is not None else ():
             yield Statement(SQL["write_manifest"], asdict(manifest))
         if self._onces is not None and self._onces.changed:
@@ -314,7 +294,7 @@ class Batch:
             columns = (*names, Int8s.of(until), Int8s.of(generations), Byteas.of(data))
             yield Statement(SQL["write_answers"], (*columns, self._now, len(new)))
 
-    def _store(self, differences: Differences, *, is_new: bool, is_locked: bool) -> Steps[None]:
+    def _store(self, differences: Differences, *, is_locked: bool) -> Steps[None]:
         before = [*differences.gone, *(old for old, _ in differences.changed)]
         changed = sorted((job for _, job in differences.changed), key=_BY_KEY)
         new = sorted(differences.new, key=_BY_KEY)
@@ -326,23 +306,13 @@ class Batch:
             yield Statement(SQL["delete_jobs"], (Texts.of(sorted(job.key for job in differences.gone)),))
         if changed:
             yield Statement(SQL["update_jobs"], self._columns(changed))
-        if new and is_new and self._is_copied:
-            yield from self._copy(new)
-        elif new:
+        if new:
             yield Statement(SQL["insert_jobs"], (*self._columns(new), len(new)))
         for old in before:
             self._count(old, -1)
         for job in (*changed, *new):
             self._count(job, 1)
         yield from self._note((*changed, *new))
-
-    def _copy(self, jobs: list[Job]) -> Steps[None]:
-        try:
-            yield Statement(SQL["copy_jobs"], data=rows_of(jobs, [self._shard_of(job.key) for job in jobs]))
-        except Exception as error:
-            if getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION:
-                raise WrongGuessError from error
-            raise
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
         """

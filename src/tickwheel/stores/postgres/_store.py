@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.minutes import Minute
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Set, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
 from tickwheel.stores._deadlines import LONG_CALLS, call_s, calls_of
 from tickwheel.stores._listener import Listener
@@ -24,12 +24,13 @@ from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
+from tickwheel.stores.postgres._alone import Alone, firings_alone, sets_alone
 from tickwheel.stores.postgres._arrays import Texts
 from tickwheel.stores.postgres._batch import (
     ASIDE,
     Batch,
     ServerMovedError,
-    is_copied,
+    Steps,
     is_wrong_guess,
     run,
     run_async,
@@ -166,19 +167,20 @@ class PostgresStore:
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         seconds = call_s(self._lease_s) * calls_of(len(writes))
-        for turn in range(_TRIES):
-            copies = turn == 0 and self._sets_new and is_copied(writes)
+        alone = self._alone_of(writes)
+        answers = None if alone is None else self._apply_alone(alone, seconds)
+        if answers is not None:
+            return answers
+        for turn in range(0 if alone is None else 1, _TRIES):
             batch = Batch(
                 self._shard_of,
                 self._owner,
                 self._surely_owned(),
                 held={epoch: shard for shard, epoch in self._held},
                 sets_new=self._sets_new,
-                is_copied=copies,
             )
             try:
-                with self._open_connections().writing(seconds, is_pipelined=not copies) as connection:
-                    answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
+                answers = self._run(batch.apply(writes, is_guessing=turn == 0), seconds)
             except (WrongGuessError, StoreError) as error:
                 if not is_wrong_guess(error.__cause__ if isinstance(error, StoreError) else error):
                     raise
@@ -194,6 +196,37 @@ class PostgresStore:
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
         raise StoreError(what, "try again", is_transient=True)
+
+    def _run(self, steps: Steps[list[Answer]], seconds: float) -> list[Answer]:
+        connections = self._open_connections()
+        if connections.has_pipelines:
+            return connections.pipelined(steps, seconds)
+        with connections.writing(seconds) as connection:
+            return run(connection, steps)
+
+    def _alone_of(self, writes: Sequence[Write]) -> Alone | None:
+        try:
+            if isinstance(writes[0], Set):
+                return sets_alone(writes, self._shard_of, self._surely_owned()) if self._sets_new else None
+            return firings_alone(writes, {epoch: shard for shard, epoch in self._held}, self._owner)
+        except (IndexError, UnicodeError, OverflowError):
+            return None
+
+    def _apply_alone(self, alone: Alone, seconds: float) -> list[Answer] | None:
+        """
+        Write a batch of one statement; return None if a guess was wrong.
+        """
+        try:
+            row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
+        except BaseException as error:
+            if isinstance(error, StoreError) and is_wrong_guess(error.__cause__):
+                return None
+            self._floors.forget()  # jobs may have become pending that are not known here
+            raise
+        answers = alone.answered(row)
+        self._floors.lower(answer.job.due_at for answer in answers if answer.job is not None)
+        self._notify(alone.noted)
+        return answers
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections, database = self._open_connections(), self._find_database()
@@ -497,7 +530,7 @@ class PostgresStore:
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
-    def _notify(self, shards: set[int], number: str = "") -> None:
+    def _notify(self, shards: Collection[int], number: str = "") -> None:
         if shards:
             self._open_notifier().notify(shards, number)
 

@@ -13,10 +13,12 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tickwheel.stores.postgres._prepared import Prepared
+
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["timed_connection"]
+__all__ = ["ready", "timed_connection"]
 
 _T = TypeVar("_T")
 
@@ -49,6 +51,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
         Attributes:
             call_s: Seconds that a call may wait for the server, in all.
             left_s: Seconds left of the current call; None if each statement is a call.
+            prepared: The statements that are prepared on it.
             has_warned: True if the server sent a warning since this was set to False.
         """
 
@@ -59,6 +62,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self.add_notice_handler(self._hear)
+            self.prepared = Prepared(self)
 
         def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
             self.has_warned = self.has_warned or notice.severity_nonlocalized == "WARNING"
@@ -72,12 +76,12 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
                 events = next(gen)
                 while True:
                     start = time.monotonic()
-                    ready = _ready(self.pgconn.socket, events, left_s)
+                    happened = ready(self.pgconn.socket, events, left_s)
                     left_s -= time.monotonic() - start
                     if self.left_s is not None:
                         self.left_s = left_s
-                    if ready:
-                        events = gen.send(ready)
+                    if happened:
+                        events = gen.send(happened)
                         continue
                     self.pgconn.finish()
                     what = f"the server did not answer within {self.call_s:g} s"
@@ -104,7 +108,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
     return TimedConnection
 
 
-def _ready(fileno: int, events: int, timeout_s: float) -> int:
+def ready(fileno: int, events: int, timeout_s: float) -> int:
     """
     Return the *events* that have occurred at a descriptor; the driver uses the numbers of `selectors`.
 

@@ -115,11 +115,101 @@ WITH inserted AS (
     RETURNING 1
 ) SELECT @guessed FROM inserted;
 
--- name: copy_jobs
--- columns: the first six in the order in which `_copy.py` writes them
-COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload,
-    @columns(-generation, -due_at, -first_set_at, -key, -payload))
-FROM STDIN (FORMAT BINARY);
+-- name: set_new
+-- Plain jobs of keys that are guessed to have none; a transaction of its own. Numbers are given in the order of the
+-- writes, rows are written in that of their keys. The owners of other shards than those named get notes. It returns the
+-- time, the first number, and all of them unless they follow each other. Wrong if a key has a job, or the server moved.
+WITH drawn AS MATERIALIZED (
+    SELECT array_agg(number) AS numbers, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
+    FROM (
+        SELECT nextval('tickwheel_generation') AS number
+        FROM generate_series(1, cardinality((SELECT %(keys)s::text[])))
+    ) AS drawn
+), inserted AS (
+    INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, state,
+        trace, first_set_at, shard)
+    SELECT n.key, (SELECT numbers FROM drawn)[n.place], n.due_at + moved.ms, n.payload, n.target, n.handler, 0, n.retry,
+        n.expires_at + moved.ms, 0, n.trace, (SELECT now FROM drawn), n.shard
+    FROM unnest(
+        (SELECT %(keys)s::text[]), (SELECT %(places)s::integer[]), (SELECT %(dues)s::bigint[]),
+        (SELECT %(counted)s::bigint[]), (SELECT %(payloads)s::bytea[]), (SELECT %(targets)s::text[]),
+        (SELECT %(handlers)s::text[]), (SELECT %(retries)s::text[]), (SELECT %(expiries)s::bigint[]),
+        (SELECT %(traces)s::text[]), (SELECT %(shards)s::integer[])
+    ) AS n (key, place, due_at, counted_from, payload, target, handler, retry, expires_at, trace, shard)
+    CROSS JOIN LATERAL (SELECT coalesce((SELECT now FROM drawn) - n.counted_from, 0) AS ms) AS moved
+    ON CONFLICT DO NOTHING
+    RETURNING shard, generation, key
+), noted AS (
+    INSERT INTO tickwheel_note (shard, generation, key)
+    SELECT shard, generation, key FROM inserted WHERE shard <> ALL ((SELECT %(owned)s::integer[])::integer[])
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot, pending)
+    VALUES (32 + pg_backend_pid(), cardinality((SELECT %(keys)s::text[])))
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending + excluded.pending
+)
+SELECT (
+    CASE WHEN (SELECT count(*) FROM inserted) = cardinality(numbers) AND (
+        SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
+        FROM tickwheel_server
+    ) THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END
+)::integer, now, numbers[1],
+    CASE WHEN numbers[cardinality(numbers)] - numbers[1] >= cardinality(numbers) THEN numbers END
+FROM drawn;
+
+-- name: turn
+-- The ends of jobs that run and the begins of the next ones, under leases that are guessed to be held; a transaction of
+-- its own. The leases come first, by an update that also counts what runs, and hold until the commit.
+WITH held AS (
+    UPDATE tickwheel_shard AS s SET running = greatest(s.running + n.running, 0)
+    FROM unnest(
+        (SELECT %(shards)s::integer[]), (SELECT %(epochs)s::bigint[]), (SELECT %(running)s::bigint[])
+    ) AS n (shard, epoch, running)
+    WHERE s.shard = n.shard AND s.epoch = n.epoch AND s.owner = %(owner)s
+    RETURNING 1
+), ended AS (
+    DELETE FROM tickwheel_job AS j
+    USING (
+        SELECT place.*, found.ctid
+        FROM unnest(
+            (SELECT %(ended_in)s::integer[]), (SELECT %(ended_dues)s::bigint[]), (SELECT %(ended)s::bigint[])
+        ) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+            SELECT f.ctid FROM tickwheel_job AS f
+            WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+        ) AS found
+        WHERE (SELECT count(*) FROM held) = cardinality((SELECT %(shards)s::integer[])) OFFSET 0
+    ) AS e
+    WHERE j.ctid = e.ctid AND CASE WHEN j.state = 1 THEN
+        (j.shard, j.due_at, j.generation) = (e.shard, e.due_at, e.generation) ELSE false END
+    RETURNING 1
+), begun AS (
+    UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
+    FROM (
+        SELECT place.*, found.ctid
+        FROM unnest(
+            (SELECT %(begun_in)s::integer[]), (SELECT %(begun_dues)s::bigint[]), (SELECT %(begun)s::bigint[])
+        ) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+            SELECT f.ctid FROM tickwheel_job AS f
+            WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+        ) AS found
+        WHERE (SELECT count(*) FROM ended) = cardinality((SELECT %(ended)s::bigint[])) OFFSET 0
+    ) AS b
+    WHERE j.ctid = b.ctid AND CASE WHEN j.state = 0 THEN
+        (j.shard, j.due_at, j.generation) = (b.shard, b.due_at, b.generation) ELSE false END
+    RETURNING 1
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot, pending, running)
+    SELECT 32 + pg_backend_pid(), -n.begun, n.begun - n.ended
+    FROM (
+        SELECT cardinality((SELECT %(begun)s::bigint[])) AS begun, cardinality((SELECT %(ended)s::bigint[])) AS ended
+    ) AS n
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending + excluded.pending, running = c.running + excluded.running
+)
+SELECT (
+    CASE WHEN (SELECT count(*) FROM held) = cardinality((SELECT %(shards)s::integer[]))
+        AND (SELECT count(*) FROM ended) = cardinality((SELECT %(ended)s::bigint[]))
+        AND (SELECT count(*) FROM begun) = cardinality((SELECT %(begun)s::bigint[]))
+    THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END
+)::integer;
 
 -- name: update_jobs
 -- Of jobs that this transaction has locked.
@@ -145,7 +235,7 @@ INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::int
 -- name: add_counts
 -- Any row that nobody else is writing, or else the first.
 UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s
-WHERE slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
+WHERE slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
 -- name: add_counts_apart
 -- In a row of its own, which nobody waits for while the caller's transaction is open.
@@ -155,16 +245,16 @@ ON CONFLICT (slot) DO UPDATE SET pending = tickwheel_count.pending + excluded.pe
     running = tickwheel_count.running + excluded.running, dead = tickwheel_count.dead + excluded.dead;
 
 -- name: gather_counts
--- Those that callers' transactions left in rows of their own are added to the others.
+-- Those that callers' transactions and sessions left in rows of their own are added to the others.
 WITH gone AS (
     DELETE FROM tickwheel_count
-    WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot < 0 LIMIT 10000 FOR UPDATE SKIP LOCKED)
+    WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot NOT BETWEEN 0 AND 31 LIMIT 10000 FOR UPDATE SKIP LOCKED)
     RETURNING pending, running, dead
 )
 UPDATE tickwheel_count AS c SET pending = c.pending + n.pending, running = c.running + n.running, dead = c.dead + n.dead
 FROM (SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM gone) AS n (pending, running, dead)
 WHERE n.pending IS NOT NULL
-    AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
+    AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
 -- name: write_shards
 UPDATE tickwheel_shard AS s
@@ -277,7 +367,7 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 -- does not take that for an idle transaction, and would wait for the rest without an end, with all locks.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead'
-    AND query LIKE '%%tickwheel\_%%' AND query NOT LIKE 'COPY%%'
+    AND query LIKE '%%tickwheel\_%%'
     AND query_start < clock_timestamp() - %s * interval '1 millisecond';
 
 -- name: see_node
@@ -368,7 +458,7 @@ WITH taken AS MATERIALIZED (
     UPDATE tickwheel_count SET pending = pending + number, running = running - number
     FROM (SELECT count(*) AS number FROM rescued) AS n
     WHERE number > 0
-        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
+        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
 ), free AS (
     UPDATE tickwheel_shard AS s SET former = NULL, running = (
         SELECT count(*) FROM tried WHERE tried.number = s.shard AND place IS NULL
@@ -410,7 +500,7 @@ WITH tried AS MATERIALIZED (
     UPDATE tickwheel_count SET pending = pending + number, running = running - number
     FROM (SELECT count(*) AS number FROM rescued) AS n
     WHERE number > 0
-        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
+        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
 ), free AS (
     UPDATE tickwheel_shard AS s SET running = greatest(s.running - n.running, 0)
     FROM (SELECT number, count(*) AS running FROM rescued GROUP BY number) AS n WHERE s.shard = n.number

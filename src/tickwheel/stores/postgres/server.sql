@@ -38,12 +38,16 @@ WHERE NOT EXISTS (SELECT FROM tickwheel_server);
 INSERT INTO tickwheel_schema SELECT %s, %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
 
 -- name: make_counts_again
--- Of jobs that may be there. Without rows an aggregate still gives one, which HAVING leaves out; WHERE spares the scan.
+-- Of jobs that may be there, less what sessions have counted in rows of their own. Without rows an aggregate still gives
+-- one, which HAVING leaves out; WHERE spares the scan.
 INSERT INTO tickwheel_count (slot, pending, running, dead)
-SELECT 0, count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2)
-FROM tickwheel_job WHERE NOT EXISTS (SELECT FROM tickwheel_count)
-HAVING NOT EXISTS (SELECT FROM tickwheel_count)
-UNION ALL SELECT slot, 0, 0, 0 FROM generate_series(1, 31) AS slot WHERE NOT EXISTS (SELECT FROM tickwheel_count);
+SELECT 0, count(*) FILTER (WHERE state = 0) - (SELECT coalesce(sum(pending), 0)::bigint FROM tickwheel_count),
+    count(*) FILTER (WHERE state = 1) - (SELECT coalesce(sum(running), 0)::bigint FROM tickwheel_count),
+    count(*) FILTER (WHERE state = 2) - (SELECT coalesce(sum(dead), 0)::bigint FROM tickwheel_count)
+FROM tickwheel_job WHERE NOT EXISTS (SELECT FROM tickwheel_count WHERE slot = 0)
+HAVING NOT EXISTS (SELECT FROM tickwheel_count WHERE slot = 0)
+UNION ALL SELECT slot, 0, 0, 0 FROM generate_series(1, 31) AS slot
+WHERE NOT EXISTS (SELECT FROM tickwheel_count WHERE slot = 0);
 
 -- name: leap
 SELECT setval('tickwheel_generation', nextval('tickwheel_generation') + %(leap)s),

@@ -1,0 +1,142 @@
+"""
+A transaction whose statements are sent without waiting, and without the driver's cursors.
+
+Each statement is prepared once on its connection. The client waits for the server only where rows are needed, and for
+the commit: a transaction costs one round trip for each such place and one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from tickwheel.stores.postgres._prepared import Prepared, next_result, sent
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+__all__ = ["Pipelined"]
+
+_T = TypeVar("_T")
+_Rows: TypeAlias = list[tuple[Any, ...]]
+
+_PIPELINE_SYNC: Final = 10  # as in the library's documentation
+
+
+class Pipelined:
+    """
+    One transaction on a connection that nobody else uses meanwhile.
+
+    Attributes:
+        is_committing: True once the commit may have been sent.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._pgconn: PGconn = connection.pgconn
+        self._prepared: Prepared = connection.prepared
+        self._sent: list[str] = []
+        self._syncs = 0
+        self.is_committing = False
+
+    def run(self, begins: Sequence[str], steps: Generator[Any, Any, _T]) -> _T:
+        """
+        Execute *begins*, the statements of *steps* (see `_batch.Steps`), and the commit; return the result.
+
+        After an error the transaction may be open, or the connection closed.
+        """
+        self._prepared.forget_unsure()
+        self._pgconn.enter_pipeline_mode()
+        try:
+            for text in begins:
+                self.send(text)
+            result = self._run(steps)
+            self._connection.has_warned, self.is_committing = False, True
+            self.send("COMMIT")
+            self._sync()
+            self._connection.wait(self._results())
+            self._connection.wait(self._rest())
+        except BaseException:
+            self._abandon()
+            raise
+        self._pgconn.exit_pipeline_mode()
+        return result
+
+    def _abandon(self) -> None:
+        with suppress(Exception):
+            if not self._syncs:
+                self._sync()
+            self._connection.wait(self._rest())
+            self._pgconn.exit_pipeline_mode()
+            return
+        self._connection.close()
+
+    def _sync(self) -> None:
+        self._syncs += 1
+        self._pgconn.pipeline_sync()
+
+    def _run(self, steps: Generator[Any, Any, _T]) -> _T:
+        try:
+            asked = next(steps)
+            while True:
+                found: list[_Rows] = []
+                try:
+                    if isinstance(asked, list):
+                        found = self._fetch(asked)
+                    else:
+                        self.send(asked.text, asked.values)
+                except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
+                    asked = steps.throw(error)
+                else:
+                    asked = steps.send(found)
+        except StopIteration as end:
+            answer: _T = end.value
+            return answer
+
+    def send(self, text: str, values: Any = ()) -> None:
+        """
+        Queue a statement with its values, by position or by name.
+        """
+        if self._prepared.send_new(text):
+            self._sent.append(text)
+        self._prepared.send(text, values)
+        self._sent.append("")
+
+    def _fetch(self, asked: list[Any]) -> list[_Rows]:
+        for each in asked:
+            self.send(each.text, each.values)
+        self._pgconn.send_flush_request()
+        results: list[PGresult] = self._connection.wait(self._results())
+        return [self._prepared.rows_of(result) for result in results[-len(asked) :]]
+
+    def _results(self) -> Generator[int, int, list[PGresult]]:
+        """
+        Return the results of the statements that were sent since the last call, or raise the first error.
+        """
+        yield from sent(self._pgconn)
+        results = []
+        while self._sent:
+            result = self._prepared.check((yield from next_result(self._pgconn)))
+            text = self._sent[0]
+            yield from next_result(self._pgconn)  # the end of it
+            del self._sent[0]
+            if text:
+                self._prepared.confirm(text)
+            else:
+                results.append(result)
+        return results
+
+    def _rest(self) -> Generator[int, int, None]:
+        """
+        Pass over all that the server still answers.
+        """
+        yield from sent(self._pgconn)
+        was_last = False
+        while self._syncs:
+            result = yield from next_result(self._pgconn)
+            if result is not None and result.status == _PIPELINE_SYNC:
+                self._syncs -= 1
+            elif result is None and was_last:  # nothing follows
+                return
+            was_last = result is None

@@ -1,0 +1,199 @@
+"""
+Statements that a connection has prepared, executed without the driver's cursors.
+
+A cursor costs the client more than all the rest of a write of one job. The driver documents the library's own calls,
+which are used here, and waits for their answers as for those of its cursors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import selectors
+from collections.abc import Generator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.stores.postgres._arrays import Texts
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+__all__ = ["Prepared", "next_result", "sent"]
+
+_PLACEHOLDER: Final = re.compile(r"%(?:s|\((\w+)\)s|(%))")
+_GOOD: Final = frozenset({1, 2})  # COMMAND_OK and TUPLES_OK, as in the library's documentation; an enum is slow
+_UNKNOWN_NAME: Final = "26000"
+_EVENTS: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
+
+
+class Prepared:
+    """
+    The statements that one connection has prepared, by their text. Used by one thread at a time.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._names: dict[str, bytes] = {}
+        self._unsure: dict[str, bytes] = {}
+        self._last = 0
+        self._transformer: Any = None
+
+    def prepare(self, text: str) -> None:
+        """
+        Prepare a statement, if it is new.
+        """
+        self.forget_unsure()
+        if self.send_new(text):
+            self.check(self._connection.wait(_only_result(self._connection.pgconn)))
+            self.confirm(text)
+
+    def execute(self, text: str, values: dict[str, Any]) -> list[bytes | None]:
+        """
+        Execute a prepared statement, which is a transaction of its own, and return its only row, as text.
+        """
+        try:
+            result = self._execute(text, values)
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != _UNKNOWN_NAME:
+                raise
+            self._names.clear()  # the driver deallocates all when it rolls back
+            self.prepare(text)
+            result = self._execute(text, values)
+        return [result.get_value(0, column) for column in range(result.nfields)]
+
+    def _execute(self, text: str, values: dict[str, Any]) -> PGresult:
+        self.send(text, values)
+        return self.check(self._connection.wait(_only_result(self._connection.pgconn)))
+
+    def send_new(self, text: str) -> bool:
+        """
+        Send a statement to be prepared, if it is new, and return True; `confirm` it once that has succeeded.
+        """
+        if text in self._names or text in self._unsure:
+            return False
+        self._last += 1
+        name = self._unsure[text] = b"tickwheel_%d" % self._last
+        self._connection.pgconn.send_prepare(name, _numbered(text)[0])
+        return True
+
+    def confirm(self, text: str) -> None:
+        self._names[text] = self._unsure.pop(text)
+
+    def deallocate(self) -> None:
+        """
+        Let all statements be prepared again: a rollback of the driver's deallocates them if it has prepared any itself.
+        """
+        if self._names:
+            self._names.clear()
+            self._command(b"DEALLOCATE ALL")
+
+    def roll_back(self) -> None:
+        """
+        Roll back the transaction that is open, if any; unlike the driver's rollback, it keeps what is prepared.
+        """
+        if self._connection.info.transaction_status:
+            self._command(b"ROLLBACK")
+
+    def _command(self, command: bytes) -> None:
+        self._connection.pgconn.send_query(command)
+        self.check(self._connection.wait(_only_result(self._connection.pgconn)))
+
+    def forget_unsure(self) -> None:
+        """
+        Forget the statements that were sent and not confirmed; they may have been prepared.
+        """
+        self._unsure.clear()
+
+    def send(self, text: str, values: Any) -> None:
+        """
+        Send the values of a prepared statement, by position or by name.
+        """
+        if isinstance(values, dict):
+            values = [values[name] for name in _numbered(text)[1]]
+        data = [*map(_data_of, values)]
+        name = self._names.get(text) or self._unsure[text]
+        self._connection.pgconn.send_query_prepared(name, data, [*map(_is_binary, values)])
+
+    def rows_of(self, result: PGresult) -> list[tuple[Any, ...]]:
+        if self._transformer is None:
+            from psycopg.adapt import Transformer  # noqa: PLC0415 on use: the extra is optional
+
+            self._transformer = Transformer(self._connection)
+        self._transformer.set_pgresult(result)
+        rows: list[tuple[Any, ...]] = self._transformer.load_rows(0, result.ntuples, tuple)
+        return rows
+
+    def check(self, result: PGresult | None) -> PGresult:
+        """
+        Return a result, or raise the error that it is.
+        """
+        if result is not None and result.status in _GOOD:
+            return result
+        from psycopg.errors import InternalError, error_from_result  # noqa: PLC0415 on use: the extra is optional
+
+        raise InternalError("the server did not answer") if result is None else error_from_result(result)
+
+
+def sent(pgconn: PGconn) -> Generator[int, int, None]:
+    """
+    Send what is queued; like those below, yields the events to wait for.
+    """
+    while pgconn.flush():
+        if (yield _EVENTS) & selectors.EVENT_READ:
+            pgconn.consume_input()
+
+
+def next_result(pgconn: PGconn) -> Generator[int, int, PGresult | None]:
+    while pgconn.is_busy():
+        yield selectors.EVENT_READ
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def _only_result(pgconn: PGconn) -> Generator[int, int, PGresult | None]:
+    yield from sent(pgconn)
+    found: PGresult | None = None
+    while (result := (yield from next_result(pgconn))) is not None:
+        found = result
+    return found
+
+
+@lru_cache
+def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
+    """
+    Return a statement with the server's placeholders, and the names of their values in order, if they have names.
+    """
+    names: dict[str, int] = {}
+    places = itertools.count(1)
+
+    def place_of(found: re.Match[str]) -> str:
+        if found[2]:
+            return "%"
+        return f"${next(places) if found[1] is None else names.setdefault(found[1], len(names) + 1)}"
+
+    return _PLACEHOLDER.sub(place_of, text).encode(), tuple(names)
+
+
+def _data_of(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (list, tuple)):
+        return _array_of(value)
+    return str(value).encode()
+
+
+def _is_binary(value: Any) -> bool:
+    return isinstance(value, (bytes, str)) or _has_texts(value)
+
+
+def _has_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(each, str) for each in value)
+
+
+def _array_of(values: Sequence[Any]) -> bytes:
+    if _has_texts(values):
+        return Texts.of(values)
+    return b"{%s}" % ",".join("NULL" if value is None else str(value) for value in values).encode()
