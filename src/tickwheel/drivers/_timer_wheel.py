@@ -342,9 +342,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
         Returns:
             True if no callback is running, and no coroutine of the wheel, except those of an executor. On an event
-            loop, and
-            inside a callback, it returns immediately; inside a callback that a pool runs it waits. As the driver may be
-            waiting for room in that pool, pass a *timeout* there.
+            loop, and inside a callback, it returns immediately. Inside a callback that a pool runs it waits; pass a
+            *timeout* there, as the driver may be waiting for room in that pool.
         """
         return self._driver.join(to_timeout(timeout))
 

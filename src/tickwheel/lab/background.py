@@ -1,8 +1,8 @@
 """
 The cost of many timers that are not due soon: it shows scans, logarithms and ticks.
 
-    beat     one short timer after the other besides them, each set when the one before has fired quiet    nothing is
-    set or due, and time is still ticked, as the original implementations of the designs with
+    beat     one short timer after the other besides them, each set when the one before has fired
+    quiet    nothing is set or due, and time is still ticked, as the original implementations of the designs with
              a tick do; a design without a tick is not called at all
 """
 

@@ -1,7 +1,7 @@
 """
 Synthetic traces of the loads that timers see, each from a seed.
 
-| kind          | contents                                               | size is             | timers mostly |
+| kind          | contents                                             | size is             | timers mostly |
 |---------------|------------------------------------------------------|---------------------|---------------|
 | `connections` | idle timeouts of 30 s, moved by traffic              | connections a second| cancelled     |
 | `heartbeats`  | clients given up after three missed beats of 10 s    | clients             | moved         |

@@ -1,12 +1,13 @@
 """
 Measures one design under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
-It runs in a separate process, because of memory and caches. In each phase it acts like a driver that sleeps until the
-next deadline and is woken for an earlier one:
+It runs in a separate process, because of memory and caches. In each phase it acts like a driver that
+sleeps until the next deadline and is woken for an earlier one:
 
-    fill     the initially pending timers are set churn    the steps of the workload, as they come; in its second half
-    each call is timed rest     nothing is set any more, and most pending timers fire beat, quiet     see
-    `lab.background`; on a new wheel with as many timers
+    fill     the initially pending timers are set
+    churn    the steps of the workload, as they come; in its second half each call is timed
+    rest     nothing is set any more, and most pending timers fire
+    beat, quiet     see `lab.background`; on a new wheel with as many timers
 
 Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
 and a full collection is timed separately.

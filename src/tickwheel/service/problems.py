@@ -1,8 +1,8 @@
 """
 Every error answer: RFC 9457 problems, as a table.
 
-A problem names the value and the remedy, in members of those names, beside the standard ones. Its `type` is a relative
-address, as the standard allows, at which the service shows this table's line.
+Besides the standard members, a problem has the members `value` and `remedy`. Its `type` is a relative address, as the
+standard allows, at which the service shows this table's line.
 """
 
 from __future__ import annotations

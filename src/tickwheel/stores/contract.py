@@ -84,8 +84,8 @@ class Lease:
     Attributes:
         shard: Its number; 0 in a store of one owner. If an owner hands a shard over to a node with less than its share,
             its running jobs stay with it in a shard of their own: the tail, with a number above all others and their
-            epoch. A tail counts for no share; it disappears once it is empty, and if its owner is gone, the first node
-            that asks takes it over.
+            epoch. A tail does not count towards a share; it disappears once it is empty, and if its owner has ended,
+            the first node that asks takes it over.
         epoch: Grows with every change of owner; a settle with an older one is refused.
         until: Store time after which another node may take it; None if a system lock holds it for the process's life.
         rescued: Number of jobs that the former owner had begun and not settled; they are pending again, with their

@@ -8,8 +8,8 @@ Targets, to which fired jobs go.
 
 and, made by their users and passed as `targets=`, each from its own module, or by `make_target` of a URL:
 
-    redis_stream, amqp, nats, kafka        a message to a broker celery, rq, dramatiq, taskiq           a task in its
-    queue, see `apply_at`
+    redis_stream, amqp, nats, kafka        a message to a broker
+    celery, rq, dramatiq, taskiq           a task in its queue, see `apply_at`
 
 `contract` has the protocol of a target, and the results of its calls.
 """

@@ -253,7 +253,7 @@ class WebhookTarget:
 
     async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | None]:
         """
-        Post; return True if the receiver works, and the verdict.
+        Send the request; return True if the receiver works (None if unknown), and the verdict on the job.
         """
         client = library("aiohttp", "webhook")
         url = firing.job.handler

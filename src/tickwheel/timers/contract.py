@@ -128,8 +128,7 @@ class Engine(Protocol):
 
     It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
     once. An exception that it raises propagates from the call that set or moved; the timer is set, and the next set or
-    move calls
-    it again."""
+    move calls it again."""
     on_error: ErrorHandler | None
     """Receives every `Exception` that a callback raises, with the timer, which has fired by then.
 
@@ -142,8 +141,7 @@ class Engine(Protocol):
     context.
 
     None means that coroutines are not awaited. Then a coroutine function is refused when it is set. A coroutine that
-    another
-    callback returns is closed, and `on_error` receives a TypeError."""
+    another callback returns is closed, and `on_error` receives a TypeError."""
     captures_context: bool
     """True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
 

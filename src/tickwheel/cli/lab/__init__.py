@@ -1,8 +1,8 @@
 """
 `tickwheel lab`: traces through the designs, to compare, tune and watch them.
 
-    replay, compare, tune, generate, watch    the commands, one a file options                                   shared
-    options
+    replay, compare, tune, generate, watch    the commands, one a file
+    options                                   shared options
 """
 
 from __future__ import annotations

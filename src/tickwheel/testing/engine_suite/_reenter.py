@@ -55,7 +55,7 @@ class ReenterTests(EngineTests):
 
     def test_cancel_one(self) -> None:
         """
-        A cancel of one timer of a batch, from any position, works exactly if it was not called yet.
+        A cancel of one timer of a batch, from any position, succeeds exactly if the timer was not called yet.
         """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)

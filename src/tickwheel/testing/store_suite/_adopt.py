@@ -14,7 +14,7 @@ from tickwheel.testing.store_suite._base import StoreTests
 class AdoptTests(StoreTests):
     def test_all_is_kept_but_the_generation(self) -> None:
         """
-        A job is stored as given, pending or dead, and answered with its new generation.
+        A job is stored as given, pending or dead; the answer has its new generation.
         """
         with self.rig() as rig:
             for state in (State.PENDING, State.DEAD):

@@ -87,7 +87,7 @@ class InputTests(StoreTests):
 
     def test_what_cannot_be_asked(self) -> None:
         """
-        A key that no row can have is refused or not found, and a query's numbers may be any.
+        A key that no row can have is refused or not found; numbers of a query may have any value.
         """
         with self.rig() as rig:
             rig.pending("key")
