@@ -1,5 +1,5 @@
 """
-Check that wheels are what their names say: files, tags, what the native module needs of its system, and size.
+Check wheels against their names: files, tags, the native module's requirements, and size.
 
     python -P scripts/check_wheels.py dist/*.whl
 """
@@ -24,30 +24,31 @@ from elftools.elf.sections import SymbolTableSection
 
 ROOT = Path(__file__).parents[1]
 SIZE_MAX = 2_000_000
-"""Bytes of the native module: stripped it has about half of this, with its symbols more than twice as much."""
+"""Maximum size of the native module in bytes: stripped it has about half of this, with symbols more than twice as
+much."""
 
 ELF_MACHINES: dict[str, object] = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
-# What manylinux2014 (PEP 599) has everywhere.
+# Libraries that every system of manylinux2014 (PEP 599) has.
 ELF_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d")
 MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2|charset\.1)\.dylib|@rpath/.*_core.*")
 ENTRIES = {"PyInit__core", "PyModExport__core"}
-"""By which Python finds the module: the second one from 3.15 on (PEP 793), beside the first."""
+"""Symbols by which Python finds the module: from 3.15 on also the second one (PEP 793)."""
 LC_ID_DYLIB, LC_LOAD_DYLIB, LC_VERSION_MIN, LC_BUILD_VERSION = 0xD, 0xC, 0x24, 0x32
 
 
 @dataclass(frozen=True)
 class Native:
     """
-    What the native module of a wheel says of itself.
+    The properties of a wheel's native module.
 
     Attributes:
-        machine: The processor, in its format's own words.
-        system: The oldest glibc or macOS that it runs on.
-        libraries: What it is linked with.
-        is_stripped: Whether its symbols are gone; None where the format does not say.
-        exports: The names that it shows.
+        machine: The processor, as the format names it.
+        system: The oldest glibc or macOS on which it runs.
+        libraries: The libraries with which it is linked.
+        is_stripped: True if it has no symbols; None if the format does not show it.
+        exports: The exported names.
     """
 
     machine: object
@@ -58,9 +59,6 @@ class Native:
 
 
 def read_elf(data: bytes) -> Native:
-    """
-    Return what an ELF library says.
-    """
     elf = ELFFile(io.BytesIO(data))
     libraries: list[str] = []
     versions: list[tuple[int, ...]] = [(0,)]
@@ -77,9 +75,6 @@ def read_elf(data: bytes) -> Native:
 
 
 def read_macho(data: bytes) -> Native:
-    """
-    Return what a Mach-O library of 64 bits says.
-    """
     machine, _, _, commands = struct.unpack_from("<IIII", data, 4)
     place = 32
     system: tuple[int, ...] = (0,)
@@ -99,7 +94,7 @@ def read_macho(data: bytes) -> Native:
 
 def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
     """
-    Return what is wrong with the wheel's files: one that is missing, stray, or not as RECORD has it.
+    Return the faults of the wheel's files: missing, stray, or different from RECORD.
     """
     source = ROOT / "src"
     wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
@@ -119,7 +114,7 @@ def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
 
 def faults_of_native(native: Native, platform: str) -> list[str]:
     """
-    Return what of the native module does not fit the *platform* of the wheel's tag.
+    Return the properties of *native* that do not fit the *platform* of the wheel's tag.
     """
     if match := re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", platform):
         machine, allowed = ELF_MACHINES[match[3]], ELF_LIBRARIES
@@ -139,7 +134,7 @@ def faults_of_native(native: Native, platform: str) -> list[str]:
 
 def check(path: Path) -> list[str]:
     """
-    Print a line about the wheel at *path*, and return what is wrong with it.
+    Print a line about the wheel at *path*, and return its faults.
     """
     *_, python, abi, platforms = path.stem.split("-")
     with zipfile.ZipFile(path) as wheel:
@@ -164,7 +159,7 @@ def check(path: Path) -> list[str]:
 
 def main() -> int:
     """
-    Check every wheel that is named, and return how many have a fault.
+    Check every named wheel, and return the number of faulty ones.
     """
     bad = 0
     for argument in sys.argv[1:]:

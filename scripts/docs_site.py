@@ -43,12 +43,12 @@ SOURCES = "sources.json"
 """The file of the staged site from which `conf.py` knows where each page can be edited."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|integrations\.django\.apps)")
-"""Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
+"""Modules that users do not import: commands, and the inner modules of the lab, the service and the scheduler."""
 FORWARD = (
     '<!doctype html><meta charset="utf-8"><title>tickwheel</title><meta http-equiv="refresh" content="0; url={0}/">\n'
 )
 INTERNAL = "\nInternal:"
-"""In the docstring of a module that rooms share, and users do not import."""
+"""Part of the docstring of a module that other packages share, and users do not import."""
 
 
 def public_modules() -> Iterator[str]:

@@ -109,9 +109,6 @@ def findings() -> Iterator[tuple[str, str, Path, int]]:
 
 
 def main() -> int:
-    """
-    Compare the counts with the file, write it, or list matches.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the counts of now")
     parser.add_argument("--list", nargs=2, metavar=("PATTERN", "FOLDER"), help="print where a pattern is found")

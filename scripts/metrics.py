@@ -1,5 +1,5 @@
 """
-Write the page `metrics` of the site: every figure that `/metrics` and the collector export.
+Write the page `metrics` of the site: every metric that `/metrics` and the collector export.
 
     python scripts/metrics.py > metrics.md
 """
@@ -23,7 +23,7 @@ The service adds those of the process that `prometheus_client` has, such as `pro
 
 def main() -> None:
     """
-    Print the page, from a scheduler that has something of each kind to show.
+    Print the page, from a scheduler with an example of each kind.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay="1h", target="log")

@@ -42,19 +42,19 @@ PLACES = (
     "tests/**/*.*",
 )
 FAULTY = Path("tests/house/test_prose.py")
-"""What shows that each rule finds its fault, and so is full of faults."""
+"""The tests of the rules, which are full of faults."""
 LISTS = ("glossary.md",)
 """Pages to look things up in, which explain a word where it has its own line."""
 FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
-"""What is asked of proselint; the rest is about typography, or judges the matter and not the words."""
+"""The checks that proselint runs; its others are about typography or the subject matter."""
 WRONG = "after_the_deadline"
 """A check that sees 'for free' in 'asks for free shards'."""
 
 
 GAP = r"[\s\"]+"
-"""What is between two words: a line may end there, and the next string of a message begin."""
+"""Matches the space between two words: a line may end there, and the next string of a message begin."""
 DIRECTIVE = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[\w, -]+\])")
-"""What a comment says to a tool."""
+"""Matches a comment for a tool."""
 
 
 def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
@@ -148,7 +148,7 @@ RUST = re.compile(rf"//[/!]?(.*)|{STRING}|'(?:[^'\\]|\\.)'")
 SCRIPT = re.compile(rf"(?:(?<![:\w])//|/\*)(.*)|{STRING}|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`")
 DASHES = re.compile(r"--(.*)")
 HASHES = re.compile(r"(?:^|\s)##?\s(.*)", re.MULTILINE)
-"""How comments and strings look in Rust, in JavaScript and CSS, in SQL and Lua, and in what the shell and make read."""
+"""Matches comments and strings in Rust, JavaScript and CSS, SQL and Lua, and shell and make files."""
 
 READERS: dict[str, Callable[[str], str]] = {
     ".md": prose_of_page,
@@ -175,7 +175,7 @@ READERS: dict[str, Callable[[str], str]] = {
 
 def unexplained(text: str) -> Iterator[tuple[int, str]]:
     """
-    Yield where a page has a word of our own for the first time, if its line does not explain it.
+    Yield the first use of each of our own words on a page, unless its line explains it.
     """
     for term, meaning in TERMS.items():
         if first := re.search(rf"\b{term}\b", text, re.IGNORECASE):
@@ -186,7 +186,7 @@ def unexplained(text: str) -> Iterator[tuple[int, str]]:
 
 def findings(path: Path) -> Iterator[tuple[int, str]]:
     """
-    Yield line and message of all that is to be rewritten in a file.
+    Yield line and message of each finding in a file.
     """
     text = "\n" + READERS[path.suffix](path.read_text("utf-8")) + "\n"
     found = [
@@ -201,9 +201,6 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """
-    Print what is found.
-    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="what to read (default: the whole project)")
     files = parser.parse_args().files or sorted(

@@ -90,7 +90,7 @@ FULL = (
     "service/page/test_screens.py",
 )
 """
-What is left to `make test-full` whatever it costs, but for what is always quick: the benchmarks' smoke tests, the code
+Tests that are left to `make test-full` at any cost, unless they are always quick: the benchmarks' smoke tests, the code
 of the documents, and the pictures.
 """
 
@@ -155,7 +155,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         )
     ),
 }
-"""What the quick set has whatever it costs, by what it guards: the beginnings of names of tests."""
+"""Tests that the quick set has at any cost, by clause: beginnings of the names of tests."""
 
 
 MUTANTS = (
@@ -177,7 +177,7 @@ def names(rows: tuple[str, ...]) -> set[str]:
 
 def always() -> tuple[str, ...]:
     """
-    Return how the names of those tests begin that are always quick.
+    Return the beginnings of the names of tests that are always quick.
     """
     return tuple(f"tests/{row}" for rows in ALWAYS.values() for row in rows)
 

@@ -37,7 +37,7 @@ EXTRAS = (
 )
 TOKEN = "a-token-of-this-run-only"  # noqa: S105 - opens nothing but the process that is started below
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-"""This machine's, by which it knows its package registries."""
+"""This machine's certificates, by which it trusts its package registries."""
 START_MAX_S = 60.0
 
 
@@ -197,7 +197,7 @@ def build(work: Path) -> Stage:
 
 def live(stage: Stage) -> None:
     """
-    Live a container's life once.
+    Run through a container's life once.
     """
     entry = json.loads(stage.settings["ENTRYPOINT"])
     refused = subprocess.run(stage.command(entry, user=stage.user), capture_output=True, text=True, check=False)
@@ -227,7 +227,7 @@ def live(stage: Stage) -> None:
 
 def main() -> int:
     """
-    Build the root file system in the folder that is named, and live in it.
+    Build the root file system in the given folder, and run it.
     """
     for tool in ("debootstrap", "chroot", "rustc"):
         if shutil.which(tool) is None or os.getuid():
