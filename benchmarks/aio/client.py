@@ -25,7 +25,7 @@ def allow_files(connections: int) -> None:
 
 def ask(port: int, connections: int, requests: int) -> None:
     """
-    Be the client: connect, ask once on each connection to warm up, then until *requests* have been answered.
+    Run the client: connect, ask once on each connection to warm up, then until *requests* have been answered.
     """
     allow_files(connections)
     poll = select.epoll()
@@ -43,7 +43,7 @@ def ask(port: int, connections: int, requests: int) -> None:
 
 def answer_all(poll: select.epoll, sockets: dict[int, socket.socket], under_way: int, requests: int) -> None:
     """
-    Ask on every connection, and again wherever an answer comes, until so many have come.
+    Ask on every connection, and again after each answer, until *requests* answers have come.
     """
     for peer in sockets.values():
         peer.send(MESSAGE)

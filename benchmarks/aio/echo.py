@@ -31,7 +31,7 @@ CONDITIONS = {
 
 class Echo(asyncio.Protocol):
     """
-    One connection: what comes is sent back, and silence for too long ends it.
+    One connection: it echoes data, and closes after a long silence.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, served: list[int]) -> None:
@@ -42,25 +42,16 @@ class Echo(asyncio.Protocol):
         self._served = served
 
     def connection_made(self, transport: Any) -> None:
-        """
-        Begin to wait.
-        """
         self._transport = transport
         self._timer = self._loop.call_later(LIMIT_S, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """
-        Answer, and wait again.
-        """
         self._timer.cancel()
         self._transport.write(data)
         self._timer = self._loop.call_later(LIMIT_S, self._transport.abort)
         self._served[0] += 1
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """
-        Wait no longer.
-        """
         self._timer.cancel()
 
 

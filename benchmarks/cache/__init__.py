@@ -1,5 +1,5 @@
 """
-TTL caches: tickwheel, which expires actively, beside cachebox, cachetools, theine, and a dict with a look at the clock.
+TTL caches: tickwheel, which expires actively, beside cachebox, cachetools, theine, and a dict that reads the clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEED = 20_260_101
 LOOKUPS = 200_000
 """Operations in one round, on keys drawn with the same chance each."""
 ROUNDS = 5
-"""The best of so many rounds counts: what others on the machine take is never less than nothing."""
+"""Number of rounds, of which the best counts: other processes only add to the time."""
 CONDITIONS = {
     "get": (
         "look up a key that is there, drawn at random; the cache is full, the keys are strings that have their hash, "
@@ -106,8 +106,8 @@ def expire(subject: str, keys: list[str]) -> Measure:
     """
     Let every entry's life end, then remove them in one call.
 
-    The life is long enough for the fill, so that none ends before the call; ours is lazy here, or its thread would
-    be done before.
+    The lifetime is longer than the fill, so that no entry expires before the call; ours is lazy here, or its thread
+    would remove them before.
     """
     life_s = 0.2 + 5e-6 * len(keys)
     if subject == "tickwheel":
@@ -122,17 +122,11 @@ def expire(subject: str, keys: list[str]) -> Measure:
 
 
 def get_all(cache: Any, keys: list[str]) -> None:
-    """
-    Look every key up.
-    """
     for key in keys:
         cache[key]
 
 
 def fill_with(cache: Any, keys: list[str]) -> None:
-    """
-    Set every key to itself.
-    """
     for key in keys:
         cache[key] = key
 

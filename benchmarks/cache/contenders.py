@@ -17,35 +17,23 @@ LIFE_S = 3600.0
 
 class DictCache(dict[Any, Any]):
     """
-    What many write themselves: a dict of (deadline, value), and a look at the clock; no bound, no order, no callback.
+    A common home-made cache: a dict of (deadline, value) that reads the clock; no bound, no order, no callback.
     """
 
     def __init__(self, life_s: float) -> None:
-        """
-        Begin empty.
-        """
         super().__init__()
         self._life_s = life_s
 
     def __getitem__(self, key: Any) -> Any:
-        """
-        Return the value, unless it is too old.
-        """
         deadline, value = super().__getitem__(key)
         if deadline <= time.monotonic():
             raise KeyError(key)
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """
-        Keep the value with its deadline.
-        """
         super().__setitem__(key, (time.monotonic() + self._life_s, value))
 
     def expire(self) -> None:
-        """
-        Walk everything.
-        """
         now = time.monotonic()
         for key in [key for key, (deadline, _) in self.items() if deadline <= now]:
             del self[key]
@@ -57,9 +45,6 @@ class TheineCache:
     """
 
     def __init__(self, size: int, life_s: float) -> None:
-        """
-        Make it.
-        """
         from datetime import timedelta  # noqa: PLC0415 - nobody else needs it
 
         self._cache = import_module("theine").Cache(size)
@@ -67,15 +52,9 @@ class TheineCache:
         self.get = self._cache.get
 
     def __getitem__(self, key: Any) -> Any:
-        """
-        Look up.
-        """
         return self._cache.get(key)[0]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """
-        Keep.
-        """
         self._cache.set(key, value, self._life)
 
 

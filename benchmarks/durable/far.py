@@ -56,10 +56,10 @@ MEMORY: Final = "far memory then"
 
 LOT: Final = 20_000
 _SINGLE: Final = 100
-"""So many single sets of each file in turns."""
+"""Number of single sets for each file, which take turns."""
 SPAN_MS: Final = 30 * 86_400_000
 _SOON_MS: Final = 18_000_000
-"""Nothing falls due in the first hours: firings would be measured as well, and jobs that are not far."""
+"""No job is due in the first hours: firings would also be measured, and the jobs would not be far."""
 
 _FILL_CACHE_KIB: Final = 2_097_152
 
@@ -114,7 +114,7 @@ def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
 
 def _forget(path: Path) -> None:
     """
-    Let nothing of the file stay in memory; nobody may have it open here, since a close gives up SQLite's locks.
+    Drop the file from memory; it must not be open here, since a close gives up SQLite's locks.
     """
     fd = os.open(path, os.O_RDONLY)
     try:

@@ -38,7 +38,7 @@ def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def _cycle(url: str, keys: list[str], seconds: list[float]) -> float:
     """
-    Set all jobs while nobody fires, then fire what is due until it is settled; return how many went through a second.
+    Set all jobs while no process fires, then fire due jobs until they are settled; return the jobs per second of both.
     """
     begin = time.perf_counter()
     client = Scheduler(url)  # it is not started, so it fires nothing
