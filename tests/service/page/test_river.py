@@ -43,7 +43,7 @@ const look = () => {
 look();
 """
 
-# How many times the river is drawn in two seconds.
+# Counts the drawings of the river in two seconds.
 DRAWINGS = """
 const done = arguments[0], kind = CanvasRenderingContext2D.prototype, clear = kind.clearRect;
 let count = 0;

@@ -11,7 +11,7 @@ FIRST_MS = 3_000
 REQUESTS_MAX = 6  # the page, its style, its modules, its icon, twice where the browser asks again, and the jobs
 JOBS = 60
 
-# Notes when the first row is there, and what was loaded by then.
+# Notes when the first row is there, and the files that were loaded by then.
 NOTE_FIRST = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector("#jobs .row")) return;
@@ -92,7 +92,7 @@ def test_the_width_of_a_cell_is_stated(server, page):
     page.open(server)
     page.wait_for(lambda: len(page.texts(".strip .name")) == 3)
     assert page.texts(".strip .name") == [
-        "next minute, 1 s a cell",
-        "next hour, 1 min a cell",
-        "next day, 15 min a cell",
+        "next minute, by 1 s",
+        "next hour, by 1 min",
+        "next day, by 15 min",
     ]

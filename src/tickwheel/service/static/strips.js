@@ -71,7 +71,7 @@ class Strip {
 		const total = counts.reduce((sum, n) => sum + n, 0)
 		const highest = counts.indexOf(Math.max(...counts))
 		this.total.textContent = plural(total, "job")
-		this.name.textContent = `${TITLES[name]}, ${length(this.step_ms)} a cell`
+		this.name.textContent = `${TITLES[name]}, by ${length(this.step_ms)}`
 		this.rest = total ? `peak ${count(counts[highest])} at ${this.label(highest)}` : ""
 		this.chart.setAttribute(
 			"aria-label",
