@@ -189,9 +189,10 @@ class Lanes:
                         self._note_end(lane, was_quick=was_quick)
                 if lane.waiting:
                     self._changed[lane] = None
-                for short in list(islice(self._short, 2)):
-                    del self._short[short]
-                    self._changed[short] = None
+                if self._short:
+                    for short in list(islice(self._short, 2)):
+                        del self._short[short]
+                        self._changed[short] = None
 
     def widen(self, target: str, handler: str) -> None:
         job, now = Job("", 0, 0, target=target, handler=handler), self._clock.now()

@@ -58,15 +58,12 @@ class LaneCounts:
 
     def add(self, ended: Sequence[tuple[StagedJob, Ending]]) -> None:
         with self._lock:
-            counts = self._counts
+            target, handler, row = None, None, list[Any]()
             for entry, ending in ended:
                 job = entry.job
-                name = job.target, job.handler
-                row = counts.get(name)
-                if row is None:
-                    if len(counts) >= _NAMES_MAX:
-                        self._fold()
-                    row = counts[name] = [0, 0, 0, 0.0, 0.0, 0.0, *(0,) * BUCKETS]
+                if job.handler != handler or job.target != target:  # jobs of one handler mostly end together
+                    target, handler = job.target, job.handler
+                    row = self._row_of(target, handler)
                 if fired_at := entry.fired_at:
                     late_ms = fired_at - job.due_at
                     row[_FIRED] += 1
@@ -79,6 +76,15 @@ class LaneCounts:
                 if ending is _RETRIED or ending is _DIED:
                     row[_FAILED] += ending is _RETRIED or bool(fired_at)
                     row[_DEAD] += ending is _DIED
+
+    def _row_of(self, target: str, handler: str) -> list[Any]:
+        name, counts = (target, handler), self._counts
+        row = counts.get(name)
+        if row is None:
+            if len(counts) >= _NAMES_MAX:
+                self._fold()
+            row = counts[name] = [0, 0, 0, 0.0, 0.0, 0.0, *(0,) * BUCKETS]
+        return row
 
     def take(self) -> tuple[LaneMinute, ...]:
         """

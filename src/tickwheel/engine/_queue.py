@@ -127,11 +127,12 @@ class Queue:
             running = self._running
             if ended is not None:
                 self._leave(ended)
-            while self._has_next():
+            count = len(running)
+            while (self._idle and count < self.places) or (self._open and count < self._base):
                 lines = self._idle or self._open
                 line = next(iter(lines))
                 del lines[line]
-                if not line.waiting or not self._has_place(line):
+                if not line.waiting or not (self._has_place(line) if line.leaked else line.busy < line.width):
                     continue
                 group = line.group if lines is self._idle else None
                 if group is not None:
@@ -298,7 +299,7 @@ class Queue:
         return line.busy < line.width
 
     def _let_on(self, line: _Line) -> None:
-        if line.waiting and self._has_place(line):
+        if line.waiting and (self._has_place(line) if line.leaked else line.busy < line.width):
             if line.busy or line.leaked:
                 self._open[line] = None
             else:

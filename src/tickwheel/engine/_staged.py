@@ -269,23 +269,29 @@ class StagedJobs:
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
+        left: dict[tuple[str, str, bool], int] = {}
+        staged, waiting, busy, busy_keys = _STAGED, self._waiting, self._busy, self._busy_keys
         with self._lock:
             for entry in entries:
-                if entry.phase is not Phase.STAGED:
+                if entry.phase is not staged:
                     continue
                 if len(begun) >= room:
                     held.append(entry)
                     continue
-                key = entry.job.key
-                if key in self._busy_keys:
+                job = entry.job
+                key = job.key
+                if key in busy_keys:
                     self._queued.setdefault(key, []).append(entry)
                     continue
                 entry.phase = _BEGINNING
-                del self._waiting[key]
-                self._leave_lane(entry)
-                self._busy[entry.job.generation] = entry
-                self._busy_keys.add(key)
+                del waiting[key]
+                place = job.target, job.handler, entry.was_due
+                left[place] = left.get(place, 0) + 1
+                busy[job.generation] = entry
+                busy_keys.add(key)
                 begun.append(entry)
+            for (target, handler, was_due), count in left.items():
+                self._leave_lane(target, handler, count, was_due=was_due)
         return begun, held
 
     def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
@@ -420,7 +426,7 @@ class StagedJobs:
         return freed
 
     def _drop(self, entry: StagedJob) -> None:
-        self._leave_lane(entry)
+        self._leave_lane(entry.job.target, entry.job.handler, 1, was_due=entry.was_due)
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
@@ -436,16 +442,16 @@ class StagedJobs:
     def _lanes_of(self, target: str, *, is_due: bool) -> int:
         return self._still.get(target, _NONE)[2 if is_due else 0]
 
-    def _leave_lane(self, entry: StagedJob) -> None:
-        lane = lane_of(entry.job.target, entry.job.handler)
+    def _leave_lane(self, target: str, handler: str, count: int, *, was_due: bool) -> None:
+        lane = lane_of(target, handler)
         if lane not in self._moving:
-            still = self._still[entry.job.target]
-            still[0] -= self._by_lane[lane] == 1
-            still[1] -= 1
-            still[2] -= entry.was_due and self._due_by_lane[lane] == 1
-        for counts in (self._by_lane, self._due_by_lane) if entry.was_due else (self._by_lane,):
-            if counts[lane] > 1:
-                counts[lane] -= 1
+            still = self._still[target]
+            still[0] -= self._by_lane[lane] == count
+            still[1] -= count
+            still[2] -= was_due and self._due_by_lane[lane] == count
+        for counts in (self._by_lane, self._due_by_lane) if was_due else (self._by_lane,):
+            if counts[lane] > count:
+                counts[lane] -= count
             else:
                 del counts[lane]
 

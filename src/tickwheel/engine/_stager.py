@@ -362,10 +362,15 @@ class Stager:
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []
         with self._lock:
+            has_lanes = bool(self._shares.lanes)
             for shard, job in jobs:
-                lane = self._own_lane(job)
-                if shard.holds(position_of(job), lane):
-                    by_epoch.setdefault(shard.epoch, []).append(job)
+                lane = self._own_lane(job) if has_lanes else None
+                place = job.due_at, job.generation
+                if place <= shard.cursor if lane is None else shard.holds(place, lane):
+                    near = by_epoch.get(shard.epoch)
+                    if near is None:
+                        near = by_epoch[shard.epoch] = []
+                    near.append(job)
                     continue
                 far.append(job.key)
                 if lane is None and (soonest is None or job.due_at < soonest):

@@ -54,13 +54,14 @@ class Figures:
         counts, late, ended = self.counts, list[float](), list[Remembered]()
         counted: list[tuple[StagedJob, Ending]] = []
         endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
+        words, settled = _WORDS, _SETTLED
         for (entry, verdict), answer in zip(batch, answers, strict=True):
             ending, job, fired_at = verdict.ending, entry.job, entry.fired_at
-            has_counted = answer.outcome is _SETTLED or not is_refused(verdict, answer)
+            has_counted = answer.outcome is settled or not is_refused(verdict, answer)
             if fired_at:
                 late_ms = fired_at - job.due_at
                 late.append(late_ms)
-                ended.append((entry, _WORDS[ending] if has_counted else "superseded", verdict.settle.error))
+                ended.append((entry, words[ending] if has_counted else "superseded", verdict.settle.error))
                 if entry.span is not None:
                     self._traced[int(late_ms * 1000).bit_length()] = late_ms, fired_at, entry.span
             if not has_counted:

@@ -30,7 +30,9 @@ class Recent:
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)
 
     def add(self, ended: Sequence[Remembered]) -> None:
-        first, self.number = self.number + 1, self.number + len(ended)
+        self.number += len(ended)
+        ended = ended[-_SIZE:]  # the others would leave the ring at once
+        first = self.number - len(ended) + 1
         self._ring.extend(
             [
                 (

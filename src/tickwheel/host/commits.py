@@ -32,6 +32,9 @@ _OWN = (Begin, Settle, Redate)
 _TIMED = (Set, Move)
 """Writes that may carry an era."""
 
+_OWN_KINDS: Final = frozenset(_OWN)
+_TIMED_KINDS: Final = frozenset(_TIMED)
+
 _STEP_MS: Final = 1_000
 """Minimum difference between the store's clock and our estimate that may be an undetected step."""
 
@@ -42,6 +45,8 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
+    if _OWN_KINDS.issuperset(map(type, writes)):
+        return [], cancelled
     for write, answer in zip(writes, answers, strict=True):
         job = answer.job
         if job is None or isinstance(write, _OWN) or type(answer) is Recalled:
@@ -66,6 +71,8 @@ def elapsed_of(
     is True if there are any.
     """
     found: dict[int, list[Job]] = {}
+    if _TIMED_KINDS.isdisjoint(map(type, writes)):
+        return found, False
     is_behind = False
     now, era_now = clock.reading()
     last, jobs = -1, list[Job]()  # a batch is of one era, except at the moment of a clock step

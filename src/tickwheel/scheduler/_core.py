@@ -270,8 +270,9 @@ class Core:
             owner.written(*lives_of(writes, answers))
         elif self._unstarted is not None:
             self._unstarted.written(answers)
+        dead = Outcome.DEAD  # an enum is slow to look into
         for answer in answers:
-            if answer.outcome is Outcome.DEAD and answer.job is not None:
+            if answer.outcome is dead and answer.job is not None:
                 _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)
         if self.hooks.is_curious:
             for event in events_of(writes, answers):

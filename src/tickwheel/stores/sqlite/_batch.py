@@ -276,8 +276,10 @@ class Batch:
                 others.append((min(shelf_of(job), 0), *row_of(job), None))
         self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
         self._change("insert_job", others)
-        self._insert("insert_plain_job", plain)
-        self._insert("insert_far_job", far)
+        if plain:
+            self._insert("insert_plain_job", plain)
+        if far:
+            self._insert("insert_far_job", far)
 
     def _place(self, job: Job) -> tuple[int, int, int]:
         shelf = shelf_of(job)
@@ -328,7 +330,8 @@ class Batch:
             shelf = shelf_of(job)
             self.shelved += shelf == _LONG_SHELF
             values += (shelf, job.key, job.due_at, job.generation)
-        self._insert("insert_key", values)
+        if values:
+            self._insert("insert_key", values)
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.jobs.errors import StoreError, StoreFullError
-from tickwheel.jobs.model import Adopt, Cancel, Keep, Move, Replay, Resume, Set, SetPause, Settle, Write
+from tickwheel.jobs.model import Adopt, Begin, Cancel, Keep, Move, Replay, Resume, Set, SetPause, Settle, Write
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.stores.sqlite._side_file import make_side_file
 from tickwheel.threads import Lock
@@ -37,6 +37,8 @@ JOB_BYTES: Final = 8_192
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 _GROWING: Final = (Set, Adopt)
+_SHRINKING: Final = frozenset((Begin, Settle))
+"""The most frequent writes that add nothing."""
 
 
 class Reserve:
@@ -148,8 +150,12 @@ def growth_of(writes: Sequence[Write]) -> int:
     """
     Return the maximum number of bytes that *writes* add to the database; 0 if they only delete.
     """
+    kinds = set(map(type, writes))
+    if _SHRINKING.issuperset(kinds):
+        return 0
     sizes = [len(each.job.payload) for each in writes if isinstance(each, _GROWING)]
-    sizes += [len(each.data or b"") for each in writes if isinstance(each, Keep)]
+    if Keep in kinds:
+        sizes += [len(each.data or b"") for each in writes if isinstance(each, Keep)]
     return JOB_BYTES * len(sizes) + 2 * sum(sizes)
 
 
