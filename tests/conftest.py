@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """
-    Leave the many thousand tests out of each garbage collection: hundreds of them ask for one.
+    Exclude the many thousand tests from garbage collections: hundreds of tests run one.
     """
     with suppress(ImportError):
         import hypothesis  # noqa: F401, PLC0415  pytest does so later, and it looks for referrers, which are frozen then
@@ -102,7 +102,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def let_through() -> Callable[[Path], None]:
     """
-    Return what opens the way to a folder of pytest's, all of whose parents are its user's own, to every user.
+    Return a function that opens a folder of pytest's, whose parents only its user may enter, to every user.
     """
     root = Path(tempfile.gettempdir())
 
@@ -164,7 +164,7 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
 
 def missing_programs() -> list[str]:
     """
-    Return what of `make servers` is missing on this machine; nothing where there is no bash to ask it.
+    Return the programs of `make servers` that this machine lacks; none without bash, which runs the check.
     """
     try:
         answer = subprocess.run([SERVERS, "--missing"], capture_output=True, text=True, check=False)
@@ -211,7 +211,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def until() -> Callable[[Callable[[], Any]], Any]:
     """
-    Return what asks again and again, and returns the answer once it is something.
+    Return a function that calls its argument repeatedly, and returns the first true result.
     """
 
     def ask(call: Callable[[], Any]) -> Any:

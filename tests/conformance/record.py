@@ -1,5 +1,5 @@
 """
-Run other people's tests and write down how each ended: `python record.py FILE RUNNER ARGUMENT...`.
+Run another project's tests and record how each ended: `python record.py FILE RUNNER ARGUMENT...`.
 
 A line of the file is the outcome, a tab, and the test's name; the last line is END.
 """
@@ -59,7 +59,7 @@ def _noting(told: Callable[..., Any], outcome: str, note: Note) -> Callable[...,
 
 class Plugin:
     """
-    Notes what pytest reports.
+    Records the outcomes that pytest reports.
     """
 
     def __init__(self, note: Note) -> None:
@@ -70,7 +70,7 @@ class Plugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """
-        Note a test's outcome, and its setting up or tearing down if that did not go well.
+        Record a test's outcome, and its set-up or teardown if that failed.
         """
         if report.when == "call" or not report.passed:
             is_expected = hasattr(report, "wasxfail") and report.skipped
@@ -78,7 +78,7 @@ class Plugin:
 
     def pytest_collectreport(self, report: Any) -> None:
         """
-        Note a file that could not be read.
+        Record a file that could not be read.
         """
         if not report.passed:
             self._note(REPORTS[report.outcome], report.nodeid)

@@ -109,7 +109,7 @@ class Bench:
 
     def compare(self, suite: Suite) -> Row:
         """
-        Run a suite on both, say what differs, and return the line of the table.
+        Run a suite on both, print the differences, and return the line of the table.
         """
         differing: set[str] | None = None
         seen: set[str] = set()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class Server:
     """
-    Something that has a wheel, timers on it, and is called by them: a cycle, whichever way one looks.
+    An object with a wheel and timers that call it: a cycle in every direction.
     """
 
     def __init__(self, ways: str) -> None:
@@ -182,7 +182,7 @@ def test_references_are_counted_exactly() -> None:
 
     def callback(*_: object) -> None:
         """
-        Be called.
+        Do nothing.
         """
 
     argument = object()
@@ -231,7 +231,7 @@ def test_what_could_not_be_shown_is_let_go(monkeypatch: pytest.MonkeyPatch, verb
 
     def callback(*_: object) -> None:
         """
-        Be called.
+        Do nothing.
         """
 
     engine = Engine(ManualClock())

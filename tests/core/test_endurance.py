@@ -42,7 +42,7 @@ for crowd in range(3):
 
 def nothing() -> None:
     """
-    Be a callback.
+    Do nothing.
     """
 
 

@@ -51,7 +51,7 @@ ACTIONS: dict[str, Action] = {
 
 class Mine:
     """
-    Acts on the engine when the last reference to it goes.
+    Acts on the engine when its last reference is released.
     """
 
     def __init__(self, act: Callable[[], object], ran: list[str]) -> None:
@@ -63,7 +63,7 @@ class Mine:
 
     def __call__(self, *_: object) -> None:
         """
-        Be a callback.
+        Do nothing.
         """
 
     def __del__(self) -> None:
@@ -87,7 +87,7 @@ RELEASES: dict[str, Action] = {
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
     """
-    A callback or argument that acts on the engine from its `__del__` does so, and leaves the engine whole.
+    A callback or argument may act on the engine from its `__del__`, and the engine stays intact.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)
@@ -209,7 +209,7 @@ def test_a_payload_is_never_compared() -> None:
 
         def __call__(self) -> None:
             """
-            Be a callback.
+            Do nothing.
             """
 
     wheel = Wheel()

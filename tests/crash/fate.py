@@ -1,5 +1,5 @@
 """
-Points of its work at which an owner may kill itself, and which chance would seldom hit.
+Points at which an owner may kill itself, and which a random kill would rarely hit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POINTS = ("before begin", "after begin", "in the handler", "before settle", "aft
 
 class Fate:
     """
-    Kills this very process when it comes past one of `POINTS` for the given time; "" for never.
+    Kills this process when it passes one of `POINTS` for the given time; "" for never.
     """
 
     def __init__(self, point: str, times: int) -> None:
@@ -27,7 +27,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Come past *point*.
+        Pass *point*.
         """
         if point == self._point:
             self._times -= 1
@@ -36,7 +36,7 @@ class Fate:
 
     def watch(self, store: Store) -> None:
         """
-        Come past the points around the commits of *store*.
+        Pass the points around the commits of *store*.
         """
         apply = store.apply
 

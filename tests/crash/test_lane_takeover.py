@@ -1,5 +1,5 @@
 """
-A node is killed while one lane has more jobs than all nodes have room for: the other node goes on with all lanes.
+A node is killed while one lane has more jobs than all nodes have room for: the other node continues all lanes.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def pack(folder: Path, held: dict[str, bytes], tag: str = TAG) -> Path:
 
 def test_a_sound_wheel_passes(check, tmp_path):
     """
-    It has no fault.
+    A sound wheel has no fault.
     """
     assert check.check(pack(tmp_path, files())) == []
 
@@ -142,7 +142,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 @pytest.mark.parametrize(("damage", "fault"), DAMAGES.values(), ids=DAMAGES)
 def test_each_damage_is_found(check, tmp_path, damage, fault):
     """
-    It is the one fault that is found.
+    Exactly that fault is found.
     """
     damage(held := files())
     assert check.check(pack(tmp_path, held)) == [fault]
@@ -150,7 +150,7 @@ def test_each_damage_is_found(check, tmp_path, damage, fault):
 
 def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
     """
-    Its hash is not the one of RECORD.
+    The hash of such a file differs from RECORD.
     """
     held = files()
     with zipfile.ZipFile(path := pack(tmp_path, held)) as wheel:

@@ -42,7 +42,7 @@ def test_the_unit_lets_handlers_end(unit):
 
 def test_systemd_takes_the_unit(unit, tmp_path):
     """
-    It finds nothing wrong with it.
+    Systemd accepts the unit without complaint.
     """
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

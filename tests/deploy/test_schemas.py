@@ -35,7 +35,7 @@ def wrong_for_kubernetes(text):
 @pytest.fixture(scope="session")
 def kubeconform(tmp_path_factory):
     """
-    Return what kubeconform says of these documents, by the schemas of kubernetes-validate and without a network.
+    Return kubeconform's answer about these documents, by the schemas of kubernetes-validate and without a network.
     """
     program = shutil.which("kubeconform", path=str(Path(sys.executable).parent)) or shutil.which("kubeconform")
     if program is None:
@@ -57,7 +57,7 @@ def kubeconform(tmp_path_factory):
 
 def wrong_for_compose(text):
     """
-    Return the same of a compose file.
+    Return the faults of a compose file.
     """
     pytest.importorskip("check_jsonschema", reason="it is not installed: pip install check-jsonschema")
     command = [sys.executable, *COMPOSE.split()]
@@ -83,7 +83,7 @@ def wrong(deploy):
 @pytest.mark.parametrize("name", ["kubernetes.yaml", "compose.yaml"])
 def test_manifest(wrong, name):
     """
-    Its schema finds nothing wrong with it.
+    The manifest's schema finds no fault.
     """
     assert wrong(name) == ""
 

@@ -1,5 +1,5 @@
 """
-The Rust: what may know what, and what `unsafe` has to say for itself.
+The Rust code: allowed imports between modules, and the reasons of `unsafe`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def uses(text: str, names: set[str]) -> set[str]:
 
 def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
     """
-    The modules of the binding crate can be put in an order in which each knows only those before it.
+    The modules of the binding crate can be ordered so that each imports only earlier ones.
     """
     graph = {name: uses(text, set(bindings)) - {name} for name, text in bindings.items()}
     assert graph["timers::set"] >= {"timers::engine", "cpython::cell", "clock"}, "what is used is found"
@@ -100,7 +100,7 @@ def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
 
 def test_every_unsafe_says_its_own_reason(root):
     """
-    No SAFETY comment and no Safety section refers to another one; that each block has a comment, clippy sees to.
+    No SAFETY comment or Safety section refers to another one; clippy checks that each block has a comment.
     """
     wrong = []
     for path in rust(root / "crates"):
@@ -135,7 +135,7 @@ def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
 
 def test_nothing_static_is_mutable(root):
     """
-    No `static mut`, not even one of the interpreter's: what changes is an atomic, a `OnceLock` or in a `GilCell`.
+    No `static mut` exists, not even the interpreter's: mutable state is an atomic, a `OnceLock` or in a `GilCell`.
     """
     assert [str(path) for path in rust(root / "crates") if "static mut" in path.read_text("utf-8")] == []
 

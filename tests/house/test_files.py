@@ -1,5 +1,5 @@
 """
-The files themselves: how long they are, and what none of them may say.
+The files themselves: their length, and forbidden content.
 """
 
 from __future__ import annotations

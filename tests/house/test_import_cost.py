@@ -63,7 +63,7 @@ def test_import_loads_nothing_heavy(statements):
 
 def test_another_design_loads_nothing_heavy():
     """
-    A wheel of another design loads dataclasses for what describes it, and neither asyncio nor the like.
+    A wheel of another design loads dataclasses for its card, but neither asyncio nor other costly modules.
     """
     statements = "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())"
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()

@@ -80,7 +80,7 @@ MADE_BY_GEVENT = {
 } | {"_thread.allocate_lock", "_thread.start_new_thread", "queue.Queue", "asyncio.run_coroutine_threadsafe"}
 NEVER_PATCHED = {"cli", "lab", "service", "testing", "threads"}
 WAITED_FOR_BY_CALLERS = {"cache._flight", "wheels.delay_queue"}
-"""Greenlets wait here for each other, so gevent's own are right."""
+"""Greenlets wait here for each other, so gevent's own locks are right."""
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
@@ -174,7 +174,7 @@ def test_the_layers_are_those_of_architecture(root):
 
 def test_higher_imports_lower(modules):
     """
-    A room imports only from lower layers; siblings, `testing` and the front page are out of bounds.
+    A room imports only from lower layers; siblings, `testing` and the front page are forbidden.
     """
     wrong = [
         f"{a or 'tickwheel'} imports {b or 'tickwheel'}" for a, b in internal_imports(modules) if not is_allowed(a, b)
@@ -255,7 +255,7 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
 
 def test_no_module_imports_itself_by_a_detour(modules):
     """
-    The modules can be put in an order in which each imports only those before it, annotations apart.
+    The modules can be ordered so that each imports only earlier ones, except in annotations.
     """
     graph = {name: runtime_imports(name, tree, modules) - {name} for name, tree in modules.items()}
     assert "tickwheel.timers.engine" in graph["tickwheel.drivers._timer_wheel"], "what is imported is found"

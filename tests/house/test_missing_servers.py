@@ -72,7 +72,7 @@ def closing(root, tmp_path):
 @NEEDS_SH
 def test_what_is_missing_stands_below_the_list_of_skips(closing):
     """
-    Only pytest's own summary follows it, and skips for another reason do not count.
+    The line is followed only by pytest's own summary, and skips for other reasons do not count.
     """
     *_, skip, line, summary = closing(MISSING)
     assert skip.startswith("SKIPPED")
@@ -83,7 +83,7 @@ def test_what_is_missing_stands_below_the_list_of_skips(closing):
 @pytest.mark.parametrize("script", [None, "#!/no/bash\n"], ids=["no script", "no bash"])
 def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
     """
-    Without bash, as on Windows, the run closes as before.
+    Without bash, as on Windows, the run ends as usual.
     """
     *_, skip, summary = closing(script)
     assert skip.startswith("SKIPPED")

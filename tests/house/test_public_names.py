@@ -33,14 +33,14 @@ def site(root):
 
 def is_public(name: str) -> bool:
     """
-    Return whether no part of a dotted name is private.
+    Return True if no part of a dotted name is private.
     """
     return not any(part.startswith("_") for part in name.split("."))
 
 
 def is_named(module: ast.Module, wanted: str) -> bool:
     """
-    Return whether *wanted* is assigned at the top of a module.
+    Return True if *wanted* is assigned at the top level of a module.
     """
     targets = [target for node in module.body if isinstance(node, ast.Assign) for target in node.targets]
     return any(isinstance(target, ast.Name) and target.id == wanted for target in targets)
@@ -92,7 +92,7 @@ def test_public_names_are_documented(modules, site):
 
 def test_docstrings_open_with_a_statement(modules):
     """
-    No module, class or function is described by a bare question word.
+    No docstring of a module, class or function begins with a bare question word.
     """
     found = [
         f"{name}.{getattr(node, 'name', '')}: {line}"
@@ -177,7 +177,7 @@ def test_the_error_tree_is_drawn(module):
 
 def test_the_base_error_is_never_raised():
     """
-    The base class of all errors refuses to be made.
+    The base class of all errors cannot be instantiated.
     """
     with pytest.raises(TypeError, match="base class"):
         errors.TickwheelError("anything")

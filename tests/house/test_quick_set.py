@@ -77,7 +77,7 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
 
 def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
-    One of a file all of whose tests are dear stays in the quick set, unless it uses a second of CPU.
+    A file with only costly tests keeps its cheapest one in the quick set, unless that uses a second of CPU.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not Path("/usr/bin/env").exists(), reason="there
 @pytest.fixture
 def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
     """
-    Return what puts programs into folders, and says where the script finds one, with *tmp_path* as the root of all.
+    Return a function that puts programs into folders, and prints where the script finds one, below *tmp_path*.
     """
     before, quote, rest = (root / "scripts" / "servers").read_text("utf-8").partition("\nplaces='")
     places, end, after = rest.partition("'\n")
@@ -67,6 +67,6 @@ def test_the_path_comes_first(find):
 
 def test_nothing_is_found(find):
     """
-    The exit code says so.
+    The exit code reports that nothing was found.
     """
     assert find("a-server-of-nobody") == (1, "")

@@ -92,7 +92,7 @@ def test_all_pass(make, target):
 @pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
 def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     """
-    It fails `make test-all`; `make test-part`, which CI runs, continues without it.
+    A missing Python fails `make test-all`; `make test-part`, which CI runs, continues without it.
     """
     code, table = make(target, "3.11 3.13")
     assert (code == 0) is is_allowed
@@ -143,7 +143,7 @@ def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
 
 def test_a_step_that_fails_ends_ci_with_the_table(ci):
     """
-    The later steps do not run.
+    After a failed step the later ones do not run.
     """
     found, lines = ci("types")
     assert found == 2
@@ -153,7 +153,7 @@ def test_a_step_that_fails_ends_ci_with_the_table(ci):
 
 def test_help_names_every_target(root):
     """
-    Those that matter most come first, and each target with a text once.
+    The most important targets come first, and each target with a text is listed once.
     """
     command = ["make", "--no-print-directory", "help"]
     lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()

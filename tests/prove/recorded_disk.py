@@ -1,5 +1,5 @@
 """
-A disk that records the order of all writes, under SQLite, so that the effect of a power cut can be computed afterwards.
+A disk under SQLite that records the order of all writes, so that the effect of a power cut can be computed later.
 
 The store runs its own SQL on its own connections; only the library beneath them is APSW's SQLite, whose virtual file
 system passes every write and every sync on, and records it.

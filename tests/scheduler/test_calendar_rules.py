@@ -232,7 +232,7 @@ def test_refused(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    A node that does not know a value marks the job as unroutable, and names that part.
+    A node that does not know a value marks the job as unroutable, and names the unknown part of the rule.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}

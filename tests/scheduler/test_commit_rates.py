@@ -74,7 +74,7 @@ def end(number):
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
 def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, partitions):
     """
-    With n partitions, the pause of each between commits of ends is n times that of an unpartitioned store.
+    With n partitions, each one pauses n times as long between commits of ends as an unpartitioned store does.
     """
     posted = []
     gatherer = Gatherer(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))

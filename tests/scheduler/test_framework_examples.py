@@ -100,7 +100,7 @@ def test_sqlalchemy(tmp_path):
 @with_greenlet
 def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
     """
-    On PostgreSQL a Session and an AsyncSession do the same.
+    On PostgreSQL a Session and an AsyncSession write an order and its job, or neither.
     """
     done = run(EXAMPLES / "sqlalchemy_app.py", postgres_url, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, SOLD + SOLD_ASYNC, "")

@@ -143,7 +143,7 @@ def test_a_number_that_is_no_date(inline, at):
 @pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
 def test_a_zone_without_a_rule(inline, given):
     """
-    A time zone without a rule that uses it is refused.
+    A time zone is refused if no rule is given that uses it.
     """
     _, scheduler = inline
     with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):

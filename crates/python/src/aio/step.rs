@@ -154,7 +154,7 @@ unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi
     }
 }
 
-/// `tp_iternext`: the result is available at the first step.
+/// `tp_iternext`: the first step ends the await with the result.
 unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a step. Null without an exception is StopIteration(None).
     unsafe {
