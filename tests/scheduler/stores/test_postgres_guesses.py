@@ -1,5 +1,5 @@
 """
-Guesses of the PostgreSQL store, right and wrong: that keys are new, and that jobs are as they were read.
+Guesses of the PostgreSQL store that keys are new and jobs unchanged: right guesses and wrong ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Batches that one statement writes, which is a transaction of its own: plain sets, and the firings of an owner.
 
-The statement checks whatever was guessed, and fails if any of it was wrong. Then nothing is written, and the batch is
-written by `_batch.py`, with reads.
+The statement checks its guesses, and fails if one of them was wrong. Then nothing is written, and `_batch.py` writes
+the batch, with reads.
 """
 
 from __future__ import annotations
@@ -146,5 +146,5 @@ def _is_plain_end(write: Settle) -> bool:
 def _places_of(places: list[tuple[int, int, int]]) -> tuple[Array, Array, Array]:
     if not places:
         return _NO_INTS
-    shards, dues, generations = zip(*sorted(places), strict=True)  # in the order in which all lock what they write
+    shards, dues, generations = zip(*sorted(places), strict=True)  # the order of all locks on jobs
     return Int4s.of(shards), Int8s.of(dues), Int8s.of(generations)

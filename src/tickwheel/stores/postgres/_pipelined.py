@@ -129,7 +129,7 @@ class Pipelined:
 
     def _rest(self) -> Generator[int, int, None]:
         """
-        Pass over all that the server still answers.
+        Pass over the remaining answers.
         """
         yield from sent(self._pgconn)
         was_last = False

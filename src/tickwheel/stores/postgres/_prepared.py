@@ -90,7 +90,7 @@ class Prepared:
 
     def roll_back(self) -> None:
         """
-        Roll back the transaction that is open, if any; unlike the driver's rollback, it keeps what is prepared.
+        Roll back an open transaction, if any; unlike the driver's rollback, it keeps the prepared statements.
         """
         if self._connection.info.transaction_status:
             self._command(b"ROLLBACK")
@@ -137,7 +137,7 @@ class Prepared:
 
 def sent(pgconn: PGconn) -> Generator[int, int, None]:
     """
-    Send what is queued; like those below, yields the events to wait for.
+    Send all queued data; like those below, yields the events to wait for.
     """
     while pgconn.flush():
         if (yield _EVENTS) & selectors.EVENT_READ:
