@@ -213,7 +213,9 @@ def still(scheduler, target, go_on):
 
 @pytest.mark.parametrize("target", ["pull", "threads", "loop", "handler", "unknown", "paused"])
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
-def test_beside_many_still_lanes(url, make, record, go_on, until, monkeypatch, target, is_before):  # noqa: PLR0917
+def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
+    url, make, record, go_on, until, monkeypatch, target, is_before
+):
     """
     Many lanes without progress, with one job each, leave room for lanes of other targets, and for moving lanes.
     """

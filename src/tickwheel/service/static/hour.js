@@ -109,5 +109,6 @@ function table(title, names, groups, cells, name = key => printable(String(key))
 	const rows = [...groups].map(([key, rows]) =>
 		el("tr", {}, el("th", {scope: "row"}, name(key)), ...cells(rows).map(text => el("td", {}, text)))
 	)
-	return el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": title}, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rows)))
+	const body = el("table", {}, el("thead", {}, head), el("tbody", {}, ...rows))
+	return el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": title}, body)
 }
