@@ -22,7 +22,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that sends too many requests is told how long to wait; after that time it is served.
+    A client that sends too many requests gets the time to wait; after that time it is served.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -173,7 +173,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Several requests that arrive together are not mistaken for one oversized head, wherever a read ends.
+    Several requests that arrive together are not mistaken for one head that is too large, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

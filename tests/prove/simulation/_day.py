@@ -219,7 +219,7 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     The first callers change nothing, so a job is given back and begun again, as the same attempt. If the write of the
     withdrawn attempt's end fails on the line, it is repeated half a second later. If another request has withdrawn the
     job again by then, that write ends the next try, which waits for a worker: then the job is pending in the store, the
-    last caller cancels it, and it starts all the same. So an attempt must be withdrawn only once, for any number of
+    last caller cancels it, and it still starts. So an attempt must be withdrawn only once, for any number of
     requests.
 
     The draws here are separate, so that the other days stay the same.

@@ -137,7 +137,7 @@ def test_a_store_that_fails_for_good(serve):
 
 def test_an_owner_that_says_nothing(serve):
     """
-    If only the owner does not answer, the store is polled for some lease lengths, and then the caller is told.
+    If only the owner does not answer, the store is polled for some lease lengths, and then the caller gets an error.
     """
     store = Failing(passing(), set(range(1, 10_000)) - set(range(0, 10_000, 10)))
     error = serve(store)
