@@ -274,5 +274,5 @@ def test_a_report_says_that_it_is_cut():
         with closing(Scheduler("memory://")) as scheduler:
             for each in range(number):
                 scheduler.handler(f"{each:03}")(print)
-            figures = scheduler.start()._core.owner.heartbeat.figures()
+            figures = scheduler.start()._core.engine.heartbeat.figures()
             assert (len(figures["handlers"]), figures["has_more_handlers"]) == (200, number > 200)

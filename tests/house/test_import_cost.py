@@ -78,7 +78,7 @@ def test_a_scheduler_loads_what_its_store_and_targets_need():
     heavy = {"asyncio", "email", "ssl", "subprocess", "importlib.metadata", "uuid", "tempfile", "msgspec", "aiohttp"}
     assert loaded & heavy == set()
     rooms = {".".join(name.split(".")[:3]) for name in loaded if name.startswith("tickwheel.")}
-    assert rooms & {"tickwheel.remote._core", "tickwheel.engine.owner", "tickwheel.engine._dispatcher"} == set()
+    assert rooms & {"tickwheel.remote._core", "tickwheel.engine.engine", "tickwheel.engine._dispatch"} == set()
 
 
 def test_import_loads_no_room():

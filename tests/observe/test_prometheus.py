@@ -181,7 +181,7 @@ def test_circuits():
 
 def stats_with(scheduler, is_so):
     """
-    Return the stats once `is_so(stats)` is true, as the stager works asynchronously.
+    Return the stats once `is_so(stats)` is true, as the prefetcher works asynchronously.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):

@@ -12,9 +12,9 @@ from unittest import mock
 
 from simulation._cluster import Cluster
 
-from tickwheel.engine._redater import Redater
-from tickwheel.engine._stager import Stager
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine._clock_steps import ClockStepAdjuster
+from tickwheel.engine._prefetch import Prefetcher
+from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.host import store_clock as _storeclock
 from tickwheel.jobs import rules
 from tickwheel.stores import _memory, _plan
@@ -62,7 +62,7 @@ def takes_a_retry_for_outdated() -> Any:
     def careless(self: Any, job: Any) -> bool:
         return job.generation not in self._on_way | {generation for _, generation in self._outdated}
 
-    return mock.patch.object(Redater, "_is_fresh", careless)
+    return mock.patch.object(ClockStepAdjuster, "_is_fresh", careless)
 
 
 def sees_no_step() -> Any:
@@ -74,8 +74,8 @@ def sees_no_step() -> Any:
     def careless() -> Iterator[None]:
         with (
             mock.patch.object(_storeclock.StoreClock, "_look_closely", return_value=None),
-            mock.patch.object(Stager, "_was_set", return_value=False),
-            mock.patch.object(Stager, "_notice_step", return_value=None),
+            mock.patch.object(Prefetcher, "_was_set", return_value=False),
+            mock.patch.object(Prefetcher, "_notice_step", return_value=None),
         ):
             yield
 
@@ -86,7 +86,7 @@ def follows_the_wall_clock() -> Any:
     """
     Jobs that count elapsed time keep their old instants after a clock step.
     """
-    return mock.patch.object(Elapsed, "base", return_value=None)
+    return mock.patch.object(RelativeJobs, "base", return_value=None)
 
 
 def knows_clocks_a_thousandth_apart() -> Any:

@@ -38,19 +38,16 @@ from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
-from tickwheel.engine import _armer, _lanes, _queue, _stager, _watcher
-from tickwheel.engine._armer import Armer
-from tickwheel.engine._dispatcher import Dispatcher
-from tickwheel.engine._lookout import Lookout
-from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._settler import Settler
-from tickwheel.engine._shares import Shares
+from tickwheel.engine import _claims, _lanes, _prefetch, _watcher, _workers
+from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._completion import Completer
+from tickwheel.engine._dispatch import Dispatcher
+from tickwheel.engine._prefetch import Prefetcher, Shares
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase
-from tickwheel.engine._stager import Stager
-from tickwheel.engine._staging import Staging
-from tickwheel.engine._starter import Starter
-from tickwheel.engine.owner import Owner
+from tickwheel.engine._staging import Loader, OverdueSweeper, PauseFilter
+from tickwheel.engine.engine import Engine
+from tickwheel.engine.resources import ThreadStarter
 from tickwheel.host import store_clock as _storeclock
 from tickwheel.host import writer
 from tickwheel.host.hooks import Hooks
@@ -75,17 +72,17 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The stager derives its progress from the clock, a second ahead of its reads; overdue jobs are not swept.
+    The prefetcher derives its progress from the clock, a second ahead of its reads; overdue jobs are not swept.
     """
-    read_on = Stager._read_on
+    read_on = Prefetcher._read_on
 
     def careless(self: Any, shards: Any, until: int, *, has_changes: bool) -> Any:
         soonest = read_on(self, shards, until, has_changes=has_changes)
         for shard in shards.values():
-            shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
+            shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _prefetch._LAST)
         return soonest
 
-    return both(mock.patch.object(Stager, "_read_on", careless), never_looks_back())
+    return both(mock.patch.object(Prefetcher, "_read_on", careless), never_looks_back())
 
 
 def knows_itself_by_host_and_pid() -> Any:
@@ -112,13 +109,13 @@ def drops_an_arm() -> Any:
     """
     One in fifty staged jobs gets no timer.
     """
-    add = Armer.add
+    add = ClaimBatcher.add
     number = itertools.count(1)
 
     def careless(self: Any, entries: Any) -> None:
         add(self, [entry for entry in entries if next(number) % 50])
 
-    return mock.patch.object(Armer, "add", careless)
+    return mock.patch.object(ClaimBatcher, "add", careless)
 
 
 def fires_early() -> Any:
@@ -214,21 +211,21 @@ def takes_nothing_up() -> Any:
     """
     Jobs that one node has set aside are not claimed by the others.
     """
-    return mock.patch.object(Staging, "take_up")
+    return mock.patch.object(Loader, "take_up")
 
 
 def never_looks_back() -> Any:
     """
     There is no regular sweep, so a job with a lost hint is never found.
     """
-    return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
+    return both(mock.patch.object(OverdueSweeper, "sweep"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 
 
 def reads_the_scopes_once() -> Any:
     """
     An owner reads the paused scopes once, at its start.
     """
-    return mock.patch.object(Runnable, "look", lambda self: setattr(self, "_paused", frozenset()))
+    return mock.patch.object(PauseFilter, "refresh_pauses", lambda self: setattr(self, "_paused", frozenset()))
 
 
 @contextmanager
@@ -284,7 +281,7 @@ def settles_what_never_ran() -> Any:
 
     def careless(self: Any, entry: Any) -> None:
         if next(number) % 50 == 0:
-            self._settler.add(entry, self._judge(entry, self._clock.monotonic(), None))
+            self._completer.add(entry, self._judge(entry, self._clock.monotonic(), None))
         else:
             run(self, entry)
 
@@ -309,20 +306,20 @@ def takes_a_thread_for_started() -> Any:
     """
     A thread that the system refused to start counts as started.
     """
-    start = Starter.start
+    start = ThreadStarter.start
 
     def careless(self: Any, *args: Any) -> bool:
         start(self, *args)
         return True
 
-    return mock.patch.multiple(Starter, start=careless, _retry=lambda *_: None)
+    return mock.patch.multiple(ThreadStarter, start=careless, _retry=lambda *_: None)
 
 
 def loses_an_end() -> Any:
     """
     One in fifty ends is never written.
     """
-    post = Settler._post
+    post = Completer._post
     number = itertools.count(1)
 
     def careless(self: Any, batch: Any) -> None:
@@ -332,7 +329,7 @@ def loses_an_end() -> Any:
         else:
             self._gatherer_of(batch[0][1]).go_on()
 
-    return mock.patch.object(Settler, "_post", careless)
+    return mock.patch.object(Completer, "_post", careless)
 
 
 def gives_back_twice() -> Any:
@@ -385,11 +382,11 @@ def has_no_bulkhead() -> Any:
     One handler may occupy all places and all running slots, and no place is lent.
     """
     return both(
-        mock.patch.object(_queue, "share_of", lambda places: places),
-        mock.patch.object(_queue, "loan_of", return_value=0),
+        mock.patch.object(_workers, "share_of", lambda places: places),
+        mock.patch.object(_workers, "loan_of", return_value=0),
         mock.patch.object(_lanes, "share_of", lambda places: places),
         mock.patch.object(_lanes.Lanes, "_has_share", return_value=True),
-        mock.patch.object(_armer, "loan_of", return_value=0),
+        mock.patch.object(_claims, "loan_of", return_value=0),
     )
 
 
@@ -407,7 +404,7 @@ def lends_nothing() -> Any:
     """
     An idle lane has to wait until another lane releases a place.
     """
-    return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_queue, _lanes, _armer)))
+    return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_workers, _lanes, _claims)))
 
 
 def forgets_the_position_of_a_lane() -> Any:
@@ -417,36 +414,36 @@ def forgets_the_position_of_a_lane() -> Any:
     The other ways to learn of its jobs are disabled: overdue jobs are not swept, and the shard is never read from its
     beginning.
     """
-    own = Stager.own
+    own = Prefetcher.own
 
     def careless(self: Any, leases: Any) -> None:
         own(self, leases)
-        end = _stager._end(int(self._clock.now()) + self._horizon_ms)
+        end = _prefetch._end(int(self._clock.now()) + self._horizon_ms)
         for shard in self._shards.values():
             for lane in self._shares.lanes:
                 shard.lanes.setdefault(lane, end)
 
-    return both(mock.patch.object(Stager, "own", careless), looks_past_a_lane())
+    return both(mock.patch.object(Prefetcher, "own", careless), looks_past_a_lane())
 
 
 def looks_past_a_lane() -> Any:
     """
     A lane is read by its cursor only, which does no harm while the cursor is right.
     """
-    look = Lookout.look
+    look = OverdueSweeper.sweep
 
     def careless(self: Any, epochs: Any, crowded: LaneSet | None = None) -> None:
         lanes = crowded or LaneSet()
         look(self, epochs, replace(lanes, names=[*lanes.names, "handler:slow"]))
 
-    return both(mock.patch.object(Lookout, "look", careless), mock.patch.object(_stager, "_SWEEP_S", 1e6))
+    return both(mock.patch.object(OverdueSweeper, "sweep", careless), mock.patch.object(_prefetch, "_SWEEP_S", 1e6))
 
 
 def keeps_what_is_leased() -> Any:
     """
     An owner that has lost a shard keeps the leases that workers have from it.
     """
-    return mock.patch.object(Owner, "_let_go")
+    return mock.patch.object(Engine, "_let_go")
 
 
 RARE = {

@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 from unittest import mock
 
-from tickwheel.engine._overtaker import Overtaker
+from tickwheel.engine._dispatch import OverlapCanceller
 from tickwheel.jobs import rules as _rules
 from tickwheel.jobs.recurrence import Overlap, Recurrence
 
@@ -46,7 +46,7 @@ def lets_it_run_on() -> Any:
     """
     A run continues when the next one is due, although the policy is to cancel it.
     """
-    return mock.patch.object(Overtaker, "begin")
+    return mock.patch.object(OverlapCanceller, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:

@@ -10,9 +10,8 @@ import pytest
 
 from tickwheel.drivers import TimerWheel
 from tickwheel.engine import _verdict
-from tickwheel.engine._armer import ARMING_WINDOW_MS, Armer
-from tickwheel.engine._gatherer import Gatherer
-from tickwheel.engine._settler import Settler
+from tickwheel.engine._claims import ARMING_WINDOW_MS, ClaimBatcher
+from tickwheel.engine._completion import AckBatcher, Completer
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.errors import StoreError
@@ -77,19 +76,19 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     With n partitions, each one pauses n times as long between commits of ends as an unpartitioned store does.
     """
     posted = []
-    gatherer = Gatherer(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
-    gatherer.add(end(0))  # at once
-    gatherer.add(end(1))
+    batcher = AckBatcher(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
+    batcher.add(end(0))  # at once
+    batcher.add(end(1))
     assert posted == [[0]]
-    gatherer.go_on()
-    gatherer.add(end(2))
+    batcher.go_on()
+    batcher.add(end(2))
     clock.advance((PAUSE_MS * partitions - 1) / 1000)
     assert posted == [[0]]
     clock.advance(0.002)
     assert posted == [[0], [1, 2]]
-    gatherer.go_on()
+    batcher.go_on()
     for number in range(MANY):
-        gatherer.add(end(number))
+        batcher.add(end(number))
     assert posted[2:] == [[*range(MANY)]]  # as many as are worth a commit
 
 
@@ -98,18 +97,18 @@ def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
     A lone end sets no timer for the pause after it; the first end in the pause sets one, for the rest of the pause.
     """
     posted, resources = [], make_resources(1)
-    gatherer = Gatherer(resources, lambda batch: posted.append([number for _, number in batch]))
+    batcher = AckBatcher(resources, lambda batch: posted.append([number for _, number in batch]))
     for number in range(3):
-        gatherer.add(end(number))
-        gatherer.go_on()
+        batcher.add(end(number))
+        batcher.go_on()
         assert len(resources.pacer) == 0
         clock.advance((PAUSE_MS + 1) / 1000)
     assert posted == [[0], [1], [2]]
-    gatherer.add(end(3))
-    gatherer.go_on()
+    batcher.add(end(3))
+    batcher.go_on()
     clock.advance(0.002)
-    gatherer.add(end(4))
-    gatherer.add(end(5))
+    batcher.add(end(4))
+    batcher.add(end(5))
     assert len(resources.pacer) == 1
     clock.advance((PAUSE_MS - 3) / 1000)
     assert posted[4:] == []
@@ -123,13 +122,13 @@ def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
     An end whose lane waits for it is written at once, together with the ends that wait for the pause to end.
     """
     posted = []
-    gatherer = Gatherer(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
-    gatherer.add(end(0))
-    gatherer.go_on()
-    gatherer.add(end(1))
-    gatherer.add((SimpleNamespace(lane=SimpleNamespace(is_urgent=is_urgent)), 2))
+    batcher = AckBatcher(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
+    batcher.add(end(0))
+    batcher.go_on()
+    batcher.add(end(1))
+    batcher.add((SimpleNamespace(lane=SimpleNamespace(is_urgent=is_urgent)), 2))
     assert posted == ([[0], [1, 2]] if is_urgent else [[0]])
-    gatherer.flush()
+    batcher.flush()
     assert posted == [[0], [1, 2]]
 
 
@@ -149,10 +148,10 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
         options=SchedulerOptions(),
     )
     way = SimpleNamespace(moved=None)
-    armer = Armer(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
+    claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
     width = SLOT_MS * times
     first = (now_ms + 10_000) // width * width
-    armer.add(SimpleNamespace(fire_at=first + number) for number in range(640))
+    claims.add(SimpleNamespace(fire_at=first + number) for number in range(640))
     assert timers.deadlines == [first + start - ARMING_WINDOW_MS for start in range(0, 640, width)]
 
 
@@ -180,14 +179,14 @@ def make_armer(make_resources, monkeypatch, begun):
             options=SchedulerOptions(),
         )
         way = SimpleNamespace(moved=None, may_begin=lambda: False)
-        armer = Armer(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
+        claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
 
         def admit(entries):
             begun.append([entry.fire_at for entry in entries])
             return []
 
-        monkeypatch.setattr(armer, "_lanes", SimpleNamespace(admit=admit))
-        return armer
+        monkeypatch.setattr(claims, "_lanes", SimpleNamespace(admit=admit))
+        return claims
 
     return make
 
@@ -197,14 +196,14 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     """
     Begins due within twice the window join a commit of ends, in one call; later ones, and ones already taken, do not.
     """
-    armer = make_armer(now_ms)
-    armer.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 200, 99, 5_000))
-    armer.begin_along()
+    claims = make_armer(now_ms)
+    claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 200, 99, 5_000))
+    claims.begin_along()
     assert begun == [[now_ms + 80, now_ms + 99]]
-    armer.begin_along()
+    claims.begin_along()
     assert len(begun) == 1
-    armer.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
-    armer.begin_along()
+    claims.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
+    claims.begin_along()
     assert begun[1:] == [[now_ms + 81]]
 
 
@@ -212,13 +211,13 @@ def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
     """
     If the slot opens empty, nothing is begun; a job that entered it later is begun then.
     """
-    armer = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
-    armer.add([SimpleNamespace(fire_at=now_ms + 80)])
-    armer.begin_along()
+    claims = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
+    claims.add([SimpleNamespace(fire_at=now_ms + 80)])
+    claims.begin_along()
     ((open_slot, arguments),) = timers.calls
     open_slot(*arguments)
     assert begun == [[now_ms + 80]]
-    armer.add([SimpleNamespace(fire_at=now_ms + 81)])
+    claims.add([SimpleNamespace(fire_at=now_ms + 81)])
     open_slot(*arguments)
     assert begun[1:] == [[now_ms + 81]]
 
@@ -227,9 +226,9 @@ def test_ends_do_not_take_along_many_begins(make_armer, begun):
     """
     More than a few begins are worth a commit of their own, and are not counted earlier than usual.
     """
-    armer = make_armer(now_ms := 1_000_000_000_000)
-    armer.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
-    armer.begin_along()
+    claims = make_armer(now_ms := 1_000_000_000_000)
+    claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
+    claims.begin_along()
     assert begun == []
 
 
@@ -246,12 +245,12 @@ def test_begins_go_just_before_the_ends(make_resources, clock):
         elapsed=None,
     )
     way = SimpleNamespace(settling=lambda: order.append("begins"))
-    settler = Settler(resources, None, None, None, way)
+    completer = Completer(resources, None, None, None, way)
     job = Job("key", 1, 0)
     entry = StagedJob(job, 1, 0)
-    settler.write(entry, verdict := _verdict.succeeded(job, 1))
+    completer.write(entry, verdict := _verdict.succeeded(job, 1))
     assert order == ["begins", 1]
-    settler._settled(
+    completer._settled(
         [(entry, verdict)], StoreError("it is busy", "wait", is_transient=True), is_again=False, is_alone=False
     )
     clock.advance(1)

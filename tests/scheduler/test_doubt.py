@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.engine._armer import Armer
+from tickwheel.engine._claims import ClaimBatcher
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Begin, Set
 from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
@@ -67,7 +67,7 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
     scheduler.set("k", delay=0.3, handler="h", payload=1)
     with mock.patch.object(store, "apply", trip), ThreadPoolExecutor() as pool:
         plug = pool.submit(scheduler.set, "plug", delay=9, handler="h")
-        until(lambda: scheduler._core._owner.staged.busy)
+        until(lambda: scheduler._core._engine.staged.busy)
         other = pool.submit(scheduler.set, "other", delay=9, handler="h")
         until(lambda: scheduler._core.client.opened()._callers)
         go_on.set()
@@ -90,7 +90,7 @@ def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatc
             raise StoreError(message, "ask again", is_transient=True, is_unknown=True)
         return answers
 
-    monkeypatch.setattr(Armer, "_ask_again", lambda self, entries, _error: asked.append((self, entries)))
+    monkeypatch.setattr(ClaimBatcher, "_ask_again", lambda self, entries, _error: asked.append((self, entries)))
     with mock.patch.object(store, "apply", apply):
         scheduler = make(store)
         scheduler.handler("h")(lambda _: None)
@@ -98,7 +98,7 @@ def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatc
         scheduler.set("k", delay=0.0, handler="h")
         until(lambda: asked)
         assert scheduler.cancel("k").outcome is Outcome.CANCELLED
-        (armer, entries), *_ = asked
-        with mock.patch.object(armer, "_writer") as writer:
-            armer._post(entries, is_again=True)
+        (claims, entries), *_ = asked
+        with mock.patch.object(claims, "_writer") as writer:
+            claims._post(entries, is_again=True)
         writer.post.assert_not_called()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import Job
@@ -23,7 +23,7 @@ def test_generations_and_eras():
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)
-    elapsed, eras = Elapsed(told, runtime), {}
+    elapsed, eras = RelativeJobs(told, runtime), {}
     generation = 0
     for _ in range(400):
         if rng.random() < 0.02:
@@ -51,7 +51,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)
-    elapsed = Elapsed(told, runtime)
+    elapsed = RelativeJobs(told, runtime)
     for number in range(1_000):
         elapsed.note([Job("k", 2 * number, told.now_ms() + 1_000)], 0)
         clock.advance(0.1)
@@ -67,7 +67,7 @@ def test_jobs_met_while_others_are_noted():
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)
-    elapsed = Elapsed(told, runtime)
+    elapsed = RelativeJobs(told, runtime)
 
     def looked_through():
         elapsed.note([Job("newer", 9, told.now_ms())], told.era)

@@ -94,7 +94,7 @@ def test_what_is_late_is_not_overtaken(make, record, until):
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
-    owner, go_on = scheduler._core._owner, threading.Event()
+    owner, go_on = scheduler._core._engine, threading.Event()
     due_at = scheduler.set("early", delay=0.2, handler="h", payload="early").job.due_at
     until(lambda: owner.staged.take(Phase.BEGUN))
     owner._resources.timers.call_later(0, go_on.wait, 60.0)
@@ -112,13 +112,13 @@ def test_what_is_due_beside_a_fault(make, record, until):
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
-    owner = scheduler._core._owner
+    owner = scheduler._core._engine
     hand_over, is_first = owner.hand_over, iter([True])
 
     def fail_once(entries):
         if next(is_first, False):
             scheduler.set("k", delay=0, handler="h", payload="k")
-            until(lambda: owner._armer._armed)
+            until(lambda: owner._claims._armed)
             raise LookupError
         hand_over(entries)
 

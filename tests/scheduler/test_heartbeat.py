@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tickwheel.engine._heartbeat import Heartbeat
+from tickwheel.engine._leases import Heartbeat
 from tickwheel.engine.figures import Figures
 from tickwheel.host.runtime import Runtime
 from tickwheel.observe.events import StoreFailed

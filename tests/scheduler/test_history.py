@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.engine._pruner import Pruner
+from tickwheel.engine._records import Pruner
 from tickwheel.jobs.errors import ERROR_CHARS_MAX
 from tickwheel.jobs.tracebacks import TRACEBACK_CHARS_MAX, traceback_text
 from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobSnoozed, JobSucceeded
@@ -391,7 +391,7 @@ def test_pruned_in_steps(url, make, events):
     for key in ("a", "b"):
         scheduler.set(key, delay=0, handler="h")
         told.of(JobDied, key)
-    pruner: Pruner = scheduler._core._owner._pruner
+    pruner: Pruner = scheduler._core._engine._pruner
     assert pruner.prune() == 3  # the record of the deploy is in the log of acts, which has its own limit
     kept = [record.attempt for key in ("a", "b") for record in scheduler.history(key)]
     assert kept == [4, 3, 4, 3, 2]

@@ -9,12 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.engine._heartbeat import Heartbeat
-from tickwheel.engine._leases import Leases
-from tickwheel.engine._stager import Stager
+from tickwheel.engine._leases import Heartbeat, Leases
+from tickwheel.engine._prefetch import Prefetcher
 from tickwheel.engine._watcher import Watcher
 from tickwheel.engine._workers import Workers
-from tickwheel.engine.owner import Owner
+from tickwheel.engine.engine import Engine
 from tickwheel.errors import ClosedError
 from tickwheel.host.writer import Writer
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, StoreFullError
@@ -113,7 +112,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
     return check
 
 
-@pytest.mark.parametrize("name", ["checkpointer", "leases", "stager", "watcher"])
+@pytest.mark.parametrize("name", ["checkpointer", "leases", "prefetcher", "watcher"])
 def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
     """
     A start that gets no thread leaves everything unchanged, however often it is tried.
@@ -127,7 +126,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 
 @pytest.mark.parametrize(
     "place",
-    [(SqliteStore, "_keep_reserve"), (Leases, "_hold"), (Stager, "start"), (Watcher, "start"), (Heartbeat, "beat")],
+    [(SqliteStore, "_keep_reserve"), (Leases, "_hold"), (Prefetcher, "start"), (Watcher, "start"), (Heartbeat, "beat")],
 )
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
@@ -149,7 +148,7 @@ def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
         scheduler.start()
     before = ours()
     scheduler.start()
-    assert [each.name for each in threading.enumerate()].count("tickwheel-stager") == 1
+    assert [each.name for each in threading.enumerate()].count("tickwheel-prefetcher") == 1
     assert ours() == before
     scheduler.set("k", delay=0, handler="h", payload=1)
     assert record.wait(1) == [1]
@@ -168,9 +167,9 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 @pytest.mark.parametrize(
     "place",
     [
-        (Stager, "stop", BEFORE),
-        (Stager, "stop", AFTER),
-        (Owner, "_wait", BEFORE),
+        (Prefetcher, "stop", BEFORE),
+        (Prefetcher, "stop", AFTER),
+        (Engine, "_wait", BEFORE),
         (Workers, "close", BEFORE),
         (Writer, "close", AFTER),
         (Leases, "release", AFTER),
@@ -214,11 +213,11 @@ def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fa
     scheduler.handler("h")(lambda payload: (record(payload), go_on.wait(60)))
     scheduler.set_many(SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(3))
     until(lambda: scheduler.stats()["waiting"] == 2)
-    fail(Stager, "stop", BEFORE, KeyboardInterrupt())
+    fail(Prefetcher, "stop", BEFORE, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         scheduler.stop(0.5)
     go_on.set()
-    until(lambda: scheduler._core._owner._dispatcher.waiting == 0)
+    until(lambda: scheduler._core._engine._dispatcher.waiting == 0)
     assert scheduler.stop(60) == []
     assert len(record.items) == 1
     assert len(make(file_url).list().jobs) == 3

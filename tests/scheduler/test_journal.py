@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tickwheel.cli.app import cli
-from tickwheel.engine import _journal
+from tickwheel.engine import _leases
 from tickwheel.jobs.model import Actor, HistoryRecord
 from tickwheel.jobs.verbs import ACTOR
 from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
@@ -60,7 +60,7 @@ def test_deploys(file_url, make, monkeypatch):
     A deploy is recorded when a node with another version starts, not at each start.
     """
     for version in ("1.0", "1.0", "1.1"):
-        monkeypatch.setattr(_journal, "__version__", version)
+        monkeypatch.setattr(_leases, "__version__", version)
         make(file_url).start().stop()
     assert acts(make(file_url)) == [("deployed", "tickwheel version", each) for each in ("1.0", "1.1")]
 
@@ -94,7 +94,7 @@ def test_death_of_one_of_many(make):
         ("node_died", "dead"),
         ("took_over", node.stats()["owner"]),
     ]
-    node._core.owner._journal.look()
+    node._core.engine._journal.record_deaths()
     store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "node_died", "alive", "", "", 5)])
     assert [act[0] for act in acts(node)].count("node_died") == 1
 
@@ -104,11 +104,11 @@ def test_death_after_a_takeover(make):
     The death of a node is recorded if the log has its takeover, also one since an earlier death.
     """
     store = Shared()
-    owner = make(store).start()._core.owner
+    owner = make(store).start()._core.engine
     for deaths in (2, 3):
         store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "took_over", "dead", "", "", 5)])
         owner.leases._gained.extend(store.renew(owner._resources.owner))
-        owner._journal.look()
+        owner._journal.record_deaths()
         outcomes = [each.outcome for each in store.history("dead", None, 9)]
         assert outcomes == [*["node_died", "took_over"] * (deaths - 1), "node_died"]
 

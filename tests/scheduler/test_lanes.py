@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from tickwheel.engine import _lanes, _stager
+from tickwheel.engine import _lanes, _prefetch
 from tickwheel.jobs.lane import lane_of
 from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
@@ -241,7 +241,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     """
     A worker gets the jobs of its queue in order, for one pass over the rows of the other queues; so does the next one.
     """
-    monkeypatch.setattr(_stager, "_SCANNED", 1)
+    monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     scheduler, others = make(url, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
     requests = [*still(scheduler, "pull", None), *healthy(scheduler, record)]
     requests += [SetRequest(key, delay=0, target="pull", handler=lane) for key, lane in others.items()]
@@ -269,7 +269,7 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
     A job set by another process does not wait for the end of a long scan over a full lane's rows.
     """
-    monkeypatch.setattr(_stager, "_SCANNED", 1)
+    monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     scheduler.handler("crowd", rate=0.01)(print)
     ran, found = threading.Event(), []

@@ -99,7 +99,7 @@ def test_no_renewal_without_an_end(make):
     A lease that no other node can take needs no thread.
     """
     scheduler = make("memory://").start()
-    assert not scheduler._core._owner.leases._thread.is_alive()
+    assert not scheduler._core._engine.leases._thread.is_alive()
 
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until):
@@ -110,7 +110,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler = make(store).start()
     told = events(scheduler)
     scheduler.handler("h")(record)
-    leases = scheduler._core._owner.leases
+    leases = scheduler._core._engine.leases
     until(lambda: scheduler.is_ready)
 
     def fail():
@@ -122,7 +122,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
     scheduler.set("near", delay=0.8, handler="h", payload=2)
     told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))
-    until(lambda: scheduler._core._owner._armer._held)
+    until(lambda: scheduler._core._engine._claims._held)
     assert record.items == []
     until(lambda: not scheduler.is_ready)
     assert scheduler.is_started

@@ -190,7 +190,7 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
     """
     scheduler = make("memory://", targets={"there": Paced(1)}).start()
     told = events(scheduler)
-    lanes = scheduler._core._owner._armer._lanes
+    lanes = scheduler._core._engine._claims._lanes
     for start in (0, 1_000, 2_000):
         wanted = [
             SetRequest(f"k{n}", delay=0, target="there", handler=f"http://a{n}/") for n in range(start, start + 1_000)
@@ -211,9 +211,9 @@ def test_a_job_that_is_admitted_twice(make, record):
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
     scheduler.set("far", delay=60, handler="h")
-    owner = scheduler._core._owner
+    owner = scheduler._core._engine
     [entry], _ = owner.staged.stage([scheduler.get("far")], 1, is_news=False)
-    lanes = owner._armer._lanes
+    lanes = owner._claims._lanes
     for last in ((), [entry]):
         assert lanes.admit([entry]) == lanes.admit([entry]) == [entry]
         lanes.leave([entry])

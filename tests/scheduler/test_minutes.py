@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tickwheel.cli.app import cli
-from tickwheel.engine._minutes import LaneCounts
+from tickwheel.engine._records import LaneCounts
 from tickwheel.engine._verdict import Ending
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.lane import lane_of
@@ -148,7 +148,7 @@ def test_counted(scheduler, store, events):
     scheduler.set_many(requests)
     wait_for(ended, JobSucceeded, 37)
     wait_for(ended, JobDied, 3)
-    scheduler._core.owner.minutes.keep()
+    scheduler._core.engine.minutes.keep()
     (minute,) = store.minutes(0, 2**62, MINUTE_MS)
     (quarter,) = store.minutes(0, 2**62, QUARTER_MS)
     lanes = {each.lane: each for each in minute.lanes}
@@ -166,7 +166,7 @@ def test_one_statement(scheduler, store, events):
     A minute costs one statement, however many jobs ended in it, and an idle minute costs none.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.owner.minutes
+    keeper = scheduler._core.engine.minutes
     for count in (1, 499):
         scheduler.set_many([SetRequest(f"{count}/{number}", delay=0, handler="fine") for number in range(count)])
         wait_for(ended, JobSucceeded, 1 if count == 1 else 500)
@@ -187,7 +187,7 @@ def test_one_statement_on_sqlite(file_url, make, events):
     store, statements = made._core.client.store, []
     with store._open_connections().writing() as connection:
         connection.set_trace_callback(statements.append)
-    made._core.owner.minutes.keep()
+    made._core.engine.minutes.keep()
     with store._open_connections().writing() as connection:
         connection.set_trace_callback(None)
     assert sum("tickwheel_minute" in each for each in statements) == 1
@@ -199,7 +199,7 @@ def test_twice_in_a_minute(scheduler, store, events):
     A second call in the same minute adds to its rows and loses nothing.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.owner.minutes
+    keeper = scheduler._core.engine.minutes
     for count in (1, 2, 3):
         scheduler.set(str(count), delay=0, handler="fine")
         wait_for(ended, JobSucceeded, count)
@@ -215,7 +215,7 @@ def test_an_outage_of_the_store(scheduler, store, events):
     Rows that the store did not accept are written by the next call, each once.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.owner.minutes
+    keeper = scheduler._core.engine.minutes
     store.fail("keep_minutes", 2)
     for number in range(3):
         scheduler.set(str(number), delay=0, handler="fine")

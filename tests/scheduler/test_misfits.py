@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from tickwheel.engine import _runnable
+from tickwheel.engine import _staging
 from tickwheel.scheduler import InvalidJobError, task
 from tickwheel.testing import InlineScheduler, ManualClock
 
@@ -135,7 +135,7 @@ def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
     Above a maximum number, a handler's unroutable jobs stay in the store; fitting jobs in the shard run.
     """
-    monkeypatch.setattr(_runnable, "_UNFIT_MAX", 3)
+    monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []
     scheduler = make("memory://")
     old, _ = versions(runs)

@@ -196,7 +196,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire,
 
     def handler(_payload, firing):
         is_past = threading.Event()
-        scheduler._core._owner._dispatcher._overtaker._timers.call_later(0, is_past.set)
+        scheduler._core._engine._dispatcher._canceller._timers.call_later(0, is_past.set)
         until(is_past.is_set)  # and then so is one that would stop it
         ended.append(firing.cancelled)
 
@@ -257,12 +257,12 @@ def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_as
         await asyncio.Event().wait()
 
     scheduler.handler("h", timeout=5, retry=RetryPolicy(attempts=1))(wait if is_async else lambda _: go_on.wait(60))
-    overtaker = scheduler._core._owner._dispatcher._overtaker
+    canceller = scheduler._core._engine._dispatcher._canceller
     scheduler.set("k", every=60, overlap="cancel", handler="h")
     clock.advance(60.001)
     fired(told, 1)
-    until(lambda: overtaker._watched)
+    until(lambda: canceller._watched)
     clock.advance(5)
     assert told.of(JobDied)[0].error == "TimeoutError: it did not end within 5 s"
-    until(lambda: not overtaker._watched)
+    until(lambda: not canceller._watched)
     go_on.set()

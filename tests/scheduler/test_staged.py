@@ -15,7 +15,7 @@ from unittest.mock import ANY
 import pytest
 
 from tickwheel.engine._staged import StagedJobs, _step_all
-from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.engine._staged_job import TRANSITIONS, Phase, StagedJob, Step
 from tickwheel.engine._withdrawals import Withdrawals
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.model import AttemptState, Job, State
@@ -50,7 +50,7 @@ def test_every_step_in_every_phase(phase, step):
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
-    following = TABLE[step].get(phase)
+    following = TRANSITIONS[step].get(phase)
     assert bool(_step_all([entry], step)) is (following is not None)
     assert entry.phase is (following or phase)
 
@@ -96,19 +96,19 @@ def test_given_back_once():
 
     A second end would end the next attempt, which has the same number and could run after an acknowledged cancel.
     """
-    table, settler = StagedJobs(Runtime()), mock.Mock()
+    table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
     table.begin([entry], 1)
     table.begun([entry])
     store = mock.Mock(withdrawal_requests=lambda _shards: [counted_job(entry)])
     resources = SimpleNamespace(store=store, pacer=None, hooks=None)
-    withdrawals = Withdrawals(resources, table, settler, stop=None, way=None)
+    withdrawals = Withdrawals(resources, table, completer, stop=None, way=None)
     for _ in range(2):
-        withdrawals.look([0])
+        withdrawals.poll([0])
         statuses = withdrawals.statuses([counted_job(entry)])
         assert [status.standing for status in statuses] == [AttemptState.WITHDRAWN]
         withdrawals.resolved(statuses, None)
-    (written,) = settler.write.call_args_list
+    (written,) = completer.write.call_args_list
     assert written.args[0] is entry
 
 

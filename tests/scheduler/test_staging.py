@@ -86,7 +86,7 @@ def test_more_jobs_than_room(url, make, record):
     scheduler.start()
     most = [0, 0]
     while len(record.items) < 3000:
-        staged = scheduler._core._owner.staged
+        staged = scheduler._core._engine.staged
         most = [max(most[0], staged.waiting), max(most[1], staged.busy)]
         time.sleep(0.001)
     assert sorted(record.items) == list(range(3000))
@@ -155,7 +155,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, unti
     owner.handler("h")(record)
     job = client.set("k", delay=HOUR, handler="h", payload=1).job
     assert job is not None
-    until(lambda: owner._core._owner._resources.timers.next_expiration() is not None)
+    until(lambda: owner._core._engine._resources.timers.next_expiration() is not None)
     clock.advance(HOUR + 1)
     assert record.wait(1) == [1]
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from tickwheel.engine import _gatherer
+from tickwheel.engine import _completion
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
 
@@ -159,7 +159,7 @@ def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch)
     """
     A stop that reaches its time limit still writes the ends that were gathered for the next commit.
     """
-    monkeypatch.setattr(_gatherer, "_PAUSE_S", 100.0)
+    monkeypatch.setattr(_completion, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
     go_on = threading.Event()
     scheduler.handler("hung")(lambda _: go_on.wait(300))

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.host.commits import elapsed_of
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
@@ -445,7 +445,7 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)
     told.sample(clock.true_ns // 1_000_000, told.elapsed(), told.elapsed())
-    clock.rate, elapsed = rate, Elapsed(told, runtime)
+    clock.rate, elapsed = rate, RelativeJobs(told, runtime)
     for run_s in (0.0005, 0.3, 3.0):
         clock.pass_by(run_s)
         ended, doubt = elapsed.end_of(Job("k", 1, 0))
@@ -459,7 +459,7 @@ def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     By this machine's clock the end is known to the millisecond, and exactly if a manual clock reads a whole one.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
-    assert Elapsed(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
+    assert RelativeJobs(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
 
 
 @pytest.mark.parametrize("delay", [0, "0s", -1, None])

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tickwheel.engine import _pruner
+from tickwheel.engine import _records
 from tickwheel.host import standby as _standby
 from tickwheel.host.partitioned_writer import PartitionedWriter
 from tickwheel.host.runtime import Runtime
@@ -270,7 +270,7 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
     A pruner that could not be started begins later; otherwise the history would grow without limit.
     """
-    monkeypatch.setattr(_pruner, "_EVERY_S", 0.01)
+    monkeypatch.setattr(_records, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()
     monkeypatch.setattr(store, "prune", lambda *_: has_pruned.set())
     refused = no_threads("tickwheel-pruner")

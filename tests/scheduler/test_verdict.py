@@ -9,7 +9,7 @@ from random import random
 
 import pytest
 
-from tickwheel.engine._staged_job import Ran, StagedJob
+from tickwheel.engine._staged_job import RunSpan, StagedJob
 from tickwheel.engine._verdict import (
     Ending,
     fatal,
@@ -26,7 +26,7 @@ from tickwheel.jobs.recurrence import Exclusion, Interval, Misfire, Overlap, Rec
 from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
 
 NOW = 1_700_000_000_000
-RAN = Ran(NOW, NOW + 5)
+RAN = RunSpan(NOW, NOW + 5)
 POLICY = RetryPolicy(attempts=3, kind="list", waits_ms=(10, 20), jitter=0)
 MINUTELY = Recurrence(Interval(60_000, NOW)).to_text()
 OVERTAKEN = Recurrence(Interval(12, NOW), overlap=Overlap.CANCEL).to_text()
@@ -90,7 +90,7 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     A delay of zero and the next run do not include that error.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
-    assert judge(one, 7, result, Ran(NOW, NOW + 5, 300), random).settle.due_at == due_at
+    assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_errors_whose_text_is_anything(make, text):
     """
     An error with any kind of text is an ordinary failure with a plain string that every store accepts.
     """
-    verdict = judge_error(job(0), 7, make(), Ran(NOW, NOW), random)
+    verdict = judge_error(job(0), 7, make(), RunSpan(NOW, NOW), random)
     assert verdict.ending is Ending.RETRIED
     assert verdict.settle.error == text
     assert type(verdict.settle.error) is str
@@ -232,22 +232,24 @@ def test_results_of_any_class():
     """
     A handler's result need not have a repr, and a reason need not be a string.
     """
-    error = judge_result(job(0), 7, LiarError(), Ran(NOW, NOW), random).settle.error
+    error = judge_result(job(0), 7, LiarError(), RunSpan(NOW, NOW), random).settle.error
     assert error == "the handler returned a LiarError: raise it"
-    assert judge_result(job(0), 7, DeadLetter(Text("no")), Ran(NOW, NOW), random).settle.error == "no"
-    assert judge_result(job(0), 7, DeadLetter(None), Ran(NOW, NOW), random).settle.error == "None"
+    assert judge_result(job(0), 7, DeadLetter(Text("no")), RunSpan(NOW, NOW), random).settle.error == "no"
+    assert judge_result(job(0), 7, DeadLetter(None), RunSpan(NOW, NOW), random).settle.error == "None"
     assert (
-        judge_result(job(0), 7, DeadLetter(MuteError(ValueError())), Ran(NOW, NOW), random).settle.error
+        judge_result(job(0), 7, DeadLetter(MuteError(ValueError())), RunSpan(NOW, NOW), random).settle.error
         == "its str() raised ValueError"
     )
-    assert judge_result(job(0), 7, Retry(reason=5), Ran(NOW, NOW), random).settle.error == "5"
+    assert judge_result(job(0), 7, Retry(reason=5), RunSpan(NOW, NOW), random).settle.error == "5"
 
 
 def test_long_errors_are_cut():
     """
     An error's text is truncated to the maximum that a job can carry.
     """
-    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), Ran(NOW, NOW), random).settle.error) == ERROR_CHARS_MAX
+    assert (
+        len(judge_error(job(2), 7, ValueError("x" * 10_000), RunSpan(NOW, NOW), random).settle.error) == ERROR_CHARS_MAX
+    )
     assert len(fatal(job(), 7, ValueError("x" * 10_000)).settle.error) == ERROR_CHARS_MAX
 
 

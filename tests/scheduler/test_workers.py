@@ -11,12 +11,10 @@ import time
 import pytest
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.engine._blocking import Blocking
-from tickwheel.engine._coroutines import Coroutines
-from tickwheel.engine._queue import Queue
+from tickwheel.engine._coroutines import Blocking, Coroutines
 from tickwheel.engine._staged_job import Phase, StagedJob
-from tickwheel.engine._starter import Starter
-from tickwheel.engine._workers import Workers
+from tickwheel.engine._workers import Workers, WorkQueue
+from tickwheel.engine.resources import ThreadStarter
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.model import Job
@@ -33,8 +31,10 @@ class Work:
         self.threads = set()
         self._lock = threading.Lock()
         self._grown = threading.Condition(self._lock)
-        self.queue = Queue(size, 4, Runtime())
-        self.workers = Workers(self.run, self.queue, Runtime(), Starter("a worker", Hooks(Runtime()), TimerWheel()))
+        self.queue = WorkQueue(size, 4, Runtime())
+        self.workers = Workers(
+            self.run, self.queue, Runtime(), ThreadStarter("a worker", Hooks(Runtime()), TimerWheel())
+        )
 
     def put(self, functions):
         """
@@ -192,7 +192,7 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     """
     Entries cancelled while they waited for their handler's place are removed, even while places are lent to its line.
     """
-    queue = Queue(2, 4, Runtime())
+    queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
     for entry in entries:
         entry.call = Call(print)
@@ -221,7 +221,7 @@ def test_handlers_take_turns():
     """
     A handler with few jobs does not wait behind a burst of another, and the jobs of one handler run in order.
     """
-    queue = Queue(8, 4, Runtime())
+    queue = WorkQueue(8, 4, Runtime())
     herd, calm = due("herd", 50), due("calm", 2)
     queue.put(herd)
     assert queue.take() is herd[0]
@@ -241,9 +241,9 @@ def test_a_herd_leaves_the_loop_its_turns():
             started.append(entry)
 
         runtime, loop, entries = Runtime(), asyncio.get_running_loop(), due("herd", 500)
-        starter = Starter("the event loop", Hooks(runtime), TimerWheel())
+        starter = ThreadStarter("the event loop", Hooks(runtime), TimerWheel())
         coroutines = Coroutines(
-            run, Queue(1_000, 4, runtime), loop, runtime, starter, blocking=Blocking(TimerWheel(), runtime)
+            run, WorkQueue(1_000, 4, runtime), loop, runtime, starter, blocking=Blocking(TimerWheel(), runtime)
         )
         coroutines.put(entries)
         before = 0

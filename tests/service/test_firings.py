@@ -51,7 +51,7 @@ def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
     A firing that ends while the firings are read is sent as running, and its end is sent with the next ones.
     """
     scheduler, running, go_on = waiting
-    owner = scheduler._core._owner
+    owner = scheduler._core._engine
     read = owner.running
 
     def read_late():

@@ -10,13 +10,13 @@ from heapq import nsmallest
 from math import inf
 from typing import Final, NamedTuple
 
-from tickwheel.engine._armer import Armer
-from tickwheel.engine._dispatcher import Dispatcher
+from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._dispatch import Dispatcher
 from tickwheel.engine._leases import Leases
-from tickwheel.engine._runnable import Runnable
+from tickwheel.engine._prefetch import Prefetcher
 from tickwheel.engine._staged import StagedJobs, is_target
 from tickwheel.engine._staged_job import Phase, StagedJob
-from tickwheel.engine._stager import Stager
+from tickwheel.engine._staging import PauseFilter
 from tickwheel.engine.resources import Resources
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason, explained
 from tickwheel.jobs.model import Job
@@ -42,22 +42,22 @@ class Explainer:
         resources: Resources,
         *,
         staged: StagedJobs,
-        armer: Armer,
+        claims: ClaimBatcher,
         dispatcher: Dispatcher,
-        runnable: Runnable,
+        pause_filter: PauseFilter,
         leases: Leases,
-        stagers: Sequence[Stager],
+        prefetchers: Sequence[Prefetcher],
     ) -> None:
         self._owner = resources.owner
         self._store = resources.store
         self._clock = resources.clock
         self._options = resources.options
         self._staged = staged
-        self._armer = armer
+        self._claims = claims
         self._dispatcher = dispatcher
-        self._runnable = runnable
+        self._pause_filter = pause_filter
         self._leases = leases
-        self._stagers = stagers
+        self._prefetchers = prefetchers
         self._monotonic = resources.runtime.monotonic
         self._reported: list[LaneState] | None = None
         self._report_at = 0.0
@@ -101,7 +101,7 @@ class Explainer:
         """
         Return the lanes that exceed their share of memory, each with the reason for which its jobs wait.
         """
-        return {lane: reason for stager in self._stagers for lane, reason in stager.full_lanes().items()}
+        return {lane: reason for prefetcher in self._prefetchers for lane, reason in prefetcher.full_lanes().items()}
 
     def explain(self, job: Job) -> Explanation | None:
         """
@@ -119,10 +119,10 @@ class Explainer:
         return None if job.due_at > self._clock.now_ms() else self._of_pending(job, entry)
 
     def _of_process(self, job: Job) -> Explanation | None:
-        stager = self._stagers[self._store.shard_of(job.key) % len(self._stagers)]
+        prefetcher = self._prefetchers[self._store.shard_of(job.key) % len(self._prefetchers)]
         if not self._leases.is_trusted():
             return self._answer(job, WaitReason.LEASE_NOT_TRUSTED, "the leases of its process were not renewed in time")
-        if stager.redater.is_on_way(job) or stager.redater.is_off(job):
+        if prefetcher.adjuster.is_on_way(job) or prefetcher.adjuster.is_off(job):
             return self._answer(job, WaitReason.CLOCK_SET, "the clock was set, and its instant is written again")
         return None
 
@@ -137,7 +137,7 @@ class Explainer:
 
     def _of_pending(self, job: Job, other: StagedJob | None) -> Explanation:
         state = None
-        if (lack := self._runnable.lack(job)) is not None:
+        if (lack := self._pause_filter.lack(job)) is not None:
             reason, text = WaitReason.NO_HANDLER, lack
         elif other is not None:
             reason = WaitReason.PREVIOUS_RUN
@@ -156,7 +156,7 @@ class Explainer:
             return state.reason, _words(state)
         if self._staged.free <= 0:
             return WaitReason.NO_ROOM, f"all {self._staged.size} places for jobs in memory are taken"
-        if self._armer.held:
+        if self._claims.held:
             return WaitReason.BUSY, f"{self._staged.busy} attempts are under way in all, as many as may be"
         return WaitReason.STARTING, "nothing holds it up: its attempt is about to be counted"
 
@@ -175,7 +175,7 @@ class Explainer:
         """
         Return the figures of *lane*, with the instants of its jobs that wait for a worker, and the lanes that are full.
         """
-        state = self._armer.state(lane) or LaneState(lane)
+        state = self._claims.state(lane) or LaneState(lane)
         if instants := queued.get(lane):
             oldest = min(instants) if state.oldest_due_at is None else min(*instants, state.oldest_due_at)
             waiting, reason = state.waiting + len(instants), state.reason or WaitReason.BUSY
@@ -185,7 +185,7 @@ class Explainer:
         return replace(state, staged=self._staged.waiting_in(lane))
 
     def _figures(self, queued: Mapping[str, Sequence[int]], full: Mapping[str, WaitReason]) -> list[_Figures]:
-        staged, known = self._staged.by_lane(), self._armer.waits()
+        staged, known = self._staged.by_lane(), self._claims.waits()
         found: list[_Figures] = []
         for lane in {**staged, **known, **queued, **full}:
             waiting, running, oldest = known.get(lane, _NO_WAIT)

@@ -3,8 +3,12 @@ Limits the rate and the number of jobs under way of each handler, queue and rece
 
 Every handler and every receiver has a lane, see `lane_of`. By default a lane may use three quarters of `running_max`:
 three times as many places as are free. So hanging jobs of one lane leave room for others; if several lanes take all
-places, a lane that has nothing under way is lent one. Together, the still lanes of a target (see `_moving`) take three
-quarters of places and loans at most.
+places, a lane that has nothing under way is lent one.
+
+A lane is moving if a worker asked for its jobs lately, or its last attempt ended soon. All other lanes are still:
+nothing is known of them yet, or they hang, or no worker pulls from them. A hundred thousand lanes with one job each may
+be still for one reason, and none of them is ever full. So the still lanes of one target share memory and places as if
+they were one lane, and leave room for the moving ones and for other targets.
 
 A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
 attempt. It counts towards `staged_max`.
@@ -18,8 +22,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
 
-from tickwheel.engine._moving import MovingLanes
-from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
+from tickwheel.engine._staged_job import LazyDeque, Phase, StagedJob
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.host.lane_names import LaneNames
@@ -29,7 +32,90 @@ from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.targets import USUAL, Limits
 
-__all__ = ["Lane", "Lanes"]
+__all__ = ["HandlerLimit", "Lanes", "MovingLanes"]
+
+_QUICK_MAX: Final = 1_000
+"""Maximum number of remembered lanes whose last attempt ended soon; the oldest are forgotten."""
+_ASKED_MAX: Final = 4_000
+"""Maximum number of remembered lanes that workers asked for; at most 1,000 workers wait."""
+_ASKED_MS: Final = 60_000
+"""Time for which a lane is remembered after a worker asked for its jobs."""
+
+
+class MovingLanes:
+    """
+    Remembers lanes by their names. Its caller holds a lock, except for reading the sets.
+    """
+
+    def __init__(self) -> None:
+        self._quick: dict[str, None] = {}
+        self._asked: dict[str, float] = {}
+        self._quick_names: frozenset[str] | None = frozenset()
+        self._asked_names: frozenset[str] | None = frozenset()
+
+    @property
+    def quick(self) -> frozenset[str]:
+        """
+        The lanes whose last attempt ended soon after its start. Not changed while the set stays the same.
+        """
+        names = self._quick_names
+        if names is None:
+            names = self._quick_names = frozenset(self._quick)
+        return names
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """
+        The lanes that workers asked for.
+        """
+        names = self._asked_names
+        if names is None:
+            names = self._asked_names = frozenset(self._asked)
+        return names
+
+    def has(self, lane: str) -> bool:
+        return lane in self._quick or lane in self._asked
+
+    def ended(self, lane: str, *, was_quick: bool) -> list[str]:
+        """
+        Note the end of an attempt of *lane*; return the lanes that are forgotten.
+        """
+        if was_quick is (lane in self._quick):
+            return []
+        self._quick_names = None
+        if not was_quick:
+            del self._quick[lane]
+            return [lane]
+        self._quick[lane] = None
+        return self._shorten(self._quick, _QUICK_MAX)
+
+    def ask(self, lane: str, now: float) -> list[str]:
+        """
+        Note that a worker asks for jobs of *lane* at *now* (ms); return the lanes that are forgotten.
+        """
+        if self._asked.pop(lane, None) is None:
+            self._asked_names = None
+        self._asked[lane] = now
+        return self._shorten(self._asked, _ASKED_MAX)
+
+    def old(self, now: float) -> list[str]:
+        """
+        Return the lanes that no worker has asked for lately: they are to be asked for again, or forgotten.
+        """
+        return [lane for lane, at in self._asked.items() if now - at > _ASKED_MS]
+
+    def forget(self, lane: str) -> None:
+        del self._asked[lane]
+        self._asked_names = None
+
+    @staticmethod
+    def _shorten(names: dict[str, None] | dict[str, float], most: int) -> list[str]:
+        gone = []
+        while len(names) > most:
+            gone.append(next(iter(names)))
+            del names[gone[-1]]
+        return gone
+
 
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
@@ -44,7 +130,7 @@ _SWEEP_S: Final = 1.0
 """Interval of checks while lanes wait for places."""
 
 
-class Lane:
+class HandlerLimit:
     """
     One handler, queue or receiver.
 
@@ -70,8 +156,8 @@ class Lane:
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
         self.is_moving = False
-        self.waiting = Waiting(Phase.STAGED)
-        self.booked = Waiting(Phase.STAGED)
+        self.waiting = LazyDeque(Phase.STAGED)
+        self.booked = LazyDeque(Phase.STAGED)
         self.next_at = 0.0
         self.is_urgent = False
 
@@ -124,11 +210,11 @@ class Lanes:
         """Free places of all lanes; negative while places are lent to lanes that had none."""
         self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
-        self._lanes: dict[str, Lane] = {}
-        self._changed: dict[Lane, None] = {}
-        self._short: dict[Lane, None] = {}
+        self._lanes: dict[str, HandlerLimit] = {}
+        self._changed: dict[HandlerLimit, None] = {}
+        self._short: dict[HandlerLimit, None] = {}
         """Lanes with attempts under way whose entries wait only for a larger share."""
-        self._idle: dict[str, dict[Lane, None]] = {}
+        self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """Lanes without any, whose entries wait only for a free place: the still ones by target, the others as ""."""
         self._still: dict[str, int] = {}
         """The number of still lanes that have attempts under way, by target."""
@@ -140,7 +226,7 @@ class Lanes:
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
-        held: dict[Lane, WaitReason] | None = {} if self._waits.is_on else None
+        held: dict[HandlerLimit, WaitReason] | None = {} if self._waits.is_on else None
         now = self._clock.now()
         lanes, named = self._lanes, self._names.named
         with self._lock:
@@ -308,7 +394,7 @@ class Lanes:
                 rate=lane.limits.rate,
             )
 
-    def _reason(self, lane: Lane) -> WaitReason:
+    def _reason(self, lane: HandlerLimit) -> WaitReason:
         if lane.limits.rate is not None and lane.next_at > self._clock.now():
             return WaitReason.RATE
         if lane.limits.places is not None:
@@ -316,7 +402,7 @@ class Lanes:
         is_usual = lane.limits.concurrency is USUAL or lane.busy < lane.width
         return WaitReason.BUSY if is_usual else WaitReason.CONCURRENCY
 
-    def _has_share(self, lane: Lane) -> bool:
+    def _has_share(self, lane: HandlerLimit) -> bool:
         """
         Return whether *lane* may take one more place; if not, it is asked again when attempts end.
         """
@@ -342,7 +428,7 @@ class Lanes:
         room = self._free + self._loan
         return room > 0 and (not group or self._still.get(group, 0) < 3 * room)
 
-    def _next_lane(self) -> Lane | None:
+    def _next_lane(self) -> HandlerLimit | None:
         if self._changed:
             return self._changed.popitem()[0]
         for group, lanes in self._idle.items():
@@ -354,7 +440,7 @@ class Lanes:
                 return lane
         return None
 
-    def _enter(self, entry: StagedJob, lane: Lane) -> None:
+    def _enter(self, entry: StagedJob, lane: HandlerLimit) -> None:
         if entry.lane is None:  # it comes twice where its key's last run ends meanwhile
             if not (lane.busy or lane.is_moving):
                 self._still[lane.target] = self._still.get(lane.target, 0) + 1
@@ -362,7 +448,7 @@ class Lanes:
             self._free -= 1
         entry.lane = lane
 
-    def _note_end(self, lane: Lane, *, was_quick: bool) -> None:
+    def _note_end(self, lane: HandlerLimit, *, was_quick: bool) -> None:
         members = self._names.members(lane.name)
         for member in members:
             self._look_at(self._moving.ended(member, was_quick=was_quick))
@@ -393,7 +479,7 @@ class Lanes:
             self._is_sweeping = True
             self._pacer.call_later(_SWEEP_S, self._sweep)
 
-    def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
+    def _books_later(self, entry: StagedJob, lane: HandlerLimit, rate: float, now: float) -> bool:
         """
         Reserve the next free slot of the *rate* for *entry*; return True if it is too early to begin it.
         """
@@ -402,11 +488,11 @@ class Lanes:
         entry.is_booked, entry.fire_at = True, math.ceil(start)
         return entry.fire_at - self._window_ms > now
 
-    def _add_lane(self, job: Job) -> Lane:
+    def _add_lane(self, job: Job) -> HandlerLimit:
         if len(self._lanes) >= _LANES_MAX:
             self._forget_some()
         name = self._names.of(job.target, job.handler)
-        lane = self._lanes[name] = Lane(name, job.target, self._limits_of(job) or _USUAL, self._usual_width)
+        lane = self._lanes[name] = HandlerLimit(name, job.target, self._limits_of(job) or _USUAL, self._usual_width)
         lane.is_moving = any(map(self._moving.has, self._names.members(name)))
         return lane
 
@@ -421,6 +507,6 @@ class Lanes:
                 self._lanes[name] = lane
 
 
-def _due_in(lane: Lane) -> list[int]:
+def _due_in(lane: HandlerLimit) -> list[int]:
     queues = chain(lane.waiting, lane.booked) if lane.booked else lane.waiting
     return [entry.job.due_at for entry in queues if entry.phase is Phase.STAGED]

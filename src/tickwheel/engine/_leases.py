@@ -1,30 +1,37 @@
 """
-Takes, renews and releases the leases, which are locks on shards: the right to fire their jobs.
+Takes, renews and releases the leases, and tells the other nodes about this one.
 
-A store that a lock of the system guards gives leases without an end; renewing them only detects a loss. Other leases
-are renewed at a third of their length, and sooner after a failure. They are trusted until a margin before their end,
-counted by elapsed time, in suspend as well, from before the call that granted them: a paused process finds out before
-it acts, not after.
+Leases are locks on shards: the right to fire their jobs. A store that a lock of the system guards gives leases without
+an end; renewing them only detects a loss. Other leases are renewed at a third of their length, and sooner after a
+failure. They are trusted until a margin before their end, counted by elapsed time, in suspend as well, from before the
+call that granted them: a paused process finds out before it acts, not after.
 
 The thread that renews has a deadline and so does nothing else: hooks, logs and reports run in the heartbeat's thread,
-and work that waited for a renewal in the timers' thread.
+and work that waited for a renewal in the timers' thread. The heartbeat is the report of this node to all nodes that
+share its store, sent with each renewal. The journal adds events of nodes to the history, so that deploys, deaths and
+takeovers outlive the nodes; it reads the store only when this node gains shards, since another node always gains those
+of a dead one.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tickwheel.engine._way import Way
+from tickwheel._version import __version__
+from tickwheel.calendar.zone import zone_release
+from tickwheel.engine._callbacks import EngineCallbacks
+from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
 from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.jobs.history import HistoryRecord
 from tickwheel.observe.events import OwnershipGained, OwnershipLost
-from tickwheel.stores import Lease
+from tickwheel.stores import Lease, Node
 
-__all__ = ["Leases"]
+__all__ = ["Heartbeat", "Journal", "Leases"]
 
 _LENGTH_S: Final = 3.0
 """Assumed length of a lease while none is held."""
@@ -48,7 +55,7 @@ class Leases:
         way: Called when leases are gained or lost, and after each renewal.
     """
 
-    def __init__(self, resources: Resources, way: Way) -> None:
+    def __init__(self, resources: Resources, way: EngineCallbacks) -> None:
         self._store = resources.store
         self._owner = resources.owner
         self._clock = resources.clock
@@ -178,3 +185,225 @@ class Leases:
         if lengths:
             return min(lengths) / _RENEWALS
         return self._store.abilities.renew_s or _LENGTH_S / _RENEWALS
+
+
+_SPAN_S: Final = 60.0
+"""Length of the window over which the lateness and the rate are measured; it may be one step longer."""
+_STEP_S: Final = 5.0
+"""Minimum time between two readings that are kept, however often leases are renewed."""
+_HANDLERS_MAX: Final = 200
+"""Maximum number of handler names in a report."""
+_RECENT_MAX: Final = 50
+"""Maximum number of finished firings in a report: their keys and outcomes."""
+
+
+class Heartbeat:
+    """
+    The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
+
+    Args:
+        resources: The resources of all roles.
+        figures: Counters of the firings of this node.
+        sizes: Returns the numbers of jobs that this node holds.
+        progress: Returns the progress of running jobs.
+        leases: Gives the interval of heartbeats, from which other nodes see that one is missing; and news for the
+            hooks, which may block in this thread.
+        lanes: Returns the figures of its lanes, pull queues and receivers.
+        handlers: Returns the names of its handlers.
+        on_renewed: Called in the heartbeat's thread after a renewal.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        figures: Figures,
+        sizes: Callable[[], dict[str, int]],
+        progress: Callable[[], list[dict[str, Any]]],
+        leases: Leases,
+        *,
+        lanes: Callable[[], dict[str, Any]],
+        handlers: Callable[[], Sequence[str]],
+        on_renewed: Callable[[], object],
+    ) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._hooks = resources.hooks
+        self._monotonic = resources.runtime.monotonic
+        self._figures = figures
+        self._sizes = sizes
+        self._progress = progress
+        self._lanes = lanes
+        self._leases = leases
+        self._handlers = handlers
+        self._on_renewed = on_renewed
+        self._started_at = resources.clock.now_ms()
+        self._places = resources.options.workers
+        self._zones = (zone_release() or ("",))[0]
+        self._past = deque([self._now()])
+        self._current_thread = resources.runtime.current_thread
+        self._is_stopped = False
+        self._asked = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self.beat()
+        if self._leases.is_renewing:
+            self._thread.start()
+
+    def ask(self) -> None:
+        """
+        Request a report from the heartbeat's thread; requests during a report result in one more report.
+        """
+        self._asked.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """
+        Send no further report, and wait up to *timeout_s* for a report that is under way.
+        """
+        self._is_stopped = True
+        self._asked.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            self._leases.report_news()
+            if self._is_stopped:
+                return
+            self._on_renewed()
+            self.beat()
+
+    def beat(self) -> None:
+        """
+        Report the figures, if the store can have other nodes; a failure is only passed to the hooks.
+        """
+        now = self._monotonic()
+        while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:
+            self._past.popleft()
+        if now - self._past[-1][0] >= _STEP_S:
+            self._past.append(self._now())
+        if not self._store.abilities.has_many_owners:
+            return
+        try:
+            self._store.report(self._owner, self.figures())
+        except Exception as error:  # noqa: BLE001 - this thread must not end
+            self._hooks.failed("reporting figures", error)
+
+    def figures(self) -> dict[str, Any]:
+        at, fired, counts = self._past[0]
+        lateness, number = self._figures.lateness, self._figures.counts
+        handlers = sorted(self._handlers())
+        return {
+            "version": __version__,
+            "started_at": self._started_at,
+            "every_s": round(self._leases.pause_s(), 3),
+            "fired": number["fired"],
+            "failed": number["failed"],
+            "dead": number["dead_total"],
+            "places": self._places,
+            "handlers": handlers[:_HANDLERS_MAX],
+            "has_more_handlers": len(handlers) > _HANDLERS_MAX,
+            "zones": self._zones,
+            **self._sizes(),
+            "progress": self._progress(),
+            **self._lanes(),
+            "recent": self._recent(),
+            "service": self._figures.service,
+            "lately": {
+                "span_s": round(self._monotonic() - at, 3),
+                "fired": number["fired"] - fired,
+                **lateness.since(counts),
+            },
+        }
+
+    def _recent(self) -> list[dict[str, Any]]:
+        recent = self._figures.recent
+        return [
+            {
+                "key": each.key,
+                "generation": each.generation,
+                "attempt": each.attempt,
+                "fired_at": int(each.fired_at),
+                "lateness_ms": round(each.fired_at - each.due_at, 3),
+                "outcome": "failed" if each.outcome == "retried" else each.outcome,
+            }
+            for each in recent.after(recent.number - _RECENT_MAX, list, self._owner)
+        ]
+
+    def _now(self) -> tuple[float, int, list[int]]:
+        return self._monotonic(), self._figures.counts["fired"], self._figures.lateness.snapshot()
+
+
+_VERSION: Final = "tickwheel version"
+"""The key of the records of deploys."""
+_DIED: Final = "node_died"
+
+
+class Journal:
+    """
+    Records this node and the dead nodes that it finds. Its errors go to the hooks.
+    """
+
+    def __init__(self, resources: Resources, leases: Leases) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._now_ms = resources.clock.now_ms
+        self._hooks = resources.hooks
+        self._leases = leases
+        self._is_kept = resources.options.history.keep != "none"
+        self._has_many_owners = resources.store.abilities.has_many_owners
+        self._former: Sequence[Node] = ()
+
+    def remember_owners(self) -> None:
+        if self._is_kept and not self._has_many_owners:
+            self._former = [Node(shard.owner) for shard in self._store.shards() if shard.owner is not None]
+
+    def start(self) -> None:
+        try:
+            if self._is_kept:
+                last = self._store.history(_VERSION, None, 1)
+                if not last or last[0].note != __version__:
+                    self._store.add_records([self._event(_VERSION, "deployed", __version__)])
+        except Exception as error:  # noqa: BLE001 - a node starts without its record
+            self._hooks.failed("recording a deploy", error)
+        self.record_deaths()
+
+    def record_deaths(self) -> None:
+        """
+        Record the deaths of nodes, and the takeover by this node, if it has gained shards since the last call.
+        """
+        gained = self._leases.take_gained()
+        if not gained or not self._is_kept:
+            return
+        try:
+            dead = [node for node in self._dead() if not self._is_noted(node)]
+            records = [self._event(node.owner, _DIED, None, node.until) for node in dead]
+            rescued = sum(lease.rescued for lease in gained)
+            if dead or rescued:
+                shards = ", ".join(str(lease.shard) for lease in gained)
+                note = f"attempts cut off: {rescued}; shards: {shards}"
+                records.append(self._event(self._owner, "took_over", note))
+            if records:
+                self._store.add_records(records)
+        except Exception as error:  # noqa: BLE001 - the heartbeat must not end
+            self._hooks.failed("recording a takeover", error)
+
+    def _dead(self) -> list[Node]:
+        former, self._former = self._former, ()
+        if not self._has_many_owners:
+            return [node for node in former if node.owner != self._owner]
+        now = self._store.now_ms()
+        return [node for node in self._store.nodes() if node.is_dead(now)]
+
+    def _is_noted(self, node: Node) -> bool:
+        """
+        Return True if the death of *node* is its last record; a takeover by it may come before or after.
+        """
+        return any(last.outcome == _DIED for last in self._store.history(node.owner, None, 1))
+
+    def _event(self, key: str, outcome: str, note: str | None, due_at: int | None = None) -> HistoryRecord:
+        now = self._now_ms()
+        at = now if due_at is None else due_at
+        return HistoryRecord(0, now, key, 0, 0, outcome, self._owner, "", "", at, note=note and note[:200])

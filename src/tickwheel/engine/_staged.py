@@ -1,5 +1,5 @@
 """
-The staged jobs, that is, the jobs in memory, and their state machine.
+The staged jobs, that is, the jobs in memory, their state machine, and how far each shard is staged.
 
 A job here is a key with a generation. It is in one state at a time:
 
@@ -39,23 +39,95 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.engine._staged_job import TRANSITIONS, Phase, StagedJob, Step
 from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import AttemptState, Job
 
-__all__ = ["StagedJobs", "is_target"]
+__all__ = ["START", "Position", "ShardProgress", "StagedJobs", "before", "is_target", "position_of"]
+
+Position: TypeAlias = tuple[int, int]
+"""An instant and a generation: the sort key of pending jobs."""
+
+START: Final[Position] = (0, 0)
 
 
-_STAGED: Final = TABLE[Step.STAGE][Phase.FAR]
-_BEGINNING: Final = TABLE[Step.BEGIN][Phase.STAGED]
-_DROP: Final = TABLE[Step.DROP]
-_START: Final = TABLE[Step.START]
-_WITHDRAW: Final = TABLE[Step.WITHDRAW]
-_END: Final = TABLE[Step.END]
+@dataclass(slots=True, eq=False)
+class ShardProgress:
+    """
+    The progress of staging one shard.
+
+    Attributes:
+        epoch: The epoch of its lease.
+        cursor: Every pending job up to this position is staged, or was.
+        mark: Position up to which the changes of other processes were read.
+        checked: Position up to which due times were checked since the clock was set; None if all were.
+        lanes: Cursors of lanes that are read separately; `cursor` is that of all others.
+        reached: During a scan, the position up to which it has read; `cursor` is at the scan's end already.
+    """
+
+    epoch: int
+    cursor: Position = (0, 0)
+    mark: int | None = None
+    checked: Position | None = None
+    lanes: dict[str, Position] = field(default_factory=dict)
+    reached: Position | None = None
+
+    def rescan(self) -> None:
+        self.cursor = START
+        self.lanes = dict.fromkeys(self.lanes, START)
+
+    def part(self, lane: str, start: Position | None) -> None:
+        """
+        Read *lane* separately, from *start* on, or from where the others are.
+        """
+        self.lanes[lane] = start or (self.cursor if self.reached is None else min(self.cursor, self.reached))
+
+    def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
+        """
+        Note that some lanes of a *target* whose still lanes are read separately began to move, or became still.
+        """
+        of_others, of_still = self.cursor, self.lanes.get(target, START)
+        if has_moving:
+            self.cursor = min(of_others, of_still)
+        if has_still:
+            self.lanes[target] = min(of_others, of_still)
+
+    def join(self, lane: str) -> None:
+        self.cursor = min(self.cursor, self.lanes.pop(lane, START))
+
+    def holds(self, position: Position, lane: str | None) -> bool:
+        """
+        Return whether a job of *lane* at *position* was staged; None means any lane that is not read separately.
+        """
+        cursor = self.cursor if lane is None else self.lanes.get(lane, START)
+        return position <= cursor
+
+    def set_back(self, position: Position, lane: str | None) -> None:
+        if lane is None:
+            self.cursor = min(self.cursor, before(position))
+        else:
+            self.lanes[lane] = min(self.lanes.get(lane, START), before(position))
+
+
+def before(position: Position) -> Position:
+    return position[0], position[1] - 1
+
+
+def position_of(job: Job) -> Position:
+    return job.due_at, job.generation
+
+
+_STAGED: Final = TRANSITIONS[Step.STAGE][Phase.FAR]
+_BEGINNING: Final = TRANSITIONS[Step.BEGIN][Phase.STAGED]
+_DROP: Final = TRANSITIONS[Step.DROP]
+_START: Final = TRANSITIONS[Step.START]
+_WITHDRAW: Final = TRANSITIONS[Step.WITHDRAW]
+_END: Final = TRANSITIONS[Step.END]
 
 _DROPPED: Final = Job("", 0, 0)
 _NONE: Final = (0, 0, 0)
@@ -482,7 +554,7 @@ def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
     """
     Apply the event *step* to *entries*, and return those for which it is allowed.
     """
-    steps = TABLE[step]
+    steps = TRANSITIONS[step]
     moved: list[StagedJob] = []
     for entry in entries:
         following = steps.get(entry.phase)

@@ -17,9 +17,9 @@ from tickwheel.observe.tracing import Span
 from tickwheel.targets import Call
 
 if TYPE_CHECKING:
-    from tickwheel.engine._lanes import Lane
+    from tickwheel.engine._lanes import HandlerLimit
 
-__all__ = ["TABLE", "Phase", "Ran", "StagedJob", "Step", "Waiting"]
+__all__ = ["TRANSITIONS", "LazyDeque", "Phase", "RunSpan", "StagedJob", "Step"]
 
 _SWEEP_MIN: Final = 100
 
@@ -53,7 +53,7 @@ class Step(StrEnum):
     SETTLE = "settle"
 
 
-TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
+TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.STAGE: {Phase.FAR: Phase.STAGED},
     Step.DROP: {Phase.STAGED: Phase.FAR},
     Step.BEGIN: {Phase.STAGED: Phase.BEGINNING},
@@ -67,7 +67,7 @@ TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
 """The allowed transitions: by event, the next state for each state; in any other state the event is refused."""
 
 
-class Ran(NamedTuple):
+class RunSpan(NamedTuple):
     """
     The time that an attempt took, in ms of the store's clock.
     """
@@ -122,7 +122,7 @@ class StagedJob:
     phase: Phase = Phase.FAR
     was_due: bool = False
     is_booked: bool = False
-    lane: Lane | None = None
+    lane: HandlerLimit | None = None
     call: Call | None = None
     late_at: float = math.inf
     is_late: bool = False
@@ -147,14 +147,14 @@ class StagedJob:
         """
         return self.job.attempt + 1
 
-    def ran(self, now_ms: int, doubt: int) -> Ran:
+    def ran(self, now_ms: int, doubt: int) -> RunSpan:
         """
         Return when it ran, ending at *now_ms*, or up to *doubt* ms later.
         """
-        return Ran(now_ms if self.begun_ms is None else self.begun_ms, now_ms, doubt)
+        return RunSpan(now_ms if self.begun_ms is None else self.begun_ms, now_ms, doubt)
 
 
-class Waiting(deque[StagedJob]):
+class LazyDeque(deque[StagedJob]):
     """
     A queue from which entries can be withdrawn without a search: they leave the state in which they wait.
 

@@ -1,31 +1,222 @@
 """
-Files jobs that come within the horizon, or sets them aside for a node that can run them.
+Brings loaded jobs into the table: those that this node can run, and those that a cursor has missed.
 
-Jobs of all processes are checked when they come within the horizon. If this node lacks a job's handler, target or rule,
-or its handler does not take the payload, the job leaves its shard in the store, without an attempt; all nodes are
-notified, and the first that can run it moves it into a shard of its own. A job that no node can run waits there until a
-node that can run it starts, and a paused job until its scope is resumed. If every node can run every job, that costs
-one set lookup per job, and one query every other second.
+The node must have the job's handler or target, which must accept the payload, and be able to read the job's rule, so
+that it finds the next run; and no scope may pause the job. If this node lacks a job's handler, target or rule, the job
+leaves its shard in the store, without an attempt; all nodes are notified, and the first that can run it moves it into a
+shard of its own. A job that no node can run waits there until a node that can run it starts, and a paused job until its
+scope is resumed. If every node can run every job, that costs one set lookup per job, and one query every other second.
+
+The store has the scopes. They are read before anything is staged, every other second, and at once after a pause or
+resume through this scheduler: from then on no paused job starts here.
+
+The prefetcher learns of most jobs from cursors, commits and notes, and each of these can miss one: a hint is lost, a
+former owner consumes a note, a write takes effect long after its sender gave up. So one query for all shards asks the
+store every other second for overdue jobs that are not in memory; its cost depends on the number that it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tickwheel.engine._armer import Armer
-from tickwheel.engine._redater import Redater
-from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._shard_progress import Position, position_of
-from tickwheel.engine._staged import StagedJobs
-from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine import _verdict
+from tickwheel.engine._callbacks import EngineCallbacks
+from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._clock_steps import ClockStepAdjuster
+from tickwheel.engine._completion import Completer
+from tickwheel.engine._staged import Position, StagedJobs, position_of
+from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
-from tickwheel.jobs.model import Answer, Job, SetAside
+from tickwheel.host.registry import Registry
+from tickwheel.jobs.explanation import WaitReason
+from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.model import Answer, Job, SetAside, scope_over
+from tickwheel.jobs.unreadable import is_readable, unreadable_part
+from tickwheel.stores import Cursor, LaneSet, Skill, Versioned
 
-__all__ = ["Staging"]
+__all__ = ["Loader", "OverdueSweeper", "PauseFilter"]
+
+_NAMED_MAX: Final = 1_000
+"""Maximum number of handlers and reasons that are remembered."""
+
+_UNFIT_MAX: Final = 1_000
+"""Maximum number of single jobs with unfit payloads that are left to other nodes; past it, their handlers are."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class PauseFilter:
+    """
+    The registry without paused scopes. All methods may be called from any thread.
+
+    Args:
+        staged: The table, from which newly paused jobs are taken back.
+        completer: Gives back counted attempts that have not started.
+        way: Reads dropped jobs again, and takes up resumed ones.
+    """
+
+    def __init__(
+        self, resources: Resources, registry: Registry, staged: StagedJobs, completer: Completer, way: EngineCallbacks
+    ) -> None:
+        self._store = resources.store
+        self._registry = registry
+        self._waits = resources.hooks.waits
+        self._staged = staged
+        self._completer = completer
+        self._way = way
+        self._lock = resources.runtime.lock()
+        self._paused: frozenset[str] | None = None
+        self._is_aside_unknown = True
+        self._unreadable: dict[str, str] = {}
+        self._unfit: dict[int, Skill] = {}
+        self._left: set[Skill] = set()
+        self._named: set[tuple[str, str, str]] = set()
+
+    def skills(self) -> Sequence[Skill]:
+        """
+        Return the skills of this node, except handlers that too many jobs do not fit. The store filters paused jobs.
+        """
+        skills = self._registry.skills()
+        return [skill for skill in skills if skill not in self._left] if self._left else skills
+
+    def unreadable(self) -> Sequence[str]:
+        return list(self._unreadable)
+
+    def unfit(self) -> Sequence[int]:
+        return list(self._unfit)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._unreadable and self._registry.is_complete
+
+    def look_again(self) -> bool:
+        for part, text in [*self._unreadable.items()]:
+            if is_readable(text):
+                self._unreadable.pop(part, None)
+        self._registry.look_again()
+        return self.is_complete
+
+    def can_run(self, job: Job) -> bool:
+        has_handler = self._registry.can_run(job.target, job.handler)
+        return has_handler and self._can_read(job) and not self._is_paused(job) and self.misfit(job) is None
+
+    def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        can_run, names = self._registry.can_run, {(job.target, job.handler) for job in jobs}
+        has_all = all(can_run(*name) for name in names) and not any(self._registry.is_choosy(*name) for name in names)
+        if has_all and not self._paused and all(job.recurrence is None or self._can_read(job) for job in jobs):
+            return ()
+        return [job for job in jobs if not self.can_run(job)]
+
+    def warn(self, jobs: Iterable[Job]) -> None:
+        """
+        Log why *jobs* are set aside, once for each handler and reason; paused jobs are not logged.
+        """
+        for job in jobs:
+            lane, lack = lane_of(job.target, job.handler), self.lack(job)
+            self._waits.tell(lane, WaitReason.PAUSED if lack is None else WaitReason.NO_HANDLER, lack or "")
+            if lack is not None:
+                self._warn_once(job.target, job.handler, lack, f"job {job.key!r} waits for a node that can run it")
+
+    def lack(self, job: Job) -> str | None:
+        """
+        Return, for logs, why this node cannot run *job*; None if it can, or if only a pause prevents it.
+        """
+        lack = self._registry.lack_of(job.target, job.handler)
+        if lack is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
+            return f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
+        if lack is None and self.misfit(job) is not None:
+            return f"its payload does not fit {job.handler!r} here, as its error says: another version of it may run"
+        return lack
+
+    def _warn_of_aside(self) -> None:
+        """
+        Log the handlers of jobs that were set aside before this node started or while they were paused.
+        """
+        for each in self._store.aside():
+            reason = self._registry.lack_of(each.target, each.handler)
+            if reason is not None and scope_over(each.target, each.handler, self._paused or ()) is None:
+                jobs = "1 job waits" if each.count == 1 else f"{each.count} jobs wait"
+                self._warn_once(each.target, each.handler, reason, f"{jobs} for a node with handler {each.handler!r}")
+
+    def _warn_once(self, target: str, handler: str, reason: str, waiting: str) -> None:
+        name = (target, handler, reason)
+        if name not in self._named and len(self._named) < _NAMED_MAX:
+            self._named.add(name)
+            _log.warning("%s: %s", waiting, reason)
+
+    def misfit(self, job: Job) -> str | None:
+        """
+        Return why its handler here cannot take the payload of *job*, which is then left to other nodes; None if it can.
+        """
+        reason = self._registry.misfit(job)
+        if reason is not None and job.generation not in self._unfit:
+            if len(self._unfit) < _UNFIT_MAX:
+                self._unfit[job.generation] = (job.target, job.handler)
+            else:
+                self._left.add((job.target, job.handler))
+        return reason
+
+    def _can_read(self, job: Job) -> bool:
+        if job.recurrence is None:
+            return True
+        if any(part in job.recurrence for part in [*self._unreadable]):
+            return False
+        if is_readable(job.recurrence):
+            return True
+        part = unreadable_part(job.recurrence)
+        if part is not None:
+            self._unreadable[part] = job.recurrence
+        return part is None
+
+    def reason(self, lane: str) -> WaitReason | None:
+        """
+        Return PAUSED or NO_HANDLER if no job of *lane* can run here now, else None.
+        """
+        target, _, name = lane.partition(":")
+        if self._paused and scope_over(target, name, self._paused) is not None:
+            return WaitReason.PAUSED
+        return None if self._registry.can_run(target, name) else WaitReason.NO_HANDLER
+
+    def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
+        if not self._paused:
+            return entries
+        paused = [entry for entry in entries if self._is_paused(entry.job)]
+        self._give_back(paused)
+        gone = set(paused)
+        return [entry for entry in entries if entry not in gone]
+
+    def load_pauses(self) -> None:
+        if self._paused is None:
+            self.refresh_pauses()
+
+    def refresh_pauses(self) -> None:
+        with self._lock:  # of two looks, the one that read later counts
+            is_first, before = self._paused is None, self._paused or frozenset()
+            self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
+        if paused - before:
+            self._staged.drop(job.key for job in self._staged.jobs() if self._is_paused(job))
+            self._give_back([entry for entry in self._staged.take(Phase.BEGUN) if self._is_paused(entry.job)])
+            self._way.rescan()
+        if before - paused:
+            self._way.changed()
+            self._is_aside_unknown = True
+        if self._is_aside_unknown and not is_first:  # programs register handlers just after the start, too
+            self._warn_of_aside()
+            self._is_aside_unknown = False
+
+    def _is_paused(self, job: Job) -> bool:
+        paused = self._paused
+        return paused is not None and bool(paused) and scope_over(job.target, job.handler, paused) is not None
+
+    def _give_back(self, entries: Iterable[StagedJob]) -> None:
+        for entry in self._staged.recall(entries):
+            self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch))
+
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 1.0
@@ -38,7 +229,7 @@ _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers find room beside them."""
 
 
-class Staging:
+class Loader:
     """
     Files jobs that this node can run, and sets the others aside.
 
@@ -51,9 +242,9 @@ class Staging:
         self,
         resources: Resources,
         staged: StagedJobs,
-        armer: Armer,
-        runnable: Runnable,
-        redater: Redater,
+        claims: ClaimBatcher,
+        pause_filter: PauseFilter,
+        adjuster: ClockStepAdjuster,
         *,
         on_more: Callable[[], object],
         on_room: Callable[[], object],
@@ -63,9 +254,9 @@ class Staging:
         self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._staged = staged
-        self._armer = armer
-        self.runnable = runnable
-        self._redater = redater
+        self._claims = claims
+        self.pause_filter = pause_filter
+        self._adjuster = adjuster
         self._on_more = on_more
         self._on_room = on_room
         self._is_waiting = False
@@ -86,11 +277,11 @@ class Staging:
         if len(by_epoch) > 1:
             entries.sort(key=_turn)
         if entries:
-            self._armer.add(entries)
+            self._claims.add(entries)
         return refused
 
     def _staged_of(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
-        if lacking := self.runnable.lacking(jobs):
+        if lacking := self.pause_filter.lacking(jobs):
             gone = {job.generation for job in lacking}
             jobs = [job for job in jobs if job.generation not in gone]
             self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
@@ -110,10 +301,10 @@ class Staging:
             epochs: Epochs by shard number.
             place: Stages jobs that were taken up into a shard, as far as there is room.
         """
-        self.runnable.look_once()
-        if not self.runnable.look_again():
+        self.pause_filter.load_pauses()
+        if not self.pause_filter.look_again():
             self._wait_for_more()
-        skills = self.runnable.skills()
+        skills = self.pause_filter.skills()
         open_to = [
             (target, name)
             for target, name in skills
@@ -126,11 +317,11 @@ class Staging:
             if room <= 0:
                 self._wait_for_more()
                 return
-            unreadable, unfit = self.runnable.unreadable(), self.runnable.unfit()
+            unreadable, unfit = self.pause_filter.unreadable(), self.pause_filter.unfit()
             jobs = self._store.take_up(shard, epoch, open_to, room, unreadable=unreadable, unfit=unfit)
             if not jobs:
                 return
-            place(shard, self._redater.right(jobs, epoch, is_news=False))
+            place(shard, self._adjuster.right(jobs, epoch, is_news=False))
             if len(jobs) >= room:
                 self._on_more()
 
@@ -149,17 +340,17 @@ class Staging:
         self._on_more()
 
     def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
-        self.runnable.warn(jobs)
-        if not self.runnable.is_complete:  # nobody looks regularly into a private store
+        self.pause_filter.warn(jobs)
+        if not self.pause_filter.is_complete:  # nobody looks regularly into a private store
             self._wait_for_more()
         self._under_way += len(jobs)
         with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
-            writes = [SetAside(job, epoch, self.runnable.misfit(job)) for job in jobs]
+            writes = [SetAside(job, epoch, self.pause_filter.misfit(job)) for job in jobs]
             self._writer.post(writes, partial(self._done, jobs))
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
-        Handle refusals; on the writer's thread. The lookout finds jobs whose write the store did not answer.
+        Handle refusals; on the writer's thread. The sweeper finds jobs whose write the store did not answer.
         """
         was_behind = self.is_behind
         self._under_way -= len(jobs)
@@ -167,9 +358,123 @@ class Staging:
             self._on_room()
         if isinstance(result, Exception):
             self._hooks.failed("setting jobs aside", result)
-        elif any(map(self.runnable.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
+        elif any(map(self.pause_filter.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
             self._on_more()
 
 
 def _turn(entry: StagedJob) -> Position:
     return position_of(entry.job)
+
+
+_OVERDUE_MS: Final = 1_000
+"""Lateness from which a pending job is looked at: normally it has begun by then."""
+_OVERDUE_PAGE: Final = 200
+_FIRST: Final = (-(2**63), -1)
+_LAST: Final = 2**63 - 1
+_SCANNED: Final = 10_000
+"""Maximum number of pending jobs that one scan reads."""
+_BUDGET_S: Final = 0.1
+"""Maximum seconds that one search reads past jobs that wait for a place; the next search continues from there."""
+
+
+class OverdueSweeper:
+    """
+    Finds overdue jobs. Called by one thread at a time.
+    """
+
+    def __init__(self, resources: Resources, staged: StagedJobs, staging: Loader, adjuster: ClockStepAdjuster) -> None:
+        self._store = resources.store
+        self._staged = staged
+        self._staging = staging
+        self._adjuster = adjuster
+        self._clock = resources.clock
+        self._cursors: dict[int, Position] = {}
+        """Scan position of each group of waiting jobs."""
+        self._versioned = self._store if isinstance(self._store, Versioned) else None
+        self._known: object = None
+        """The state of store, leases and lanes in which everything up to `_until` was known; None if it was not."""
+        self._until = 0
+        self._searched: object = None
+        """The state at the start of the search that is under way, and the instant up to which it knows the jobs."""
+        self._ends_at = 0
+        self._has_news = False
+
+    def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
+        """
+        Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
+
+        Args:
+            epochs: Epochs by shard number.
+            crowded: Lanes to leave out, since they are read separately.
+        """
+        self._staging.pause_filter.refresh_pauses()
+        known, self._known = self._known, None
+        if not epochs or self._staged.free <= 0:
+            self._cursors.clear()
+            return
+        until = self._clock.now_ms() - _OVERDUE_MS
+        state: object = None
+        if self._versioned is not None:  # read before the jobs: a later write makes the next search a whole one
+            state = self._versioned.version(), dict(epochs), crowded, self._clock.era
+        is_rest = state is not None and state == known
+        if not self._cursors:
+            self._searched, self._has_news = state, False
+            self._ends_at = max(until, self._until) if is_rest else until
+        if is_rest:
+            self._search_from((self._until - 1, _LAST), epochs, until, crowded)
+        elif crowded is None:
+            self._search_all(epochs, until)
+        else:
+            self._search_from(_FIRST, epochs, until, crowded)
+        if not self._cursors and not self._has_news and state == self._searched:
+            self._known, self._until = state, self._ends_at
+
+    def _search_all(self, epochs: Mapping[int, int], until: int) -> None:
+        started = self._clock.monotonic()
+        by_shard = self._store.overdue(list(epochs), until, _OVERDUE_PAGE)
+        self._cursors = {
+            shard: cursor for shard, cursor in self._cursors.items() if len(by_shard.get(shard, ())) >= _OVERDUE_PAGE
+        }
+        for shard, jobs in by_shard.items():
+            page = jobs
+            self._stage(page, epochs[shard])
+            while len(page) >= _OVERDUE_PAGE:
+                cursor = self._cursors.get(shard, _last_of(page))
+                page = self._store.due(shard, until, cursor, _OVERDUE_PAGE)
+                self._stage(page, epochs[shard])
+                if len(page) < _OVERDUE_PAGE:
+                    self._cursors.pop(shard, None)
+                    break
+                self._cursors[shard] = _last_of(page)
+                if self._clock.monotonic() - started > _BUDGET_S:
+                    break
+
+    def _search_from(self, first: Position, epochs: Mapping[int, int], until: int, crowded: LaneSet | None) -> None:
+        """
+        Search from *first*, or from the end of the last search, through all lanes except the *crowded* ones.
+        """
+        started = self._clock.monotonic()
+        lanes = LaneSet() if crowded is None else crowded
+        for shard, epoch in epochs.items():
+            while True:
+                cursor = Cursor(shard, epoch, self._cursors.get(shard, first))
+                (scan,) = self._store.scan([cursor], until, _OVERDUE_PAGE, lanes, inside=False, rows=_SCANNED)
+                self._stage(scan.due, epoch)
+                if scan.reached is None:
+                    self._cursors.pop(shard, None)
+                    break
+                self._cursors[shard] = scan.reached
+                if self._clock.monotonic() - started > _BUDGET_S:
+                    break
+
+    def _stage(self, jobs: list[Job], epoch: int) -> None:
+        unknown = self._staged.unknown(jobs, epoch) if jobs else jobs
+        if unknown:
+            self._has_news = True
+            if self._staged.free > 0:
+                right = self._adjuster.right(unknown, epoch, is_news=False)
+                self._staging.stage({epoch: right}, is_news=False)  # those that are refused are still overdue then
+
+
+def _last_of(jobs: list[Job]) -> Position:
+    return max(map(position_of, jobs))

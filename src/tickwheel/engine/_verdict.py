@@ -32,7 +32,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
 
 from tickwheel._core import make_fast
-from tickwheel.engine._staged_job import Ran, StagedJob
+from tickwheel.engine._staged_job import RunSpan, StagedJob
 from tickwheel.jobs.checks import delay_ms
 from tickwheel.jobs.columns import text_of
 from tickwheel.jobs.errors import (
@@ -113,7 +113,7 @@ def succeeded(job: Job, epoch: int) -> Verdict:
     return Verdict(Settle(job, epoch), _SUCCEEDED)
 
 
-def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) -> Verdict:
+def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance) -> Verdict:
     """
     Return the verdict on the result of a target; *random* draws the jitter of a retry.
     """
@@ -137,7 +137,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     return _done(job, epoch, ran, Ending.SUCCEEDED)
 
 
-def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Chance) -> Verdict:
+def judge_error(job: Job, epoch: int, error: BaseException, ran: RunSpan, random: Chance) -> Verdict:
     """
     Return the verdict on an exception of a target; a missing handler is not retried.
     """
@@ -160,7 +160,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
         is_late = recurrence.is_missed(job.due_at, now) or recurrence.is_past(job.key, job.due_at)
     if not is_late:
         return None
-    return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)
+    return _done(job, epoch, RunSpan(now, now), Ending.EXPIRED, has_run=False)
 
 
 def judge_ended(job: Job, epoch: int) -> Verdict | None:
@@ -173,7 +173,7 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
         return None
     if ended.due_at != job.due_at:
         return None
-    ran = Ran(ended.begun, ended.ended)
+    ran = RunSpan(ended.begun, ended.ended)
     return _done(job, epoch, ran, Ending.GIVEN_BACK, job.error, has_run=ended.has_run)
 
 
@@ -194,7 +194,7 @@ def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     return _dead(job, epoch, error_text(error), attempt=job.attempt)
 
 
-def stopped(entry: StagedJob, ran: Ran) -> Verdict:
+def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
     """
     Return the end of an attempt that was asked to stop and did not succeed: it is not retried.
 
@@ -235,7 +235,7 @@ def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
 
 
-def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait: int | None = None) -> Verdict:
+def _failed(job: Job, epoch: int, error: str, ran: RunSpan, random: Chance, *, wait: int | None = None) -> Verdict:
     attempt = job.attempt + 1
     if attempt < job.retry.attempts:
         if wait is None:
@@ -247,7 +247,7 @@ def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait:
     return _dead(job, epoch, error) if is_last else done
 
 
-def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
+def _unless_overtaken(again: Verdict, ran: RunSpan) -> Verdict:
     """
     Return *again*, or an end if the retry would come only when the next run is due.
     """
@@ -278,7 +278,9 @@ def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdi
     return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Ending.DIED)
 
 
-def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = None, *, has_run: bool = True) -> Verdict:
+def _done(
+    job: Job, epoch: int, ran: RunSpan, ending: Ending, error: str | None = None, *, has_run: bool = True
+) -> Verdict:
     if job.recurrence is None:
         return Verdict(Settle(job, epoch), ending)
     try:

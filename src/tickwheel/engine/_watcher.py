@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.engine._way import Way
+from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine.resources import Resources
 from tickwheel.stores import Partitioned
 
@@ -29,7 +29,7 @@ class Watcher:
         way: Notified of possible writes, and every other second to search for overdue jobs.
     """
 
-    def __init__(self, resources: Resources, way: Way) -> None:
+    def __init__(self, resources: Resources, way: EngineCallbacks) -> None:
         self._store = resources.store
         self._partitioned = self._store if isinstance(self._store, Partitioned) else None
         self._hooks = resources.hooks
@@ -72,4 +72,4 @@ class Watcher:
                 self._way.changed(None if self._partitioned is None else self._partitioned.heard())
             if now >= look_at:
                 look_at = now + _LOOK_S
-                self._way.look_back()
+                self._way.sweep_overdue()

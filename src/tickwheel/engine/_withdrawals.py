@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from tickwheel.engine import _verdict
-from tickwheel.engine._settler import Settler
+from tickwheel.engine._callbacks import EngineCallbacks
+from tickwheel.engine._completion import Completer
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._way import Way
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Job, Outcome, State
@@ -39,19 +39,24 @@ class Withdrawals:
     Withdraws attempts that have not started.
 
     Args:
-        settler: Gives back attempts that no write replaced.
+        completer: Gives back attempts that no write replaced.
         stop: Stops an attempt that has started.
         way: Continues with jobs that waited for them, and takes up pending ones.
     """
 
     def __init__(
-        self, resources: Resources, staged: StagedJobs, settler: Settler, stop: Callable[[StagedJob], object], way: Way
+        self,
+        resources: Resources,
+        staged: StagedJobs,
+        completer: Completer,
+        stop: Callable[[StagedJob], object],
+        way: EngineCallbacks,
     ) -> None:
         self._store = resources.store
         self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._staged = staged
-        self._settler = settler
+        self._completer = completer
         self._stop = stop
         self._way = way
         self._withdrawn: dict[int, StagedJob] = {}
@@ -90,7 +95,7 @@ class Withdrawals:
             entry = self._withdrawn.pop(status.generation, None)
             if answer is None or answer.outcome not in _REPLACED:
                 if entry is not None:
-                    self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
+                    self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch))
                 continue
             if entry is not None:
                 gone.append(entry)
@@ -101,7 +106,7 @@ class Withdrawals:
         if kept:
             self._way.written(kept)
 
-    def look(self, shards: Sequence[int]) -> None:
+    def poll(self, shards: Sequence[int]) -> None:
         try:
             asked = self._store.withdrawal_requests(shards) if shards else []
             started: list[Job] = []
@@ -131,7 +136,7 @@ class Withdrawals:
         return True
 
     def _give_back(self, entry: StagedJob) -> None:
-        self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
+        self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
 
     def _given_back(self, answer: Answer | Exception) -> None:
         job = None if isinstance(answer, Exception) else answer.job

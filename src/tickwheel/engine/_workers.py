@@ -1,21 +1,313 @@
 """
-The worker threads of sync handlers.
+The worker threads of sync handlers, and the queue of a pool: due jobs, and the places that a lane may take.
+
+A place is a thread, a task or a process. A lane is a handler or a receiver, see `lane_of`.
+
+A lane gets three quarters of the places at most, so that hanging jobs of one lane leave room for all others: a
+bulkhead. Lanes with waiting jobs take turns, idle lanes first, so that a burst of one does not hold up others; the jobs
+of one lane start in order.
+
+Several hanging lanes can hold all places. So an idle lane that has waited for half a second is lent an extra place, up
+to a bound; the loan ends when another place is free. Together, the still lanes of a target (see `_lanes`) take three
+quarters of places and loans at most.
+
+An attempt whose thread or task outlives its timeout has leaked. Its place is given to another, for up to `leaked_max`
+attempts. Handlers that have leaked are suspects: together they start no more attempts than could leak within that
+bound, and one of them no more than three quarters of it; the others wait until a leaked attempt ends. So a place that
+cannot be replaced is lost only to a handler that leaks for the first time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
-from tickwheel.engine._queue import Queue
-from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._starter import Starter
+from tickwheel.engine._staged_job import LazyDeque, Phase, StagedJob
+from tickwheel.engine.resources import ThreadStarter
+from tickwheel.host.lane_names import LaneNames
+from tickwheel.host.options import loan_of, share_of
 from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.lane import lane_of
+from tickwheel.targets import USUAL
 
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Workers"]
+    from tickwheel.engine._lanes import HandlerLimit
+
+__all__ = ["WorkQueue", "Workers"]
+
+_LINES_MAX: Final = 1_000
+"""Maximum number of idle handlers that are remembered."""
+
+
+class _HandlerQueue:
+    """
+    The jobs of one lane.
+
+    Attributes:
+        width: Maximum number of places.
+        busy: Number of places that it has taken.
+        lane: Its lane, which says whether it moves.
+        counted: The target of whose still lanes it has been one since it has an attempt under way, or None.
+        leaked: Number of attempts that have outlived their timeouts; not in `busy`.
+        waiting: Entries without a place.
+    """
+
+    __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], width: int) -> None:
+        self.name = name
+        self.width = width
+        self.busy = 0
+        self.lane: HandlerLimit | None = None
+        self.counted: str | None = None
+        self.leaked = 0
+        self.waiting = LazyDeque(Phase.BEGUN)
+
+    @property
+    def group(self) -> str | None:
+        """
+        The target among whose still lanes it is; None if it moves.
+        """
+        return None if self.lane is None or self.lane.is_moving else self.lane.target
+
+
+class WorkQueue:
+    """
+    Gives places to entries, in order within each handler. From any thread.
+
+    Args:
+        size: Number of places.
+        leaked_max: Maximum number of places that replace leaked ones.
+        names: The lanes that registrations name; none by default.
+    """
+
+    def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:
+        self._names = names or LaneNames()
+        self._size = size
+        self._leaked_max = leaked_max
+        self._lock = runtime.lock()
+        self._lines: dict[str, _HandlerQueue] = {}
+        self._idle: dict[_HandlerQueue, None] = {}
+        """Lines that have waiting entries and nothing running, in the order of their turns."""
+        self._open: dict[_HandlerQueue, None] = {}
+        """Lines that have running entries, and waiting ones that may start, in the order of their turns."""
+        self._still: dict[str, int] = {}
+        """The number of still lines with attempts under way, by target."""
+        self._held: dict[str, dict[_HandlerQueue, None]] = {}
+        """Still lines with nothing running that wait until their target has room, by target."""
+        self._base = size
+        """Places without loans; a leaked entry takes one."""
+        self._lent = 0
+        self._starved: set[_HandlerQueue] = set()
+        """The idle lines found by the last call of `lend`."""
+        self.places: int = size
+        """Places with loans."""
+        self._running: dict[StagedJob, _HandlerQueue] = {}  # in the order in which they began
+        self._leaked: set[StagedJob] = set()
+        self._suspects = 0
+        """Number of running attempts of handlers that have leaked, including the leaked attempts."""
+
+    def put(self, entries: Sequence[StagedJob]) -> None:
+        with self._lock:
+            lines, named, touched = self._lines, self._names.named, dict[_HandlerQueue, None]()
+            for entry in entries:
+                lane = lane_of(entry.job.target, entry.job.handler)
+                line = lines.get(named.get(lane, lane)) or self._add_line(entry)
+                line.waiting.put(entry)
+                line.lane = entry.lane
+                touched[line] = None
+            for line in touched:
+                self._let_on(line)
+
+    def take(self, ended: StagedJob | None = None) -> StagedJob | None:
+        """
+        Free the place of *ended*, if any, and give one to the next entry; None if the next entry has to wait.
+        """
+        with self._lock:
+            running = self._running
+            if ended is not None:
+                self._leave(ended)
+            count = len(running)
+            while (self._idle and count < self.places) or (self._open and count < self._base):
+                lines = self._idle or self._open
+                line = next(iter(lines))
+                del lines[line]
+                if not line.waiting or not (self._has_place(line) if line.leaked else line.busy < line.width):
+                    continue
+                group = line.group if lines is self._idle else None
+                if group is not None:
+                    if not self._has_room(group):
+                        self._held.setdefault(group, {})[line] = None
+                        continue
+                    self._still[group] = self._still.get(group, 0) + 1
+                    line.counted = group
+                entry = line.waiting.popleft()
+                running[entry] = line
+                if line.leaked:
+                    self._count(line, 1, 0)
+                else:
+                    line.busy += 1
+                if line.waiting:
+                    self._let_on(line)
+                return entry
+        return None
+
+    def leak(self, entry: StagedJob) -> bool:
+        """
+        Note that *entry* has outlived its timeout; False if it has ended.
+        """
+        with self._lock:
+            line = self._running.get(entry)
+            if line is None or entry in self._leaked:
+                return False
+            self._leaked.add(entry)
+            self._count(line, -1, 1)
+            self._let_on(line)
+            return True
+
+    def lend(self) -> bool:
+        """
+        Lend a place to each line that was idle at the last call and has waited since; False if nothing more may start.
+        """
+        with self._lock:
+            moving = [line for held in self._held.values() for line in held if line.group is None]
+            self._let_on_held(moving)
+            starved = sum(line in self._starved for line in self._idle)
+            self._starved = set(self._idle)
+            running = len(self._running)
+            if not starved or running < self._base:
+                return bool(moving)
+            self._lent = max(self._lent, min(loan_of(self._size), running + starved - self._base))
+            self.places = self._base + self._lent
+            return True
+
+    @property
+    def is_short(self) -> bool:
+        """
+        True if an idle line waits and all places may be taken, or a line waits until its target has room.
+        """
+        return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
+
+    def take_back(self) -> list[StagedJob]:
+        with self._lock:
+            waiting = [*chain.from_iterable(line.waiting for line in self._lines.values())]
+            for line in self._lines.values():
+                line.waiting.clear()
+            self._open.clear()
+            self._idle.clear()
+            self._held.clear()
+        return waiting
+
+    def running(self) -> list[StagedJob]:
+        with self._lock:
+            return list(self._running)
+
+    @property
+    def has_next(self) -> bool:
+        return self._has_next()
+
+    @property
+    def waiting(self) -> int:
+        with self._lock:
+            return sum(len(line.waiting) for line in self._lines.values())
+
+    def waiting_by_lane(self) -> dict[str, list[int]]:
+        with self._lock:
+            found = {
+                lane: [entry.job.due_at for entry in line.waiting if entry.phase is Phase.BEGUN]
+                for lane, line in self._lines.items()
+                if line.waiting
+            }
+        return {lane: instants for lane, instants in found.items() if instants}
+
+    @property
+    def leaked(self) -> dict[tuple[str, str], int]:
+        if not self._leaked:
+            return {}
+        with self._lock:
+            return {line.name: line.leaked for line in self._lines.values() if line.leaked}
+
+    # ---- under the lock --------------------------------------------------------------------------------------------
+
+    def _has_next(self) -> bool:
+        running = len(self._running)
+        return (bool(self._idle) and running < self.places) or (bool(self._open) and running < self._base)
+
+    def _leave(self, entry: StagedJob) -> None:
+        line = self._running.pop(entry, None)
+        if line is None:
+            return
+        if self._lent and len(self._running) < self._base:
+            self._lent, self.places = 0, self._base
+        if line.leaked:
+            has_leaked = entry in self._leaked
+            self._leaked.discard(entry)
+            self._count(line, has_leaked - 1, -has_leaked)
+            for each in self._lines.values():
+                self._let_on(each)
+        else:
+            line.busy -= 1
+            if line.waiting:
+                self._let_on(line)
+        if line.counted is not None and not (line.busy or line.leaked):
+            self._still[line.counted] -= 1
+            line.counted = None
+        if self._held:
+            self._let_on_held(next(iter(held)) for held in self._held.values())
+        if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
+            del self._lines[":".join(line.name)]
+
+    def _add_line(self, entry: StagedJob) -> _HandlerQueue:
+        lane = self._names.of(entry.job.target, entry.job.handler)
+        assert entry.call is not None
+        width = entry.call.width
+        prefix = entry.job.target if lane.startswith(f"{entry.job.target}:") else "lane"
+        name = (prefix, lane.removeprefix(f"{prefix}:"))
+        line = self._lines[lane] = _HandlerQueue(name, share_of(self._size) if width is USUAL else width or self._size)
+        return line
+
+    def _count(self, line: _HandlerQueue, busy: int, leaked: int) -> None:
+        if line.leaked:
+            self._suspects -= line.busy + line.leaked
+        line.busy += busy
+        line.leaked += leaked
+        if line.leaked:
+            self._suspects += line.busy + line.leaked
+        self._base = self._size + min(len(self._leaked), self._leaked_max)
+        self.places = self._base + self._lent
+
+    def _has_room(self, group: str) -> bool:
+        """
+        Return whether another still lane of the target *group* may take a place.
+        """
+        return self._still.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
+
+    def _let_on_held(self, lines: Iterable[_HandlerQueue]) -> None:
+        for line in [*lines]:
+            group = line.lane.target if line.lane is not None else ""
+            if line.group is None or self._has_room(group):
+                del self._held[group][line]
+                if not self._held[group]:
+                    del self._held[group]
+                self._let_on(line)
+
+    def _has_place(self, line: _HandlerQueue) -> bool:
+        if line.leaked and (
+            self._suspects >= self._leaked_max or line.busy + line.leaked >= share_of(self._leaked_max)
+        ):
+            return False
+        return line.busy < line.width
+
+    def _let_on(self, line: _HandlerQueue) -> None:
+        if line.waiting and (self._has_place(line) if line.leaked else line.busy < line.width):
+            if line.busy or line.leaked:
+                self._open[line] = None
+            else:
+                self._open.pop(line, None)
+                self._idle[line] = None
 
 
 class Workers:
@@ -27,7 +319,9 @@ class Workers:
     handler delays no other. No more entries are begun than `running_max`, which bounds the queue.
     """
 
-    def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime, starter: Starter) -> None:
+    def __init__(
+        self, run: Callable[[StagedJob], object], queue: WorkQueue, runtime: Runtime, starter: ThreadStarter
+    ) -> None:
         self._run = run
         self.queue = queue
         self._runtime = runtime

@@ -24,7 +24,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import Job
 
-__all__ = ["Elapsed"]
+__all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
 """Number of ranges of one era above which those are dropped whose last instant has passed."""
@@ -76,7 +76,7 @@ class _Runs:
         self.limit = max(_RUNS_MAX, 2 * len(kept))
 
 
-class Elapsed:
+class RelativeJobs:
     """
     The jobs of one owner that count elapsed time. From any thread.
     """

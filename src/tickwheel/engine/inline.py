@@ -1,7 +1,7 @@
 """
 The engine of an inline scheduler: jobs fire in the thread that moves the clock.
 
-The clock replaces the stager and the armer; the dispatcher, the settler and the withdrawals are those of an owner.
+The clock replaces the prefetcher and the claims; the dispatcher, the completer and the withdrawals are the engine's.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from tickwheel.clock import Clock
-from tickwheel.engine._redater import Redater
+from tickwheel.engine._clock_steps import ClockStepAdjuster
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.elapsed import RelativeJobs
+from tickwheel.engine.engine import Engine
 from tickwheel.engine.figures import Figures
-from tickwheel.engine.owner import Owner
 from tickwheel.engine.resources import Resources
 from tickwheel.host.registry import Registry
 from tickwheel.host.store_clock import StoreClock
@@ -30,7 +30,7 @@ from tickwheel.observe.tracing import FIRING
 from tickwheel.stores import Store
 from tickwheel.targets import Call, FinalError, Firing
 
-__all__ = ["Inline", "Moving"]
+__all__ = ["InlineEngine", "Moving"]
 
 _NS: Final = 1_000_000
 _EVER: Final = 2**63 - 1
@@ -41,12 +41,12 @@ class Moving(Clock, Protocol):
     A manual clock that fires attached schedulers as it moves.
     """
 
-    def attach(self, attached: Inline) -> None: ...
+    def attach(self, attached: InlineEngine) -> None: ...
 
-    def detach(self, attached: Inline) -> None: ...
+    def detach(self, attached: InlineEngine) -> None: ...
 
 
-class Inline(Owner):
+class InlineEngine(Engine):
     """
     Fires the jobs of a store in memory, one at a time, in order of their instants.
 
@@ -74,11 +74,11 @@ class Inline(Owner):
         self._clock, self._store = clock, resources.store
         runtime = replace(resources.runtime, clock=clock)
         self._store_clock = StoreClock(runtime)
-        self._elapsed = Elapsed(self._store_clock, runtime)
+        self._elapsed = RelativeJobs(self._store_clock, runtime)
         writer: Any = _AtOnce(resources.store)
         resources = replace(resources, runtime=runtime, writer=writer, clock=self._store_clock, elapsed=self._elapsed)
         super().__init__(resources, registry, figures, loop)
-        self._redater = Redater(resources, on_lives=self._elapsed.met)
+        self._adjuster = ClockStepAdjuster(resources, on_lives=self._elapsed.met)
         self._epoch = self._era = 0
         self._paused: set[str] = set()
         self._raised: BaseException | None = None
@@ -134,14 +134,14 @@ class Inline(Owner):
         """
         self._notice_step()
         self._elapsed.met(jobs)
-        self._redater.right(jobs, self._epoch, is_news=True)
+        self._adjuster.right(jobs, self._epoch, is_news=True)
 
     def _notice_step(self) -> None:
         era = self._store_clock.reading()[1]
         if era != self._era:
             self._era = era
-            self._redater.stepped()
-            self._redater.right(self._pending(), self._epoch, is_news=True)
+            self._adjuster.stepped()
+            self._adjuster.right(self._pending(), self._epoch, is_news=True)
 
     def _pending(self) -> list[Job]:
         return self._store.due(0, _EVER, None, _EVER)

@@ -1,14 +1,17 @@
 """
-The resources that all background roles share.
+The resources that all parts of the engine share, and the starter of temporary threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.engine._starter import Starter
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.elapsed import RelativeJobs
+from tickwheel.errors import ClosedError
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.options import SchedulerOptions
 from tickwheel.host.partitioned_writer import PartitionedWriter
@@ -18,7 +21,43 @@ from tickwheel.host.writer import Writer
 from tickwheel.observe.tracing import Tracer
 from tickwheel.stores import Store
 
-__all__ = ["Resources"]
+__all__ = ["Resources", "ThreadStarter"]
+
+_RETRY_S: Final = 1.0
+
+
+class ThreadStarter:
+    """
+    Starts threads for one *purpose*, which the log names.
+    """
+
+    def __init__(self, purpose: str, hooks: Hooks, pacer: TimerWheel) -> None:
+        self._purpose = purpose
+        self._hooks = hooks
+        self._pacer = pacer
+        self._is_refused = False
+
+    def start(self, start: Callable[[], object], again: Callable[[], object]) -> bool:
+        """
+        Call *start* and return whether the system had a thread to spare; if not, *again* is called in a second.
+
+        Nothing is started until then, so a full system is asked once a second. The caller may hold a lock that *again*
+        takes.
+        """
+        if self._is_refused:
+            return False
+        try:
+            start()
+        except (RuntimeError, OSError) as error:  # "can't start new thread", and "too many open files" for a loop
+            self._is_refused = True
+            with suppress(ClosedError):  # a stop
+                self._pacer.call_later(_RETRY_S, self._retry, again, error)
+        return not self._is_refused
+
+    def _retry(self, again: Callable[[], object], error: Exception) -> None:
+        self._hooks.failed(f"starting {self._purpose}", error)
+        self._is_refused = False
+        again()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +67,7 @@ class Resources:
 
     Attributes:
         owner: The name of this start of the scheduler in the store: no other scheduler and no later start has it.
-        store: The open store; the stager, the leases and the watcher read it.
+        store: The open store; the prefetcher, the leases and the watcher read it.
         writer: The only way to write to it.
         clock: The store's clock, read without asking the store.
         elapsed: The jobs that count elapsed time, whatever the clock is set to.
@@ -43,12 +82,12 @@ class Resources:
     store: Store
     writer: Writer | PartitionedWriter
     clock: StoreClock
-    elapsed: Elapsed
+    elapsed: RelativeJobs
     timers: TimerWheel
     pacer: TimerWheel
     hooks: Hooks
     options: SchedulerOptions
     tracer: Tracer | None = None
 
-    def starter(self, purpose: str) -> Starter:
-        return Starter(purpose, self.hooks, self.pacer)
+    def starter(self, purpose: str) -> ThreadStarter:
+        return ThreadStarter(purpose, self.hooks, self.pacer)

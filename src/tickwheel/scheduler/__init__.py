@@ -3,7 +3,7 @@ The durable scheduler: jobs by key that survive a crash.
 
     _scheduler, _async    the two faces
     tasks                 functions that jobs call with typed arguments
-    _core                 what both are built on: a client, and an owner while it is started
+    _core                 what both are built on: a client, and an engine while it is started
     backfill, migration   verbs that read pages of a store
     idempotency           a table at the receiver, for callers that must not run a job twice
 

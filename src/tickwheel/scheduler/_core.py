@@ -1,5 +1,5 @@
 """
-The core under both faces of the scheduler: a client, and an owner while it is started.
+The core under both faces of the scheduler: a client, and an engine while it is started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tickwheel.client.client import Client
 from tickwheel.drivers import SteppedClock, TimerWheel
 from tickwheel.drivers.late import LateDriver
-from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.engine.figures import Figures
 from tickwheel.host.commits import elapsed_of, events_of, lives_of
 from tickwheel.host.hooks import Hooks
@@ -41,14 +41,14 @@ from tickwheel.targets import Firing, Target
 if TYPE_CHECKING:
     import asyncio
 
-    from tickwheel.engine.owner import Owner
+    from tickwheel.engine.engine import Engine
     from tickwheel.engine.resources import Resources
 
 __all__ = ["Core"]
 
 _log = logging.getLogger("tickwheel.scheduler")
 
-MakeOwner: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner]"
+MakeEngine: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Engine]"
 
 _LAST_COMMIT_S: Final = 0.05
 """Minimum time for the last commit, if handlers used up the time of the stop."""
@@ -59,7 +59,7 @@ class Core:
     The core that `Scheduler` and `AsyncScheduler` share.
 
     Attributes:
-        make_owner: Creates the engine; a scheduler for tests replaces it.
+        make_engine: Creates the engine; a scheduler for tests replaces it.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Core:
         self._standby = Standby(runtime)
         self._left: set[tuple[str, str]] = set()
         self._figures = Figures()
-        self._owner: Owner | None = None
-        self.make_owner: MakeOwner = _new_owner
+        self._engine: Engine | None = None
+        self.make_engine: MakeEngine = _new_engine
         self._life = (0, "")
         self.hooks = Hooks(runtime)
         self.subscribe = self.hooks.subscribe
@@ -96,7 +96,7 @@ class Core:
             on_commit=self._committed,
             on_unknown=self._lost_sight,
             on_scope=self._set_scope,
-            knowing=lambda: None if self._owner is None else self._owner.withdrawals,
+            knowing=lambda: None if self._engine is None else self._engine.withdrawals,
             tracer=tracer,
         )
 
@@ -114,8 +114,8 @@ class Core:
         return self._lifecycle.is_started and not self.client.opening.is_inherited
 
     @property
-    def owner(self) -> Owner | None:
-        return self._owner
+    def engine(self) -> Engine | None:
+        return self._engine
 
     @property
     def is_in_use(self) -> bool:
@@ -124,8 +124,8 @@ class Core:
 
     @property
     def is_ready(self) -> bool:
-        owner = self._owner
-        return self.is_firing and owner is not None and owner.leases.is_answered()
+        engine = self._engine
+        return self.is_firing and engine is not None and engine.leases.is_answered()
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         check_role(role)
@@ -142,7 +142,7 @@ class Core:
             self._standby.begin(start, self._warn_of_left)
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        if self._owner is not None:  # Ctrl-C came when it had just started
+        if self._engine is not None:  # Ctrl-C came when it had just started
             return
         from tickwheel.engine.resources import Resources  # noqa: PLC0415  a client pays for no engine
 
@@ -155,19 +155,19 @@ class Core:
             client.store,
             writer,
             client.clock,
-            Elapsed(client.clock, runtime),
+            RelativeJobs(client.clock, runtime),
             timers,
             pacer,
             self.hooks,
             self._options,
             self._tracer,
         )
-        owner = self.make_owner(resources, self.registry, self._figures, loop)
-        self._owner = owner  # commits of callers may come from here on
+        engine = self.make_engine(resources, self.registry, self._figures, loop)
+        self._engine = engine  # commits of callers may come from here on
         try:
-            owner.start()
+            engine.start()
         except BaseException:
-            self._owner = None
+            self._engine = None
             timers.close()
             pacer.close()
             raise
@@ -221,7 +221,7 @@ class Core:
         return self._life[1]
 
     def is_inside(self) -> bool:
-        return self._owner is not None and self._owner.is_inside()
+        return self._engine is not None and self._engine.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
@@ -239,9 +239,9 @@ class Core:
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 
     def _stop(self, deadline: float | None) -> list[Firing]:
-        owner = self._owner
+        engine = self._engine
         try:
-            return [] if owner is None else owner.stop(deadline)
+            return [] if engine is None else engine.stop(deadline)
         finally:
             left = None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic())
             try:
@@ -250,15 +250,15 @@ class Core:
                 _log.warning("the store was not given back in order: %s", error)
 
     def _release(self) -> None:
-        if self._owner is not None:
-            self._owner.release()
+        if self._engine is not None:
+            self._engine.release()
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         """
         Notify the engine of committed writes before the callers get their answers; on the writer's thread.
         """
-        owner = self._owner
-        if owner is not None:
+        engine = self._engine
+        if engine is not None:
             clock = self.client.clock
             elapsed, is_behind = elapsed_of(writes, answers, clock)
             if is_behind:  # a node that takes its old clock for right would fire these early, or an hour late
@@ -266,8 +266,8 @@ class Core:
                     self.client.sample()
                 elapsed, _ = elapsed_of(writes, answers, clock)
             for era, jobs in elapsed.items():
-                owner.counted(jobs, era)
-            owner.written(*lives_of(writes, answers))
+                engine.counted(jobs, era)
+            engine.written(*lives_of(writes, answers))
         elif self._unstarted is not None:
             self._unstarted.written(answers)
         dead = Outcome.DEAD  # an enum is slow to look into
@@ -282,9 +282,9 @@ class Core:
         """
         Rescan the store after a commit with an unknown outcome: the prefetcher was not notified of it.
         """
-        owner = self._owner
-        if owner is not None:
-            owner.start_over()
+        engine = self._engine
+        if engine is not None:
+            engine.rescan()
 
     def _set_scope(self, scope: str, by: str, pause: Pause | None) -> None:
         """
@@ -292,19 +292,19 @@ class Core:
         """
         if self.hooks.is_active:
             self.hooks.emit(ScopeResumed(scope, by) if pause is None else ScopePaused(scope, by, pause.note))
-        owner = self._owner
-        if owner is not None:
-            owner.runnable.look()
+        engine = self._engine
+        if engine is not None:
+            engine.pause_filter.refresh_pauses()
 
     def recent(self, after: int) -> list[FiringRecord]:
-        owner = self._owner
-        return self._figures.recent.after(after, lambda: () if owner is None else owner.running(), self._name())
+        engine = self._engine
+        return self._figures.recent.after(after, lambda: () if engine is None else engine.running(), self._name())
 
     def advertise(self, url: str, secret: str) -> None:
         self._figures.service = {"url": url, "secret": secret}
 
     def stats(self, *, with_store: bool = True) -> dict[str, Any]:
-        backlog = [] if self._owner is None else self._owner.backlog()
+        backlog = [] if self._engine is None else self._engine.backlog()
         return (self._store_stats(backlog) if with_store else {}) | self._process_stats(backlog)
 
     def _store_stats(self, backlog: Collection[Job]) -> dict[str, Any]:
@@ -331,12 +331,12 @@ class Core:
         """
         Return the part of the stats that this process knows without reading the store.
         """
-        writer, owner, store = self.client.opened(), self._owner, self.client.store
+        writer, engine, store = self.client.opened(), self._engine, self.client.store
         commits = writer.stats()
         number = max(1, commits.commits)
-        leases = owner.leases.held if owner is not None else ()
+        leases = engine.leases.held if engine is not None else ()
         sizes = (
-            owner.sizes() if owner is not None else dict.fromkeys(("staged", "in_memory", "waiting", "in_flight"), 0)
+            engine.sizes() if engine is not None else dict.fromkeys(("staged", "in_memory", "waiting", "in_flight"), 0)
         )
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
@@ -349,9 +349,9 @@ class Core:
             "by_handler": self._figures.by_handler(),
             "targets": self.registry.figures(),
             "pull": self._queues(backlog),
-            "leaked": [] if owner is None else owner.leaked(),
-            "full_lanes": [] if owner is None else owner.full_lanes(),
-            "lanes": [] if owner is None else [asdict(state) for state in owner.lanes()],
+            "leaked": [] if engine is None else engine.leaked(),
+            "full_lanes": [] if engine is None else engine.full_lanes(),
+            "lanes": [] if engine is None else [asdict(state) for state in engine.lanes()],
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,
@@ -366,9 +366,9 @@ class Core:
                 "times": writer.times.figures(),
                 "sizes": [[1 << step, count] for step, count in enumerate(writer.sizes) if count],
             },
-            "leases": None if owner is None else owner.leases.figures(),
-            "wheel": None if owner is None else owner.wheel(),
-            "owner": owner.name if owner is not None and leases else None,
+            "leases": None if engine is None else engine.leases.figures(),
+            "wheel": None if engine is None else engine.wheel(),
+            "owner": engine.name if engine is not None and leases else None,
             "epoch": max((lease.epoch for lease in leases), default=None),
             "shards": [lease.shard for lease in leases if not is_tail(lease.shard)],
             "tails": [lease.shard for lease in leases if is_tail(lease.shard)],
@@ -383,14 +383,14 @@ class Core:
         """
         from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
 
-        return explain(self.client, self._owner, self.registry.lanes, key)
+        return explain(self.client, self._engine, self.registry.lanes, key)
 
     def nodes(self) -> list[Node]:
-        found, owner = self.client.nodes(), self._owner
-        if owner is None:
+        found, engine = self.client.nodes(), self._engine
+        if engine is None:
             return found
-        now = owner.heartbeat.figures()
-        return [replace(each, figures=now) if each.owner == owner.name else each for each in found]
+        now = engine.heartbeat.figures()
+        return [replace(each, figures=now) if each.owner == engine.name else each for each in found]
 
     def _queues(self, backlog: Iterable[Job]) -> dict[str, dict[str, int | None]]:
         """
@@ -415,13 +415,13 @@ class Core:
         if first is None or first.due_at > now or first.target != "pull":
             return None if first is None else first.due_at
         later = self.client.first_due(now + 1)
-        waiting = () if self._owner is None else self._owner.waiting_except(backlog)
+        waiting = () if self._engine is None else self._engine.waiting_except(backlog)
         return min((job.due_at for job in (*waiting, *((later,) if later else ()))), default=None)
 
 
-def _new_owner(
+def _new_engine(
     resources: Resources, registry: Registry, figures: Figures, loop: asyncio.AbstractEventLoop | None
-) -> Owner:
-    from tickwheel.engine.owner import Owner  # noqa: PLC0415  a client pays for no engine
+) -> Engine:
+    from tickwheel.engine.engine import Engine  # noqa: PLC0415  a client pays for no engine
 
-    return Owner(resources, registry, figures, loop)
+    return Engine(resources, registry, figures, loop)

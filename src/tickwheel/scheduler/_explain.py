@@ -17,18 +17,18 @@ from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason, expla
 from tickwheel.jobs.model import Job, Pause, State, scope_over
 
 if TYPE_CHECKING:
-    from tickwheel.engine.owner import Owner
+    from tickwheel.engine.engine import Engine
 
 __all__ = ["explain"]
 
 
-def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> Explanation | None:
+def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -> Explanation | None:
     """
     Return why the job of *key* has not run yet; None if there is no such job.
 
     Args:
         client: Reads the store.
-        owner: The engine of this process, if it fires.
+        engine: The engine of this process, if it fires.
         lanes: The lanes named by registrations of this process.
         key: The job's key.
 
@@ -39,7 +39,7 @@ def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> 
     checks.check_key(key)
     try:
         job = client.get(key)
-        return None if job is None else _Question(client, owner, lanes, job).answer()
+        return None if job is None else _Question(client, engine, lanes, job).answer()
     except StoreError as error:
         if not error.is_transient:
             raise
@@ -47,10 +47,10 @@ def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> 
 
 
 class _Question:
-    def __init__(self, client: Client, owner: Owner | None, lanes: LaneNames, job: Job) -> None:
+    def __init__(self, client: Client, engine: Engine | None, lanes: LaneNames, job: Job) -> None:
         self._lane = lanes.of(job.target, job.handler)
         self._client = client
-        self._owner = owner
+        self._engine = engine
         self._job = job
         self._now = client.clock.now_ms()
         self._node = self._owner_of(job)
@@ -59,9 +59,9 @@ class _Question:
         """
         Return the first reason, in the order in which the scheduler checks them.
         """
-        owner = self._owner
-        is_here = owner is not None and (self._node == owner.name or self._comes_here(owner))
-        here = owner.explain(self._job) if owner is not None and is_here else None
+        engine = self._engine
+        is_here = engine is not None and (self._node == engine.name or self._comes_here(engine))
+        here = engine.explain(self._job) if engine is not None and is_here else None
         return self._begun(here) or self._set_aside() or here or self._pending()
 
     def _begun(self, here: Explanation | None) -> Explanation | None:
@@ -78,15 +78,15 @@ class _Question:
             of = f"its scope {pause.scope!r}" if pause.scope else "it"
             note = f": {pause.note}" if pause.note else ""
             return self._because(WaitReason.PAUSED, f"{of} was paused by {pause.by} {self._ago(pause.at)}{note}")
-        if not self._job.lacks_handler or (self._owner is not None and self._comes_here(self._owner)):
+        if not self._job.lacks_handler or (self._engine is not None and self._comes_here(self._engine)):
             return None
         return self._because(WaitReason.NO_HANDLER, self._lack())
 
-    def _comes_here(self, owner: Owner) -> bool:
+    def _comes_here(self, engine: Engine) -> bool:
         """
         Return True if the job is set aside, and this process will claim it once its lane has room.
         """
-        return self._job.lacks_handler and owner.runnable.lack(self._job) is None
+        return self._job.lacks_handler and engine.pause_filter.lack(self._job) is None
 
     def _pending(self) -> Explanation:
         if self._job.due_at > self._now:
@@ -104,8 +104,8 @@ class _Question:
         return None if scope is None else paused[scope]
 
     def _lack(self) -> str:
-        job, owner = self._job, self._owner
-        lack = job.error if owner is None else owner.runnable.lack(job) or job.error
+        job, engine = self._job, self._engine
+        lack = job.error if engine is None else engine.pause_filter.lack(job) or job.error
         what = f"no process that fires can run it; it needs the handler {job.handler!r} of the target {job.target!r}"
         return what if lack is None else f"{what}: {lack}"
 

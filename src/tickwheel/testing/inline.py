@@ -8,7 +8,7 @@ import asyncio
 from functools import partial
 from typing import Any, Self
 
-from tickwheel.engine.inline import Inline
+from tickwheel.engine.inline import InlineEngine
 from tickwheel.jobs import checks
 from tickwheel.scheduler import AsyncScheduler, Job, Scheduler, SchedulerOptions, Task, TaskCall
 from tickwheel.scheduler.tasks import names_of
@@ -26,7 +26,7 @@ class _Inline:
 
     def _fire_by(self, clock: ManualClock) -> None:
         self.clock = clock
-        self._core.make_owner = partial(Inline, clock)
+        self._core.make_engine = partial(InlineEngine, clock)
 
     def assert_scheduled(
         self,
@@ -132,7 +132,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()
         if self.is_started:
-            self._core.owner.loop = loop
+            self._core.engine.loop = loop
         else:
             self._core.start(loop, role)
         return self

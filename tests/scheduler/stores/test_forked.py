@@ -112,7 +112,7 @@ def test_what_the_child_does(url, state, story):
 STOPPED_IN_A_START = """
 import os, sys, threading
 from tickwheel.scheduler import Scheduler
-from tickwheel.engine.owner import Owner
+from tickwheel.engine.engine import Owner
 
 begun, go_on, start = threading.Event(), threading.Event(), Owner.start
 

@@ -18,7 +18,7 @@ import redis_servers
 from loads import loaded
 
 from tickwheel.engine import _watcher
-from tickwheel.engine._stager import Stager
+from tickwheel.engine._prefetch import Prefetcher
 from tickwheel.jobs.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
 from tickwheel.observe.events import OwnershipLost
 from tickwheel.scheduler import Outcome, SetRequest, StoreError
@@ -214,8 +214,10 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
     """
     The previous check detects a node that stages all partitions but one, which makes that one silent.
     """
-    store, own = open_store(redis_url), Stager.own
-    with mock.patch.object(Stager, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])):
+    store, own = open_store(redis_url), Prefetcher.own
+    with mock.patch.object(
+        Prefetcher, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])
+    ):
         assert silent(make, store, redis_url) == {0}
     store.close()
 

@@ -404,7 +404,7 @@ def test_reader_without_the_right_to_write(path, open_file, let_through):
     let_through(path)
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    loaded = "os, asyncio, tickwheel.engine.owner, tickwheel.stores.sqlite"
+    loaded = "os, asyncio, tickwheel.engine.engine, tickwheel.stores.sqlite"
     other = f"import {loaded}; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     program = other + textwrap.dedent(READING)
     answer = subprocess.run(

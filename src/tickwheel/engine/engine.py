@@ -1,7 +1,7 @@
 """
-The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
+The engine: all parts of a scheduler that fires, put together, started and stopped in order.
 
-The roles do not know each other's order: each hands on to the owner, which is their `Way`.
+The parts do not know each other's order: each hands on to the engine, which is their `EngineCallbacks`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,19 @@ from itertools import islice
 from typing import Any, Final
 
 from tickwheel.engine import _verdict
-from tickwheel.engine._armer import Armer
-from tickwheel.engine._dispatcher import Dispatcher
+from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._clock_steps import Zones
+from tickwheel.engine._completion import Completer
+from tickwheel.engine._dispatch import Dispatcher
 from tickwheel.engine._explainer import Explainer
-from tickwheel.engine._heartbeat import Heartbeat
-from tickwheel.engine._journal import Journal
-from tickwheel.engine._leases import Leases
-from tickwheel.engine._minutes import LaneCounts, MinuteKeeper
-from tickwheel.engine._pruner import Pruner
-from tickwheel.engine._recorder import Recorder
-from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._settler import Settler
+from tickwheel.engine._leases import Heartbeat, Journal, Leases
+from tickwheel.engine._prefetch import Prefetcher
+from tickwheel.engine._records import LaneCounts, MinuteKeeper, Pruner, Recorder
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase, StagedJob
-from tickwheel.engine._stager import Stager
+from tickwheel.engine._staging import PauseFilter
 from tickwheel.engine._watcher import Watcher
 from tickwheel.engine._withdrawals import Withdrawals
-from tickwheel.engine._zones import Zones
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
@@ -43,8 +39,7 @@ from tickwheel.stores import Lease
 from tickwheel.targets import Firing
 from tickwheel.targets.contract import GIVE_BACK
 
-__all__ = ["Owner"]
-
+__all__ = ["Engine"]
 
 _CLOSING_S: Final = 0.3
 """Part of a stop's timeout, in seconds, that is reserved for closing connections and threads."""
@@ -57,7 +52,7 @@ _NOTED_MAX: Final = 50
 """Maximum number of running jobs whose progress a heartbeat reports: their keys and notes have any size."""
 
 
-class Owner:
+class Engine:
     """
     Fires the jobs of a store: created, started once, and stopped; an interrupted stop may be repeated.
     """
@@ -74,26 +69,26 @@ class Owner:
         self.staged = StagedJobs(resources.runtime, resources.options.staged_max, resources.clock.now, registry.lanes)
         self.leases = Leases(resources, way=self)
         recorder = Recorder(resources.options.history, resources.owner, resources.clock.now)
-        self._settler = Settler(resources, self.staged, figures, recorder, way=self)
-        self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
-        self._armer = Armer(resources, self.staged, registry, way=self)
-        self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
-        self._stagers = [  # one for each partition of the store, so that none waits for what another one reads
-            Stager(resources, self.staged, self._armer, self.runnable)
+        self._completer = Completer(resources, self.staged, figures, recorder, way=self)
+        self._dispatcher = Dispatcher(resources, self.staged, self._completer, registry, loop, way=self)
+        self._claims = ClaimBatcher(resources, self.staged, registry, way=self)
+        self.pause_filter = PauseFilter(resources, registry, self.staged, self._completer, way=self)
+        self._prefetchers = [  # one for each partition of the store, so that none waits for what another one reads
+            Prefetcher(resources, self.staged, self._claims, self.pause_filter)
             for _ in range(resources.store.abilities.partitions)
         ]
-        self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
+        self.withdrawals = Withdrawals(resources, self.staged, self._completer, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._zones = Zones(resources, self._rename)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
         self._explainer = Explainer(
             resources,
             staged=self.staged,
-            armer=self._armer,
+            claims=self._claims,
             dispatcher=self._dispatcher,
-            runnable=self.runnable,
+            pause_filter=self.pause_filter,
             leases=self.leases,
-            stagers=self._stagers,
+            prefetchers=self._prefetchers,
         )
         figures.lanes = LaneCounts(resources.runtime.lock(), registry.lanes.of)
         self.minutes = MinuteKeeper(resources, figures.lanes, self._explainer.held_lanes)
@@ -106,7 +101,7 @@ class Owner:
             self.leases,
             lanes=self._lanes_report,
             handlers=registry.handlers.names,
-            on_renewed=self._journal.look,
+            on_renewed=self._journal.record_deaths,
         )
 
     def start(self) -> None:
@@ -118,20 +113,20 @@ class Owner:
         """
         resources = self._resources
         try:
-            self._journal.look_before()
+            self._journal.remember_owners()
             self.leases.acquire()
             self._journal.start()
             self._registry.pulls.open(
                 resources.timers.call_later,
                 resources.pacer.call_later,
                 resources.clock.now_ms,
-                partial(self._armer.widen, "pull"),
+                partial(self._claims.widen, "pull"),
             )
             self._registry.listen(self._stage_changes)
-            resources.clock.listen(self._want_look)
-            for stager in self._stagers:
-                stager.start()
-            self._armer.start()
+            resources.clock.listen(self._request_scan)
+            for prefetcher in self._prefetchers:
+                prefetcher.start()
+            self._claims.start()
             self._watcher.start()
             self._pruner.start()
             self.minutes.start()
@@ -159,13 +154,13 @@ class Owner:
             The firings that still run.
         """
         self._is_stopping = True
-        for stager in self._stagers:
-            stager.stop(self._left(deadline))
+        for prefetcher in self._prefetchers:
+            prefetcher.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
         self._pruner.stop(self._left(deadline))
         self._zones.stop(self._left(deadline))
-        self._armer.stop()
-        self._armer.join(self._left(deadline))
+        self._claims.stop()
+        self._claims.join(self._left(deadline))
         self._registry.pulls.shut()
         held = self._dispatcher.take_held()
         self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
@@ -174,7 +169,7 @@ class Owner:
         running = self.staged.take(Phase.RUNNING)
         self._resources.timers.close()
         self._resources.pacer.close()
-        self._settler.flush()
+        self._completer.flush()
         self._dispatcher.coroutines.close(self._left(deadline), self._registry.closers() if is_last else ())
         self._dispatcher.workers.close(0 if running or self._dispatcher.leaked else self._left(deadline))
         if is_last:
@@ -191,7 +186,7 @@ class Owner:
         Raises:
             StoreError: If the store does not answer.
         """
-        self._settler.close()
+        self._completer.close()
         self.minutes.stop(_CLOSING_S)
         self.heartbeat.stop(_CLOSING_S)
         self.leases.release()
@@ -212,7 +207,7 @@ class Owner:
         ]
 
     def backlog(self) -> list[Job]:
-        return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.STAGED]
+        return [entry.job for entry in self._claims.backlog() if entry.phase is Phase.STAGED]
 
     def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
         generations = {job.generation for job in backlog}
@@ -274,7 +269,7 @@ class Owner:
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Pass jobs of a commit of this process, for a caller or of a finished run, to the stager.
+        Pass jobs of a commit of this process, for a caller or of a finished run, to the prefetcher.
         """
         if paused := [job.key for job in jobs if job.pause is not None]:
             cancelled = (*cancelled, *paused)
@@ -283,67 +278,67 @@ class Owner:
             self.staged.drop(cancelled)
         if jobs:  # of one commit, and so in one partition
             shard = self._resources.store.shard_of(jobs[0].key)
-            self._stagers[shard % len(self._stagers)].written(jobs)
+            self._prefetchers[shard % len(self._prefetchers)].written(jobs)
 
     def changed(self, partitions: Collection[int] | None = None) -> None:
         """
-        Report writes of other processes to the stager, and their requests to the withdrawals.
+        Report writes of other processes to the prefetcher, and their requests to the withdrawals.
         """
         self._stage_changes(partitions)
         shards = [lease.shard for lease in self.leases.held]
         if partitions is not None:
-            shards = [shard for shard in shards if shard % len(self._stagers) in partitions]
-        self.withdrawals.look(shards)
+            shards = [shard for shard in shards if shard % len(self._prefetchers) in partitions]
+        self.withdrawals.poll(shards)
 
     def _stage_changes(self, partitions: Collection[int] | None = None) -> None:
-        for number, stager in enumerate(self._stagers):
+        for number, prefetcher in enumerate(self._prefetchers):
             if partitions is None or number in partitions:
-                stager.changed()
+                prefetcher.changed()
 
-    def _want_look(self) -> None:
-        for stager in self._stagers:
-            stager.want_look()
+    def _request_scan(self) -> None:
+        for prefetcher in self._prefetchers:
+            prefetcher.request_scan()
 
-    def look_back(self) -> None:
-        for stager in self._stagers:
-            stager.look_back()
+    def sweep_overdue(self) -> None:
+        for prefetcher in self._prefetchers:
+            prefetcher.sweep_overdue()
 
-    def start_over(self) -> None:
-        for stager in self._stagers:
-            stager.start_over()
+    def rescan(self) -> None:
+        for prefetcher in self._prefetchers:
+            prefetcher.rescan()
 
     def _rename(self, jobs: Sequence[Job], epoch: int) -> None:
-        stagers = self._stagers
-        stagers[epoch % len(stagers)].redater.rename(jobs, epoch)
+        prefetchers = self._prefetchers
+        prefetchers[epoch % len(prefetchers)].adjuster.rename(jobs, epoch)
 
     def is_off(self, job: Job) -> bool:
-        return self._stagers[0].redater.is_off(job)
+        return self._prefetchers[0].adjuster.is_off(job)
 
     def may_begin(self) -> bool:
         return self.leases.is_trusted()
 
-    def made_room(self) -> None:
+    def on_capacity(self) -> None:
         """
-        Continue staging, since the armer has begun some jobs.
+        Continue staging, since the claims has begun some jobs.
         """
-        for stager in self._stagers:
-            stager.made_room()
+        for prefetcher in self._prefetchers:
+            prefetcher.on_capacity()
 
     def moved(self) -> None:
-        for stager in self._stagers:
-            stager.moved()
+        for prefetcher in self._prefetchers:
+            prefetcher.moved()
 
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
-        Pass due entries from the armer to the dispatcher, unless their lease has ended.
+        Pass due entries from the claims to the dispatcher, unless their lease has ended.
         """
         if self._is_stopping:
             self.give_back(entries)
             return
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
-            self._armer.ended(lost, self.staged.forget(lost))
+            self._claims.ended(lost, self.staged.forget(lost))
         if self.leases.is_trusted():
-            self._dispatcher.fire(self.runnable.unpaused(entries))
+            self._dispatcher.fire(self.pause_filter.unpaused(entries))
         else:  # the lease is about to be renewed or lost: then we know
             self._resources.hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "nothing starts")
             with suppress(ClosedError):  # a stop gives them back
@@ -357,23 +352,23 @@ class Owner:
         Settle begun entries without a start.
         """
         for entry in entries:
-            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
     def settling(self) -> None:
         """
-        From the settler to the armer: a commit is on its way, which has room for the next begins.
+        From the completer to the claims: a commit is on its way, which has room for the next begins.
         """
         if not self._is_stopping:
-            self._armer.begin_along()
+            self._claims.begin_along()
 
     def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Notify the armer that there is room for the next jobs.
+        Notify the claims that there is room for the next jobs.
         """
         if self._is_stopping:
             self._is_quiet.set()
         else:
-            self._armer.ended(ended, freed)
+            self._claims.ended(ended, freed)
 
     # ---- the right to go it ---------------------------------------------------------------------------------------
 
@@ -381,8 +376,8 @@ class Owner:
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.staged.drop_epoch(epoch)
-        for number, stager in enumerate(self._stagers):
-            stager.own([lease for lease in leases if lease.shard % len(self._stagers) == number])
+        for number, prefetcher in enumerate(self._prefetchers):
+            prefetcher.own([lease for lease in leases if lease.shard % len(self._prefetchers) == number])
         self._zones.own(leases)
 
     def renewed(self) -> None:
@@ -400,7 +395,7 @@ class Owner:
 
     def _go_on(self) -> None:
         self._let_go()
-        self._armer.resume()
+        self._claims.resume()
 
     def _let_go(self) -> None:
         """

@@ -3,6 +3,9 @@ Hands due jobs to their targets, and judges the results.
 
 A due job may wait for a worker. So the last check is made at the start of the job, on its thread or loop: the lease is
 still valid, and no caller has withdrawn the job.
+
+A run whose recurrence has overlap="cancel" is asked to stop when the next run of its job is due. Each such run has a
+timer; these are few, since a job has one run at a time.
 """
 
 from __future__ import annotations
@@ -14,30 +17,97 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.engine import _verdict
-from tickwheel.engine._blocking import Blocking
-from tickwheel.engine._coroutines import Coroutines
-from tickwheel.engine._held_end import HeldEnd
-from tickwheel.engine._overtaker import Overtaker
-from tickwheel.engine._queue import Queue
-from tickwheel.engine._settler import Settler
+from tickwheel.engine._callbacks import EngineCallbacks
+from tickwheel.engine._completion import Completer
+from tickwheel.engine._coroutines import Blocking, Coroutines
 from tickwheel.engine._spans import Spans, fired_event
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._timeouts import TaskTimeout, Timeouts, too_long
-from tickwheel.engine._way import Way
-from tickwheel.engine._workers import Workers
+from tickwheel.engine._workers import Workers, WorkQueue
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.host.registry import Registry
 from tickwheel.jobs.checks import decode_payload
 from tickwheel.jobs.errors import JobStoppedError
 from tickwheel.jobs.explanation import WaitReason
-from tickwheel.jobs.model import Answer
+from tickwheel.jobs.model import Answer, Progress
 from tickwheel.jobs.unreadable import is_readable
 from tickwheel.observe.tracing import FIRING
 from tickwheel.targets import Abandoned, Call, End, Firing, Retry, Snooze
+from tickwheel.timers.contract import Timer
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "HeldCompletion", "OverlapCanceller"]
+
+_LOOK_S: Final = 3600.0
+"""Maximum delay of a timer, since the clock may be set."""
+
+
+class OverlapCanceller:
+    """
+    Watches the runs of one dispatcher. From any thread.
+
+    Args:
+        stop: Asks an attempt to stop.
+    """
+
+    def __init__(self, resources: Resources, stop: Callable[[StagedJob], object]) -> None:
+        self._timers = resources.timers
+        self._elapsed = resources.elapsed
+        self._stop = stop
+        self._lock = resources.runtime.lock()
+        self._watched: dict[StagedJob, Timer] = {}
+
+    def begin(self, entry: StagedJob, begun: int) -> None:
+        limit = _verdict.overtaken_at(entry.job, begun)
+        if limit is not None:
+            self._watch(entry, limit)
+
+    def end(self, entry: StagedJob) -> None:
+        if self._watched:
+            with self._lock:
+                timer = self._watched.pop(entry, None)
+            if timer is not None:
+                timer.cancel()
+
+    def _watch(self, entry: StagedJob, limit: int) -> None:
+        left_s = (limit - self._elapsed.now_ms(entry.job)) / 1000
+        with self._lock, suppress(ClosedError):  # a stop, or an inline owner, where no timer runs
+            self._watched[entry] = self._timers.call_later(min(max(left_s, 0.0), _LOOK_S), self._look, entry, limit)
+
+    def _look(self, entry: StagedJob, limit: int) -> None:
+        with self._lock:
+            is_watched = self._watched.pop(entry, None) is not None
+        if not is_watched or entry.phase is not Phase.RUNNING:
+            return
+        if self._elapsed.now_ms(entry.job) < limit:
+            self._watch(entry, limit)
+            return
+        entry.is_overtaken = True
+        self._stop(entry)
+
+
+class HeldCompletion:
+    __slots__ = ("_dispatcher", "_entry")
+
+    def __init__(self, dispatcher: Dispatcher, entry: StagedJob) -> None:
+        self._dispatcher = dispatcher
+        self._entry = entry
+
+    def start(self) -> Callable[[], object] | None:
+        return self._dispatcher.start_held(self._entry)
+
+    def note(self, progress: Progress) -> None:
+        self._entry.progress = progress
+
+    def __call__(
+        self,
+        result: object = None,
+        error: BaseException | None = None,
+        on_answer: Callable[[Answer | Exception], object] | None = None,
+    ) -> bool:
+        return self._dispatcher.end_held(self._entry, result, error, on_answer)
+
 
 _LEND_S: Final = 0.5
 """Delay before an idle lane that waits is lent a place."""
@@ -52,11 +122,11 @@ class Dispatcher:
         self,
         resources: Resources,
         staged: StagedJobs,
-        settler: Settler,
+        completer: Completer,
         registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
         *,
-        way: Way,
+        way: EngineCallbacks,
     ) -> None:
         self._staged = staged
         self._way = way
@@ -65,14 +135,14 @@ class Dispatcher:
         self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._spans = None if resources.tracer is None else Spans(resources)
-        self._settler = settler
+        self._completer = completer
         self._registry = registry
         self._held: dict[StagedJob, None] = {}
         self._lending: set[Workers | Coroutines] = set()
         options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
-            Queue(size, options.leaked_max, runtime, registry.lanes)
+            WorkQueue(size, options.leaked_max, runtime, registry.lanes)
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
@@ -83,7 +153,7 @@ class Dispatcher:
         self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, starter, blocking=blocking)
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
-        self._overtaker = Overtaker(resources, self._ask_to_stop)
+        self._canceller = OverlapCanceller(resources, self._ask_to_stop)
 
     def fire(self, entries: list[StagedJob]) -> None:
         for_workers: list[StagedJob] = []
@@ -140,10 +210,10 @@ class Dispatcher:
         try:
             entry.call = self._registry.call_of(entry.job)
         except MissingExtraError:  # here: it is set aside for a node that has the library
-            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
             return None
         except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
-            self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
+            self._completer.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
             return None
         return entry.call
 
@@ -186,10 +256,10 @@ class Dispatcher:
         for entry in entries:
             verdict = self._not_worth_it(entry)
             if verdict is not None:
-                self._settler.add(entry, verdict)
+                self._completer.add(entry, verdict)
             else:
                 firing = Firing(entry.job, entry.attempt, self._elapsed.now(entry.job), stopping=entry)
-                batch.append((firing, HeldEnd(self, entry)))
+                batch.append((firing, HeldCompletion(self, entry)))
         if batch:
             try:
                 call.function(batch)
@@ -219,7 +289,7 @@ class Dispatcher:
         """
         self._held.pop(entry, None)
         entry.expire = None  # an entry lives until its end is written, and what its target has of it need not
-        return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
+        return self._completer.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
         entry.is_overtaken = False
@@ -270,7 +340,7 @@ class Dispatcher:
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-        self._settler.add(entry, verdict)
+        self._completer.add(entry, verdict)
 
     async def _run_async(self, entry: StagedJob) -> None:
         if not self._may_start(entry):
@@ -292,7 +362,7 @@ class Dispatcher:
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-        self._settler.add(entry, verdict)
+        self._completer.add(entry, verdict)
 
     async def _await(self, entry: StagedJob, call: Call) -> object:
         limit = TaskTimeout(asyncio.current_task())
@@ -349,7 +419,7 @@ class Dispatcher:
 
     def _watch_over(self, entry: StagedJob) -> None:
         entry.begun_ms = self._elapsed.now_ms(entry.job)
-        self._overtaker.begin(entry, entry.begun_ms)
+        self._canceller.begin(entry, entry.begun_ms)
 
     def _announce(self, entry: StagedJob) -> None:
         if self._hooks.is_curious:
@@ -370,7 +440,7 @@ class Dispatcher:
         self, entry: StagedJob, begun: float | None, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
         if entry.begun_ms is not None:
-            self._overtaker.end(entry)
+            self._canceller.end(entry)
         verdict = self._verdict_of(entry, begun, result, error)
         if entry.span is not None:
             self._end_span(entry, verdict.ending, verdict.settle.error)
@@ -403,6 +473,6 @@ class Dispatcher:
             self._spans.end(entry.span, outcome, error)
 
     def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
-        self._overtaker.end(entry)
+        self._canceller.end(entry)
         self._end_span(entry, verdict.ending, verdict.settle.error)
-        self._settler.add(entry, verdict)
+        self._completer.add(entry, verdict)

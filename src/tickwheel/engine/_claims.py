@@ -1,36 +1,97 @@
 """
-Counts attempts just before jobs are due, and sets the timers that fire them.
+Claims jobs just before they are due: counts their attempts in the store, and sets the timers that fire them.
 
 Staged jobs are gathered in slots of 16 to 64 ms. A slot's timer fires one arming window earlier, and all its attempts
-are counted in one write. So no write delays a job at its instant.
+are counted in one write. So no write delays a job at its instant. Where a node fires little, ends take along the next
+few begins: one commit instead of two for each job.
 
-Where a node fires little, ends take along the next few begins: one commit instead of two for each job.
+The store's clock is sampled just before jobs are due, in a thread of its own. Between two samples either clock may be
+slewed, that is, run up to a tenth faster or slower until it is right. So a job fires when the last sample proves that
+it is due, and a sample that is a few milliseconds old proves it in time.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Final
 
+from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine._lanes import Lanes
-from tickwheel.engine._sampler import Sampler
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase, StagedJob
-from tickwheel.engine._way import Way
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.host.options import loan_of
 from tickwheel.host.registry import Registry
+from tickwheel.host.store_clock import StoreClock
 from tickwheel.host.writer import FEW
 from tickwheel.jobs.explanation import EVERY_LANE, LaneState, WaitReason
 from tickwheel.jobs.model import Answer, Begin, Outcome
 
-__all__ = ["ARMING_WINDOW_MS", "Armer"]
+__all__ = ["ARMING_WINDOW_MS", "ClaimBatcher", "Sampler"]
+
+_FRESH_MS: Final = 2.0
+"""A younger sample is not repeated: its error is at most a fifth of a millisecond."""
+_LEAD_MIN_S: Final = 0.002
+_LEAD_MAX_S: Final = 0.04
+"""Bounds of the time between a sample and the instant, which is twice the duration of the last sample."""
+_RETRY_S: Final = 0.5
+
+
+class Sampler:
+    """
+    Samples on demand. `ask` may be called from any thread; it does nothing if the store uses this machine's clock.
+
+    Args:
+        on_sample: Called after each sample, in the sampler's thread.
+    """
+
+    def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
+        self._store = resources.store
+        self._clock: StoreClock = resources.clock
+        self._hooks = resources.hooks
+        self._on_sample = on_sample
+        self._current_thread = resources.runtime.current_thread
+        self._asked, self._stopped = resources.runtime.event(), resources.runtime.event()
+        self.lead_s = _LEAD_MIN_S
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-clock", daemon=True)
+
+    def start(self) -> None:
+        if self._clock.is_sampled:
+            self._thread.start()
+
+    def stop(self, timeout_s: float | None) -> None:
+        self._stopped.set()
+        self._asked.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join(timeout_s)
+
+    def ask(self) -> None:
+        if self._clock.is_sampled and self._clock.age_ms() > _FRESH_MS:
+            self._asked.set()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            if self._stopped.is_set():
+                return
+            try:
+                before = self._clock.elapsed()
+                self._clock.sample(self._store.now_ms(), before, after := self._clock.elapsed())
+            except Exception as error:  # noqa: BLE001 - this thread must not end: jobs would fire late
+                self._hooks.failed("reading the store's clock", error)
+                if self._stopped.wait(_RETRY_S):
+                    return
+                continue
+            self.lead_s = min(max(_LEAD_MIN_S, 2 * (after - before) / 1e3), _LEAD_MAX_S)
+            self._on_sample()
+
 
 ARMING_WINDOW_MS: Final = 50
 """
@@ -60,16 +121,13 @@ _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 _STEP_MS: Final = 1_000
 """If a timer fires this long before its instant, the clock was set back after the timer was set."""
 
-_RETRY_S: Final = 0.5
-"""Delay before a count is repeated that the store did not answer."""
 
-
-class Armer:
+class ClaimBatcher:
     """
     Counts the attempts of staged jobs, and hands the jobs over at their instants, in order of generation.
     """
 
-    def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: Way) -> None:
+    def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: EngineCallbacks) -> None:
         self._staged = staged
         self._clock = resources.clock
         self._timers = resources.timers
@@ -234,7 +292,7 @@ class Armer:
         for part in self._by_partition(begun):
             for start in range(0, len(part), _CHUNK):
                 self._post(part[start : start + _CHUNK], is_again=False)
-        self._way.made_room()
+        self._way.on_capacity()
         return True
 
     def _by_partition(self, entries: list[StagedJob]) -> Iterable[list[StagedJob]]:

@@ -1,7 +1,7 @@
 """
-The calls between the roles of the engine, in the order in which a job meets them.
+The calls between the parts of the engine, in the order in which a job meets them.
 
-    written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
+    written -> (prefetcher) -> (claims) on_capacity -> hand_over -> (dispatch) -> (completer) settled -> written
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tickwheel.engine._staged_job import StagedJob
 from tickwheel.jobs.model import Job
 from tickwheel.stores import Lease
 
-__all__ = ["Way"]
+__all__ = ["EngineCallbacks"]
 
 
-class Way(Protocol):
+class EngineCallbacks(Protocol):
     """
     The owner's interface for its roles. All methods may be called from any thread.
     """
@@ -48,12 +48,12 @@ class Way(Protocol):
         Read possible writes and requests of other processes in *partitions*, or in all.
         """
 
-    def look_back(self) -> None:
+    def sweep_overdue(self) -> None:
         """
         Search the store for overdue jobs that are not in memory.
         """
 
-    def start_over(self) -> None:
+    def rescan(self) -> None:
         """
         Rescan the store: a pending job may be unknown here.
         """
@@ -63,7 +63,7 @@ class Way(Protocol):
         Stage pending *jobs* of a commit of this process, unless they are paused, and drop the *cancelled* keys.
         """
 
-    def made_room(self) -> None:
+    def on_capacity(self) -> None:
         """
         Continue staging after a lack of room: some jobs have begun.
         """

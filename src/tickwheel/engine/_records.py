@@ -1,7 +1,14 @@
 """
-The figures of this node by minute: counted with every settled batch, and kept in the store once a minute.
+Records of the past: the history of attempts, the figures by minute, and the pruning of both.
 
-A minute in which nothing ended and nothing was committed has no row, so an idle node writes none.
+    history.keep            "none"   "failures"                  "usual"                        "all"
+    recorded attempts       -        failed, died, expired, or   and every run of a recurring   and every success and
+                                     noted something             job                            snooze
+
+A record is written in the commit of its settle. The figures of a minute are counted with every settled batch, and kept
+in the store once a minute; a minute in which nothing ended and nothing was committed has no row, so an idle node writes
+none. The owner of the first shard prunes, in small steps in a short-lived thread: a minute after a record was added,
+and once an hour to delete old records.
 """
 
 from __future__ import annotations
@@ -12,9 +19,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._verdict import Ending
+from tickwheel.engine._verdict import Ending, Verdict
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.host.options import HistoryOptions
+from tickwheel.jobs.checks import seconds
 from tickwheel.jobs.explanation import LaneState
 from tickwheel.jobs.minutes import (
     BUCKETS,
@@ -24,14 +33,81 @@ from tickwheel.jobs.minutes import (
     Minute,
     bucket_of,
     busiest,
+    kept_from,
     merged,
     merged_lanes,
 )
+from tickwheel.jobs.model import HistoryRecord
+from tickwheel.jobs.recurrence import nominal_of
 
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["LaneCounts", "MinuteKeeper"]
+__all__ = ["LaneCounts", "MinuteKeeper", "Pruner", "Recorder"]
+
+_OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED: "failed"}
+"""The outcome that users read, by ending."""
+
+_SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
+_FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
+_KEPT: Final = {
+    "none": (),
+    "failures": _FAILURES,
+    "usual": (Ending.SUCCEEDED, *_FAILURES),
+    "all": (Ending.SUCCEEDED, Ending.SNOOZED, *_FAILURES),
+}
+"""The endings that are recorded, by `HistoryOptions.keep`."""
+
+
+class Recorder:
+    def __init__(self, options: HistoryOptions, by: str, now: Callable[[], float]) -> None:
+        self._kept: tuple[Ending, ...] = _KEPT[options.keep]
+        self._has_all = options.keep == "all"
+        self._by = by
+        self._now = now
+        self.count = 0
+
+    def noted(self, entry: StagedJob, verdict: Verdict) -> Verdict:
+        ending, job, progress = verdict.ending, entry.job, entry.progress
+        is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
+        if is_plain and not self._has_all:
+            return verdict  # most end so, and this is all it costs them
+        if ending not in self._kept:
+            return verdict
+        now = self._now()
+        begun_at = float(entry.fired_at) or None
+        took_ms = None
+        if begun_at is not None:
+            entry.ran_ms = took_ms = entry.ran_ms or max(0.0, now - begun_at)
+        record = HistoryRecord(
+            0,
+            int(now),
+            job.key,
+            job.generation,
+            entry.attempt,
+            _OUTCOMES[ending],
+            self._by,
+            job.target,
+            job.handler,
+            job.due_at,
+            begun_at,
+            took_ms,
+            verdict.settle.error,
+            verdict.traceback,
+            _trace_of(entry),
+            None if progress is None else progress.note or None,
+            nominal_of(job.key, job.due_at, job.recurrence),
+        )
+        self.count += 1
+        return replace(verdict, settle=replace(verdict.settle, record=record, is_first=True))
+
+
+def _trace_of(entry: StagedJob) -> str | None:
+    if entry.span is not None:
+        with suppress(Exception):  # a tracer's fault may not stop a firing
+            return entry.span.trace
+    return entry.job.trace
+
 
 _NAMES_MAX: Final = 1_000
 """Maximum number of targets and handlers that are counted apart: addresses of one receiver may be many more."""
@@ -226,3 +302,72 @@ class MinuteKeeper:
                 lanes[state.lane] = replace(lanes.get(state.lane) or LaneMinute(state.lane), overdue=state.waiting)
         commits, seconds = stats.commits - before.commits, stats.seconds - before.seconds
         return Minute(self._owner, at, MINUTE_MS, commits, seconds * 1000, slowest_ms, tuple(lanes.values()))
+
+
+_EVERY_S: Final = 60.0
+_HOUR: Final = 60
+"""Number of minutes between two unconditional passes."""
+_STEP: Final = 500
+"""Maximum number of records that one commit deletes: it takes some milliseconds, for which other commits may wait."""
+_REST_S: Final = 0.05
+"""Pause between two steps, for other commits."""
+
+
+class Pruner:
+    def __init__(self, resources: Resources, recorder: Recorder, is_responsible: Callable[[], bool]) -> None:
+        self._store = resources.store
+        self._options = resources.options.history
+        self._now_ms = resources.clock.now_ms
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._runtime = resources.runtime
+        self._starter = resources.starter("the pruner")
+        self._recorder = recorder
+        self._is_responsible = is_responsible
+        self._stopped = resources.runtime.event()
+        self._thread: threading.Thread | None = None
+        self._turns = 0
+        self._seen = 0
+
+    def start(self) -> None:
+        with suppress(ClosedError):  # a stop
+            self._pacer.call_later(_EVERY_S, self._begin)
+
+    def stop(self, timeout_s: float | None) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _begin(self) -> None:
+        if self._stopped.is_set():
+            return
+        self._turns += 1
+        has_news = self._recorder.count != self._seen or self._store.abilities.has_many_owners  # others record, too
+        if self._is_responsible() and (has_news or self._turns % _HOUR == 1):
+            self._seen = self._recorder.count
+            thread = self._runtime.thread(target=self._run, name="tickwheel-pruner", daemon=True)
+            if self._starter.start(thread.start, self._begin):
+                self._thread = thread
+        else:
+            self.start()
+
+    def _run(self) -> None:
+        try:
+            self.prune()
+        except Exception as error:  # noqa: BLE001 - this thread must not end: the history would grow without bounds
+            self._hooks.failed("pruning the history", error)
+        self.start()
+
+    def prune(self) -> int:
+        """
+        Delete old and surplus records, and old figures; return the number of the records.
+        """
+        options, gone = self._options, 0
+        since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)
+        self._store.forget_minutes(*kept_from(self._now_ms()))
+        while not self._stopped.is_set():
+            count = self._store.prune(since, options.per_key, options.total, _STEP)
+            gone += count
+            if not count or self._stopped.wait(_REST_S):
+                break
+        return gone

@@ -1,24 +1,29 @@
 """
-Acknowledges finished attempts.
+Acknowledges finished attempts, in batches.
 
 The store refuses an end if the job was set again or its shard has another owner: the refusal is counted, and not
 retried. An end that the store cannot write is retried and holds up no other: each end of its batch is then written
 alone, and its text in ASCII, which every database takes.
+
+A lone acknowledgement is written at once. Others gather during its commit, and for at least 5 ms from its start, and
+share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. The pause
+has a timer only if something gathers in it: where a node fires little, no thread wakes up for it. With n partitions,
+which wait for no commit of each other, each pauses n times as long: together they commit no more often than one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
-from tickwheel.engine._gatherer import Ended, Gatherer
-from tickwheel.engine._recorder import Recorder
+from tickwheel.engine._callbacks import EngineCallbacks
+from tickwheel.engine._records import Recorder
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine._verdict import Ending, Verdict, is_refused
-from tickwheel.engine._way import Way
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
@@ -34,8 +39,110 @@ from tickwheel.observe.events import (
     JobSucceeded,
     SettleRefused,
 )
+from tickwheel.timers.contract import Timer
 
-__all__ = ["Settler", "ended_event"]
+__all__ = ["AckBatcher", "Completer", "Ended", "ended_event"]
+
+_CHUNK: Final = 500
+"""Maximum number of acknowledgements in one write, so that claims and callers find room beside them."""
+
+_PAUSE_S: Final = 0.005
+"""
+Time from the start of a commit to the next if fewer than `_MANY` have gathered, for one partition. A crash repeats at
+most the jobs that ended in it.
+"""
+
+_MANY: Final = 64
+"""Number of acknowledgements that are written without a pause."""
+
+Ended: TypeAlias = tuple[StagedJob, Verdict]
+
+
+class AckBatcher:
+    """
+    Posts acknowledgements in batches, one batch after the other. All methods may be called from any thread.
+
+    Args:
+        post: Called with each batch; call `go_on` after its answer.
+    """
+
+    def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
+        self._pause_s = _PAUSE_S * resources.store.abilities.partitions
+        self._pacer = resources.pacer
+        self._post = post
+        self._monotonic = resources.runtime.monotonic
+        self._lock = resources.runtime.lock()
+        self._ended: list[Ended] = []
+        self._is_posting = False
+        self._posted_at = -math.inf
+        self._pause: Timer | None = None
+
+    def add(self, ended: Ended) -> None:
+        lane = ended[0].lane
+        with self._lock:
+            self._ended.append(ended)
+            is_urgent = lane is not None and lane.is_urgent
+            if self._is_posting and not (self._pause is not None and (is_urgent or self._is_full())):
+                return
+            pause, self._pause = self._pause, None
+            if not self._is_posting:
+                self._is_posting = True
+                if not is_urgent and self._pauses():
+                    return
+        if pause is not None:
+            pause.cancel()
+        self._post_next()
+
+    def flush(self) -> None:
+        with self._lock:
+            is_pausing, self._pause = self._pause is not None, None
+        if is_pausing:
+            self._post_next()
+
+    def go_on(self) -> None:
+        """
+        Post the next batch after the pause, or at once if it is large.
+        """
+        with self._lock:
+            if self._ended and self._pauses():
+                return
+        self._post_next()
+
+    def end(self) -> None:
+        self._is_posting = False  # the last batch gets no answer
+
+    def _is_full(self) -> bool:
+        return len(self._ended) >= _MANY
+
+    def _pauses(self) -> bool:
+        """
+        Set the timer for the rest of the pause and return True; return False if nothing is left of it. Under the lock.
+        """
+        left = self._posted_at + self._pause_s - self._monotonic()
+        if left <= 0 or self._is_full():
+            return False
+        try:
+            self._pause = self._pacer.call_later(left, self._end_pause)
+        except ClosedError:  # a stop is in a hurry
+            return False
+        return True
+
+    def _post_next(self) -> None:
+        with self._lock:
+            batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
+            if not batch:
+                self._is_posting = False
+                return
+            self._posted_at = self._monotonic()
+        self._post(batch)
+
+    def _end_pause(self) -> None:
+        with self._lock:
+            if self._pause is None:  # somebody was in a hurry
+                return
+            self._pause = None
+        self._post_next()
+
 
 _RETRY_S: Final = 0.5
 """Retry delay for an end that the store did not answer."""
@@ -43,13 +150,13 @@ _LATER_S: Final = 5.0
 """Retry delay for an end that the store cannot write even in ASCII: there may be many, each in its own commit."""
 
 
-class Settler:
+class Completer:
     """
     Acknowledges finished attempts. Ends are added from any thread; answers come on the writer's.
     """
 
     def __init__(
-        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, way: Way
+        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, way: EngineCallbacks
     ) -> None:
         self._staged = staged
         self._recorder = recorder
@@ -60,7 +167,7 @@ class Settler:
         self._hooks = resources.hooks
         self._figures = figures
         self._elapsed = resources.elapsed
-        self._gatherers = [Gatherer(resources, self._post) for _ in range(resources.store.abilities.partitions)]
+        self._batchers = [AckBatcher(resources, self._post) for _ in range(resources.store.abilities.partitions)]
         self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
     def add(
@@ -88,8 +195,8 @@ class Settler:
         self._gatherer_of(verdict).add((entry, verdict))
 
     def flush(self) -> None:
-        for gatherer in self._gatherers:
-            gatherer.flush()
+        for batcher in self._batchers:
+            batcher.flush()
 
     def close(self) -> None:
         """
@@ -99,8 +206,8 @@ class Settler:
             _, on_answer = self._on_answer.popitem()
             on_answer(ClosedError("scheduler"))
 
-    def _gatherer_of(self, verdict: Verdict) -> Gatherer:
-        return self._gatherers[verdict.settle.epoch % len(self._gatherers)]
+    def _gatherer_of(self, verdict: Verdict) -> AckBatcher:
+        return self._batchers[verdict.settle.epoch % len(self._batchers)]
 
     def _post(self, batch: list[Ended], *, is_again: bool = False, is_alone: bool = False) -> None:
         try:
@@ -137,7 +244,7 @@ class Settler:
             )
             self._way.written(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
-            self._way.start_over()
+            self._way.rescan()
         has_trouble = self._figures.settled(batch, result)
         if self._on_answer:
             self._pass_on(batch, result)

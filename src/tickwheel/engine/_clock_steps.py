@@ -1,12 +1,14 @@
 """
-Rewrites due times that the clock step has made wrong.
+Rewrites due times after a step of the clock, and after a change of the time zone data.
 
 A time that counts elapsed time (see `elapsed`) moves by as much as the clock did; the anchor of an interval moves with
 it, which keeps its phase. A calendar time moves only if the clock was set back: to the first instant of its cron line
-from the corrected time on, if the clock had shown it. An "at" stays where it is.
+from the corrected time on, if the clock had shown it. An "at" stays where it is. Every job that is read or written
+passes here on its way into memory. A job whose time is wrong is not staged: it is written, and staged from that commit.
 
-Every job that is read or written passes here on its way into memory. A job whose time is wrong is not staged: it is
-written, and staged from that commit.
+A stored job has the instant that its rule gave when the last run ended; another release of the zone data may give
+another one. So a node that takes shards reads their recurring jobs once, in the background, and rewrites instants that
+differ by its own data.
 """
 
 from __future__ import annotations
@@ -15,17 +17,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tickwheel.engine._shard_progress import Position, position_of
+from tickwheel.engine._staged import Position, position_of
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.explanation import WaitReason
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Answer, Job, Redate, State
+from tickwheel.jobs.query import JobQuery
 from tickwheel.jobs.recurrence import Recurrence, renamed
+from tickwheel.stores import Lease
 
-__all__ = ["Redater"]
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["ClockStepAdjuster", "Zones"]
 
 _RETRY_S: Final = 0.5
 """Delay before due times are written again that the store did not take."""
@@ -33,7 +40,7 @@ _UNSURE_S: Final = 60.0
 """Time after a step for which an end that was judged before it may be written."""
 
 
-class Redater:
+class ClockStepAdjuster:
     """
     Rewrites relative due times after a clock step.
 
@@ -56,7 +63,7 @@ class Redater:
     def under_way(self) -> int:
         return len(self._on_way)
 
-    def look(self) -> None:
+    def begin_scan(self) -> None:
         """
         Start a scan: rows that are read from now on are newer than all jobs that `on_lives` was called with.
         """
@@ -182,3 +189,84 @@ def _moved(text: str | None, step_ms: int) -> str | None:
         return Recurrence.from_text(text).moved(step_ms).to_text()
     except Exception:  # noqa: BLE001  such as of another version: the job is set aside with its instant, at least
         return text
+
+
+_WAIT_S: Final = 1.0
+"""Delay after a shard was taken: most are taken at a start, whose other work comes first."""
+_PAGE: Final = 500
+_REST_S: Final = 0.02
+"""Seconds between two pages, for other reads and writes."""
+
+
+class Zones:
+    """
+    Checks the recurring jobs of shards that were taken.
+
+    Args:
+        right: Rewrites the instants of jobs under an epoch, where their rules give others.
+    """
+
+    def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:
+        self._store = resources.store
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._runtime = resources.runtime
+        self._starter = resources.starter("the check of zones")
+        self._right = right
+        self._lock = resources.runtime.lock()
+        self._stopped = resources.runtime.event()
+        self._epochs: dict[int, int] = {}
+        self._unchecked: set[int] = set()
+        self._thread: threading.Thread | None = None
+
+    def own(self, leases: Sequence[Lease]) -> None:
+        if self._store.abilities.is_private:  # it holds nothing from another process
+            return
+        epochs = {lease.shard: lease.epoch for lease in leases}
+        with self._lock:
+            taken = {shard for shard, epoch in epochs.items() if self._epochs.get(shard) != epoch}
+            is_planned = bool(self._unchecked)
+            self._unchecked = (self._unchecked | taken) & epochs.keys()
+            self._epochs = epochs
+        if taken and not is_planned:
+            self._plan()
+
+    def stop(self, timeout_s: float | None) -> None:
+        self._stopped.set()
+        if self._thread is not None and self._thread is not self._runtime.current_thread():
+            self._thread.join(timeout_s)
+
+    def _plan(self) -> None:
+        with suppress(ClosedError):  # a stop
+            self._pacer.call_later(_WAIT_S, self._begin)
+
+    def _begin(self) -> None:
+        thread = self._runtime.thread(target=self._run, name="tickwheel-zones", daemon=True)
+        if not self._stopped.is_set() and self._starter.start(thread.start, self._begin):
+            self._thread = thread
+
+    def _run(self) -> None:
+        with self._lock:
+            shards, self._unchecked = self._unchecked, set()
+        try:
+            self._check(shards)
+        except Exception as error:  # noqa: BLE001  the instants stay as they are until the check is repeated
+            self._hooks.failed("checking instants by the data of zones", error)
+            with self._lock:
+                self._unchecked |= shards & self._epochs.keys()
+            self._plan()
+
+    def _check(self, shards: set[int]) -> None:
+        cursor: str | None = None
+        while shards:
+            page = self._store.page(JobQuery(recurring=True, cursor=cursor, limit=_PAGE))
+            by_shard: dict[int, list[Job]] = {}
+            for job in page.jobs:
+                if job.state is State.PENDING and (shard := self._store.shard_of(job.key)) in shards:
+                    by_shard.setdefault(shard, []).append(job)
+            for shard, jobs in by_shard.items():
+                if (epoch := self._epochs.get(shard)) is not None:
+                    self._right(jobs, epoch)
+            cursor = page.cursor
+            if cursor is None or self._stopped.wait(_REST_S):
+                return

@@ -1,15 +1,15 @@
 """
-The stager (a prefetcher): loads jobs into memory as they come within the horizon.
+The prefetcher: loads jobs into memory as they come within the horizon.
 
-Each owned shard has a cursor: every pending job up to it is staged, or was. A look (a scan) reads from the cursor to
-the horizon. Jobs that this process writes at or before the cursor are staged from their commit; later ones only pull
-the next look forward. The store announces writes of other processes, which are read as changes. The lookout finds all
-others once they are overdue. A timer starts the next look when the first job after the cursor comes within the horizon.
+Each owned shard has a cursor: every pending job up to it is staged, or was. A scan reads from the cursor to the
+horizon. Jobs that this process writes at or before the cursor are staged from their commit; later ones only pull the
+next scan forward. The store announces writes of other processes, which are read as changes. The sweep of overdue jobs
+finds all others. A timer starts the next scan when the first job after the cursor comes within the horizon.
 
-A lane that has more jobs than the table has room for (see `_shares`) gets its own cursor. All other lanes are read
-first, without its jobs; then it is read as far as it has room, and rejoins the others when its cursor has caught up.
-The still lanes of a target (see `_moving`) that have no room together are read in the same way, as one lane. Those that
-a worker asks for belong to the others from then on, which are read again from the cursor of the still ones.
+A lane that has more jobs than its share of the table gets its own cursor. All other lanes are read first, without its
+jobs; then it is read as far as it has room, and rejoins the others when its cursor has caught up. The still lanes of a
+target (see `_lanes`) that have no room together are read in the same way, as one lane, by the name of the target. Those
+that a worker asks for belong to the others from then on, which are read again from the cursor of the still ones.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tickwheel.engine._armer import Armer
-from tickwheel.engine._lookout import Lookout
-from tickwheel.engine._redater import Redater
-from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._shard_progress import START, Position, ShardProgress, before, position_of
-from tickwheel.engine._shares import Shares
-from tickwheel.engine._staged import StagedJobs, is_target
-from tickwheel.engine._staging import Staging
+from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._clock_steps import ClockStepAdjuster
+from tickwheel.engine._staged import START, Position, ShardProgress, StagedJobs, before, is_target, position_of
+from tickwheel.engine._staging import Loader, OverdueSweeper, PauseFilter
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
@@ -36,9 +32,89 @@ from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.stores import Cursor, LaneSet, Lease, Sight
 from tickwheel.timers.contract import Timer
 
-__all__ = ["Stager"]
+__all__ = ["Prefetcher", "Shares"]
 
 _PAGE: Final = 1_000
+_LEAST: Final = 64
+"""Minimum size of a page per shard, where the table has room; shards with more to read share a page."""
+_MANY: Final = 2_000
+"""A lane is read separately once a scan has met this many jobs of it, more than of all other lanes together."""
+_LANES_MAX: Final = 1_000
+"""Maximum number of lanes that are read separately."""
+
+
+class Shares:
+    """
+    The set of lanes that are read separately.
+
+    The prefetcher calls the methods that change it, under its lock; the others may be called from any thread.
+    """
+
+    def __init__(self, staged: StagedJobs) -> None:
+        self._staged = staged
+        self._marks: dict[str, int] = {}
+        """The number of staged jobs below which more are read, by lane. Copied on change: other threads iterate it."""
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return tuple(self._marks)
+
+    def add(self, lane: str) -> bool:
+        if len(self._marks) >= _LANES_MAX and not is_target(lane):
+            return False
+        self._marks = {**self._marks, lane: self._staged.size}
+        return True
+
+    def remove(self, lane: str) -> None:
+        self._marks = {each: mark for each, mark in self._marks.items() if each != lane}
+
+    def put_last(self, lane: str, *, has_room: bool) -> None:
+        """
+        Read *lane* after the other lanes; if it has no room, once half of its jobs have left the table.
+        """
+        if lane in self._marks:
+            self.remove(lane)
+            self._marks = {**self._marks, lane: self._staged.size if has_room else self._staged.waiting_in(lane) // 2}
+
+    def wants_more(self) -> bool:
+        marks = self._marks
+        return any(mark < self._staged.size and self._staged.waiting_in(lane) <= mark for lane, mark in marks.items())
+
+    def has_some(self) -> bool:
+        """
+        Return whether there is room to read more; *n* lanes with full shares leave enough: 1 / (3 n + 1) of the table.
+        """
+        size = self._staged.size
+        return self._staged.free >= max(1, min(_PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
+
+    def page(self, shards: int) -> int:
+        free = self._staged.free
+        return 0 if free <= 0 else max(1, min(max(_PAGE // shards, _LEAST), free // 2 // shards))
+
+    def page_of(self, lane: str, shards: int, *, is_due: bool) -> int:
+        is_due = is_due and not is_target(lane)
+        count = self._staged.due_in(lane) if is_due else self._staged.waiting_in(lane)
+        room = (3 * self._staged.free - count) // 4
+        if is_due:
+            room = min(room, self._staged.due_max - count)
+        return 0 if self._staged.is_full(lane, is_due=is_due) else max(1, min(_PAGE, room) // shards)
+
+    def crowds(self, lane: str, met: Counter[str]) -> bool:
+        """
+        Return whether *lane* should be read separately after a scan that has *met* these numbers of jobs.
+        """
+        return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
+
+    def has(self, lane: str) -> bool:
+        return lane in self._marks
+
+    def targets(self) -> list[str]:
+        """
+        Return the targets whose still lanes are read separately.
+        """
+        return [name for name in self._marks if is_target(name)]
+
+
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
 _QUICK_S: Final = 2.0
@@ -61,15 +137,17 @@ _UNDER_WAY: Final = 4 * _PAGE
 """Maximum number of due times that are being rewritten in the store before more are checked."""
 
 
-class Stager:
+class Prefetcher:
     """
     Loads far jobs of one partition into memory, in a thread of its own, since it reads the store.
     """
 
-    def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, runnable: Runnable) -> None:
+    def __init__(
+        self, resources: Resources, staged: StagedJobs, claims: ClaimBatcher, pause_filter: PauseFilter
+    ) -> None:
         self._store = resources.store
         self._staged = staged
-        self._armer = armer
+        self._claims = claims
         self._clock = resources.clock
         self._timers = resources.timers
         self._hooks = resources.hooks
@@ -81,12 +159,12 @@ class Stager:
         self._lock = resources.runtime.lock()
         self._shards: dict[int, ShardProgress] = {}
         self._wake = resources.runtime.event()
-        self.redater = Redater(resources, self._redated)
-        self._staging = Staging(
-            resources, staged, armer, runnable, self.redater, on_more=self.changed, on_room=self.want_look
+        self.adjuster = ClockStepAdjuster(resources, self._redated)
+        self._staging = Loader(
+            resources, staged, claims, pause_filter, self.adjuster, on_more=self.changed, on_room=self.request_scan
         )
-        self._lookout = Lookout(resources, staged, self._staging, self.redater)
-        self._known = armer.moving()
+        self._sweeper = OverdueSweeper(resources, staged, self._staging, self.adjuster)
+        self._known = claims.moving()
         self._quick = self._known[1]
         self._moving: frozenset[str] = frozenset()
         self._quick_at = 0.0
@@ -107,10 +185,10 @@ class Stager:
         self._era = 0
         self._is_watching = False
         self._elapsed = resources.elapsed
-        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-stager", daemon=True)
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-prefetcher", daemon=True)
 
     def start(self) -> None:
-        self.want_look()
+        self.request_scan()
         self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
@@ -127,7 +205,7 @@ class Stager:
                 if shard is None or shard.epoch != lease.epoch:
                     shard = ShardProgress(lease.epoch, checked=None if self._elapsed.is_steady else (0, 0))
                 self._shards[lease.shard] = shard
-        self.want_look()
+        self.request_scan()
 
     def written(self, jobs: Sequence[Job]) -> None:
         """
@@ -139,38 +217,38 @@ class Stager:
             shards = [(self._shards.get(self._store.shard_of(job.key)), job) for job in jobs]
         self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
         if not self._is_watching:
-            self.want_look()
+            self.request_scan()
 
     def changed(self) -> None:
         self._has_changes = self._has_news = True
-        self.want_look()
+        self.request_scan()
 
-    def look_back(self) -> None:
+    def sweep_overdue(self) -> None:
         self._is_lookout_wanted = True
         self._wake.set()
 
-    def start_over(self) -> None:
+    def rescan(self) -> None:
         """
         Read everything up to the horizon again, because a write may have gone unnoticed.
 
-        A write that takes effect even later is found by the lookout, once it is overdue.
+        A write that takes effect even later is found by the sweeper, once it is overdue.
         """
         with self._lock:
             for shard in self._shards.values():
-                shard.start_over()
-        self.want_look()
+                shard.rescan()
+        self.request_scan()
 
-    def made_room(self) -> None:
+    def on_capacity(self) -> None:
         if (self._is_full and self._shares.has_some()) or self._shares.wants_more():
             self._is_full = False
-            self.want_look()
+            self.request_scan()
 
     def moved(self) -> None:
         """
         Read the jobs of lanes that workers ask for now.
         """
         if self._shares.targets():
-            self.want_look()
+            self.request_scan()
 
     def full_lanes(self) -> dict[str, WaitReason]:
         return {lane: self._reason(lane) for lane in self._shares.lanes}
@@ -189,9 +267,9 @@ class Stager:
 
     def _reason(self, lane: str) -> WaitReason:
         if is_target(lane):
-            return self._armer.reason(lane)
-        reasons = [self._staging.runnable.reason(member) for member in self._staged.lanes.members(lane)]
-        return reasons[0] or self._armer.reason(lane) if all(reasons) else self._armer.reason(lane)
+            return self._claims.reason(lane)
+        reasons = [self._staging.pause_filter.reason(member) for member in self._staged.lanes.members(lane)]
+        return reasons[0] or self._claims.reason(lane) if all(reasons) else self._claims.reason(lane)
 
     def _run(self) -> None:
         while True:
@@ -208,7 +286,7 @@ class Stager:
                 if is_look:
                     self._look()
                 if is_lookout:
-                    self._look_back()
+                    self._sweep_overdue()
                 self._report()
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self._hooks.failed("staging jobs", error)
@@ -216,7 +294,7 @@ class Stager:
                     self._has_changes = True
                     self._set_timer(self._clock.monotonic() + _RETRY_S)
 
-    def want_look(self) -> None:
+    def request_scan(self) -> None:
         self._is_look_wanted = True
         self._wake.set()
 
@@ -224,7 +302,7 @@ class Stager:
         has_changes, self._has_changes, self._has_news = self._has_changes, False, False
         self._notice_step()
         self._notice_moving()
-        self.redater.look()
+        self.adjuster.begin_scan()
         with self._lock:
             shards = dict(self._shards)
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
@@ -240,7 +318,7 @@ class Stager:
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
-    def _look_back(self) -> None:
+    def _sweep_overdue(self) -> None:
         with self._lock:
             shards = dict(self._shards)
             if is_sweep := bool(self._shares.lanes) and self._clock.monotonic() - self._swept_at > _SWEEP_S:
@@ -249,10 +327,10 @@ class Stager:
         if is_sweep:
             self._swept_at = self._clock.monotonic()
         crowded = self._outside() if self._shares.lanes else None
-        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, crowded)
+        self._sweeper.sweep({number: shard.epoch for number, shard in shards.items()}, crowded)
         self._take_up(shards)
         if self._shares.lanes or self._is_full:
-            self.want_look()
+            self.request_scan()
 
     def _take_up(self, shards: Mapping[int, ShardProgress]) -> None:
         def place(number: int, jobs: Sequence[Job]) -> None:
@@ -267,11 +345,11 @@ class Stager:
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
-            is_time and not self._flowing.issuperset(self._shares.targets()) and self._armer.moving()[1] != self._quick
+            is_time and not self._flowing.issuperset(self._shares.targets()) and self._claims.moving()[1] != self._quick
         )
 
     def _notice_moving(self) -> None:
-        asked, quick = known = self._armer.moving()
+        asked, quick = known = self._claims.moving()
         if known[0] is not self._known[0] or known[1] is not self._known[1]:
             self._known = known
             self._staged.set_moving(asked | quick)
@@ -312,13 +390,13 @@ class Stager:
             return
         with self._lock:
             for shard in self._shards.values():
-                shard.start_over()
+                shard.rescan()
                 if era != self._era:
                     shard.checked = (0, 0)
-            self._armer.forget()
+            self._claims.forget()
             self._staged.drop_all()  # they were filed by the old time
         self._era = era
-        self.redater.stepped()
+        self.adjuster.stepped()
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
@@ -331,7 +409,7 @@ class Stager:
                 shard = self._shards.get(self._store.shard_of(job.key))
                 if shard is not None:
                     by_epoch.setdefault(shard.epoch, []).append(job)
-        right = {id(job) for epoch, mine in by_epoch.items() for job in self.redater.right(mine, epoch, is_news=True)}
+        right = {id(job) for epoch, mine in by_epoch.items() for job in self.adjuster.right(mine, epoch, is_news=True)}
         self._staged.drop([job.key for job in jobs if id(job) not in right])
         return [job for job in jobs if id(job) in right]
 
@@ -341,18 +419,18 @@ class Stager:
         """
         self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
         self.written(jobs)
-        if self.redater.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
-            self.want_look()
+        if self.adjuster.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
+            self.request_scan()
 
     def _check_on(self, number: int, shard: ShardProgress) -> None:
         for _ in range(_PAGES):
-            if self._is_stopped or shard.checked is None or self.redater.under_way >= _UNDER_WAY:
+            if self._is_stopped or shard.checked is None or self.adjuster.under_way >= _UNDER_WAY:
                 return
             jobs = self._store.due(number, _LAST, shard.checked, _PAGE)
-            self.redater.right(jobs, shard.epoch, is_news=False)
+            self.adjuster.right(jobs, shard.epoch, is_news=False)
             shard.checked = position_of(jobs[-1]) if len(jobs) == _PAGE else None
         if shard.checked is not None:
-            self.want_look()
+            self.request_scan()
 
     def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
         """
@@ -406,8 +484,8 @@ class Stager:
                     shard.set_back(position_of(job), name)
                 elif not self._staged.is_moving(job.target, job.handler) and self._part(job.target):
                     shard.set_back(position_of(job), job.target)
-                # Or else there are too many crowds, and the lookout finds it once it is overdue.
-                self.want_look()
+                # Or else there are too many crowds, and the sweeper finds it once it is overdue.
+                self.request_scan()
 
     def _part(self, lane: str, starts: Mapping[int, Position] = _NOWHERE) -> bool:
         if not self._shares.add(lane):  # the caller holds the lock
@@ -456,7 +534,7 @@ class Stager:
                     shard.cursor, shard.reached = min(shard.cursor, shard.reached or START), None
         if self._is_full and self._shares.has_some():
             self._is_full = False
-            self.want_look()
+            self.request_scan()
         return min(soonest, default=None)
 
     def _look_on(
@@ -523,7 +601,7 @@ class Stager:
             changed: list[tuple[ShardProgress, Job]] = []
             for cursor, sight in zip(cursors, sights, strict=True):
                 self._elapsed.met(sight.changed if sight.following is None else [*sight.changed, sight.following])
-                right = self.redater.right(sight.changed, cursor.epoch, is_news=False)
+                right = self.adjuster.right(sight.changed, cursor.epoch, is_news=False)
                 changed += [(shards[cursor.shard], job) for job in right]
             if changed:
                 self._place(changed, is_news=False)
@@ -531,7 +609,7 @@ class Stager:
             if with_changes:  # a store may not report them again
                 with self._lock:
                     for number in numbers:
-                        shards[number].start_over()
+                        shards[number].rescan()
             raise
         for cursor, sight, position in zip(cursors, sights, reached, strict=True):
             shards[cursor.shard].mark, shards[cursor.shard].reached = sight.mark, position
@@ -608,7 +686,7 @@ class Stager:
             if self._shares.has(lane):
                 self._tell(lane)
         if has_more:
-            self.want_look()
+            self.request_scan()
 
     def _read_lane(self, lane: str, shards: Mapping[int, ShardProgress], until: int) -> bool:
         end = _end(until)
@@ -683,7 +761,7 @@ class Stager:
         by_epoch: dict[int, list[Job]] = {}
         for cursor, jobs in zip(cursors, pages, strict=True):
             self._elapsed.met(jobs)
-            by_epoch.setdefault(cursor.epoch, []).extend(self.redater.right(jobs, cursor.epoch, is_news=False))
+            by_epoch.setdefault(cursor.epoch, []).extend(self.adjuster.right(jobs, cursor.epoch, is_news=False))
         refused = {job.generation for job in self._staging.stage(by_epoch, is_news=False)}
         if not refused:
             return []
@@ -694,7 +772,7 @@ class Stager:
         now = self._clock.monotonic()
         look_at = min(self._clock.deadline(due_at - self._horizon_ms), now + _LOOK_MAX_S)
         if look_at <= now:
-            self.want_look()
+            self.request_scan()
         else:
             self._set_timer(look_at)
 
@@ -704,7 +782,7 @@ class Stager:
                 return
             old, self._look_at = self._timer, look_at
             try:
-                self._timer = self._timers.call_at(look_at, self.want_look)
+                self._timer = self._timers.call_at(look_at, self.request_scan)
             except ClosedError:
                 return
         if old is not None:
