@@ -18,7 +18,7 @@ __all__ = ["EngineCallbacks"]
 
 class EngineCallbacks(Protocol):
     """
-    The owner's interface for its roles. All methods may be called from any thread.
+    The interface of the engine for its parts. All methods may be called from any thread.
     """
 
     def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:

@@ -1,5 +1,5 @@
 """
-Explains why a lane or a job waits, by asking the roles that decide.
+Explains why a lane or a job waits, by asking the parts of the engine that decide.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REST_MAX_S: Final = 15.0
 
 class Explainer:
     """
-    Reads the figures of the roles. All methods may be called from any thread.
+    Reads the figures of the parts. All methods may be called from any thread.
     """
 
     def __init__(

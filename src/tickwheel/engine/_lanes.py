@@ -142,7 +142,7 @@ class HandlerLimit:
         busy: Number of attempts that are counted and not settled.
         waiting: Entries that wait for a place.
         booked: Entries that have a later slot of the rate.
-        is_moving: True if it is known to go on, see `_moving`.
+        is_moving: True if it is known to go on.
         next_at: The first free slot of the rate, in ms.
         is_urgent: True if one acknowledgement should not wait for a batch.
     """

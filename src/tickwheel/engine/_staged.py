@@ -170,7 +170,7 @@ class StagedJobs:
         """The number of the entries in `_by_lane` that were due when they were staged."""
         self._moving: frozenset[str] = frozenset()
         self._still: dict[str, list[int]] = {}
-        """By target: the numbers of still lanes (see `_moving`) with waiting entries, of these entries, and of still
+        """By target: the numbers of still lanes (see `_lanes`) with waiting entries, of these entries, and of still
         lanes with entries that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
