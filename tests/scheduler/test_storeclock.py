@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from fractions import Fraction
 from unittest import mock
 
 import pytest
 
+from tickwheel import TimerWheel
 from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.host.commits import elapsed_of
 from tickwheel.host.runtime import Runtime
@@ -91,10 +93,11 @@ def test_a_deadline_is_not_before_its_instant():
     At the deadline that it gives for an instant the clock reads that instant, so that no timer is set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
-    told = StoreClock(Runtime(clock=clock))
+    told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
     for at in (1_700_000_001_000, 1_700_000_060_017, 1_700_086_400_001):
-        clock.advance(max(0.0, told.deadline(at) - told.monotonic()))
-        assert at <= told.now() < at + 1
+        wheel.call_at(told.deadline(at), lambda: read.append(told.now()))
+        clock.jump_to_next()
+        assert at <= read.pop() < at + 1
 
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
@@ -221,7 +224,7 @@ def test_the_earliest_is_never_ahead(seed):
             assert told.earliest() <= true < told.latest()
             _, _, origin = told.reading_for_delay()
             assert told.latest() - 1 <= origin < told.latest()
-            wait_s = told.least_wait_s(true + 5.0)
+            wait_s = told.least_deadline(true + 5.0) - told.monotonic()
             assert wait_s * 1e3 >= 5.0
         clock.pass_by(0.0)
         allowed = 1 + 1.25e3 * (there + back) + 0.25 * told.age_ms() + 0.1
@@ -471,3 +474,21 @@ def test_a_job_for_now_is_due_now(make, delay):
     clock.pass_by(0.02)
     answer = client.run_now("once0") if delay is None else client.set("k", delay=delay, target="log")
     assert answer.job.due_at <= store.true_ms()
+
+
+@pytest.mark.parametrize("start_ns", [10**13 + 1, 123_456_789_012_345, 10**15 - 7])
+def test_a_manual_clock_that_stops_at_an_instant(start_ns):
+    """
+    A timer for an instant is due once a manual clock stops exactly there, and is not due a nanosecond before.
+    """
+    clock = ManualClock(start_ns)
+    told, wheel, fired = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
+    for ahead_ms in (1, 17, 1_000, 86_400_000):
+        at = told.now_ms() + ahead_ms
+        for deadline in (told.deadline(at), told.least_deadline(at)):
+            wheel.call_at(deadline, fired.append, at)
+        clock.advance(Fraction(ahead_ms * 10**6 - 1, 10**9))
+        assert fired == []
+        clock.advance(Fraction(1, 10**9))
+        assert fired == [at, at]
+        fired.clear()

@@ -395,7 +395,7 @@ class ClaimBatcher:
             if any(entry.phase is Phase.BEGUN for entry in batch):
                 self._sampler.ask()
                 with suppress(ClosedError):
-                    self._timers.call_later(self._clock.least_wait_s(fire_at), self._fire, fire_at, batch)
+                    self._timers.call_at(self._clock.least_deadline(fire_at), self._fire, fire_at, batch)
         self._hand_over(now)
 
     def _hand_over(self, until: float) -> None:

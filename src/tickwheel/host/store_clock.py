@@ -22,6 +22,9 @@ _SLEW: Final = 0.1
 _ROUNDING_S: Final = 1e-6
 """Upper bound of the rounding of a deadline: a timer that is early by this finds nothing due, and is set again."""
 
+_LESS_NS: Final = 0.25
+"""More than the error of a float of seconds in the first days of a clock; timers round up to whole nanoseconds."""
+
 _STALE_MS: Final = 10_000.0
 """Time without a sample after which the usual drift is a millisecond, and the largest one is a second."""
 
@@ -153,12 +156,14 @@ class StoreClock:
         most, at = self._most
         return most + (self.elapsed() - at) / (1 - _SLEW)
 
-    def least_wait_s(self, at: float) -> float:
+    def least_deadline(self, at: float) -> float:
         """
-        Return the seconds until `earliest` reads *at* ms, if the store's clock is not sampled before.
+        Return the monotonic seconds at which `earliest` will read *at* ms, if the store's clock is not sampled before.
         """
-        missing = (at - self.earliest()) / 1e3
-        return max(0.0, missing if self._offset_ms is None else missing / (1 - _SLEW)) + _ROUNDING_S
+        if self._offset_ms is None:
+            return self.deadline(at)
+        local_ms = self._clock.monotonic_ns() / 1e6
+        return (local_ms + max(0.0, at - self.earliest()) / (1 - _SLEW)) / 1e3 + _ROUNDING_S
 
     def age_ms(self) -> float:
         return self.elapsed() - self._sampled_at
@@ -194,11 +199,13 @@ class StoreClock:
 
         A thread that is delayed between the reads of the two clocks gets an earlier result, never a later one.
         """
-        local_ms = self._clock.monotonic_ns() / 1e6
+        local_ns = self._clock.monotonic_ns()
+        if self._is_stepped and self._offset_ms is None:  # a manual clock may stop at this very nanosecond
+            return (local_ns + round(at * 1_000_000) - self._clock.wall_ns() - _LESS_NS) / 1e9
         missing = at - self.now()
         if self._offset_ms is not None:
             missing /= 1 - _DRIFT
-        return (local_ms + missing) / 1e3 + _ROUNDING_S
+        return (local_ns / 1e6 + missing) / 1e3 + _ROUNDING_S
 
     def monotonic(self) -> float:
         return self._clock.monotonic_ns() / 1e9
