@@ -1,5 +1,5 @@
 """
-The most telling part of CPython's own tests, and the program that runs the rest (`make conformance`).
+The most useful part of CPython's own tests, and the program that runs the rest (`make conformance`).
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def test_kept_payload(run):
     assert json.loads(run("get", "tea", "--json").stdout)["payload"] == {"cups": 2}
     answer = run("set", "tea", "--delay", "1h", "--target", "log", "--keep-payload", "--payload", "1")
     assert answer.returncode != 0
-    assert "pass payload= or keep_payload=True, not both" in answer.stderr
+    assert "pass --payload or --keep-payload, not both" in answer.stderr
 
 
 def test_json_lines(run):

@@ -479,6 +479,7 @@ def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
         ["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False, timeout=60
     )
     assert answer.returncode == 1, answer.stderr
-    assert answer.stderr.startswith("tickwheel: ")
-    assert said in answer.stderr
+    error = json.loads(answer.stderr)["error"] if "--json" in command else answer.stderr
+    assert error.startswith("tickwheel: ") == ("--json" not in command)
+    assert said in error
     assert answer.stderr.count("\n") == 1

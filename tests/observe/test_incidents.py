@@ -48,7 +48,7 @@ class Expected:
 
     Attributes:
         alert: Its name.
-        labels: Labels that it has, besides `job`; `instance` stands for that of the node with this number.
+        labels: Labels that it has, besides `job`; `instance` is the number of a node, whose name replaces it.
         says: Words of its summary.
         is_cause: False for a documented consequence, which may come and may stay away.
     """

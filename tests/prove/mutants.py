@@ -472,6 +472,7 @@ By name, the first of the days for faults that need a whole day: one day in eigh
 AT_ONCE = {
     "cursor_from_now": Plan(0, 0.25, 20, 4, last_s=900),
     "forgets_the_rescue": Plan(4, 0.25, 20, 8, last_s=900),
+    "gives_back_twice": Plan(10, 0.25, 20, 8, last_s=900),
     "is_somebody_else_at_each_start": Plan(3, 0.25, 20, 8, last_s=900),
     "loses_an_end": Plan(0, 0.25, 20, 4, last_s=900),
     "never_looks_back": Plan(4, 0.25, 20, 4, last_s=900),
@@ -496,7 +497,7 @@ SOON = {
     "forgets_what_it_waits_for": 8,
     "takes_a_thread_for_started": 32,
     "starts_what_is_queued": 2,
-    "gives_back_twice": 42,
+    "gives_back_twice": 26,
     "takes_notes_unfenced": 50,
     "tries_again_what_was_stopped": 1,
     "takes_a_retry_for_outdated": 36,

@@ -55,8 +55,8 @@ COMMANDS: Final = {
 """The module of each command, in the order of the help text."""
 
 
-_FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?!\w)")
-"""A field at the beginning of an error, or one that is named as an argument."""
+_FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?:True\b|(?!\w))")
+"""A field at the beginning of an error, or one that is named as an argument, such as `payload=` or `is_new=True`."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 """Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
 
@@ -84,9 +84,10 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)
-    if sys.stdout is None:
-        return _say("standard output is closed: leave it open, or write it to /dev/null", ExitCode.FAILED)
     is_json = "--json" in arguments
+    if sys.stdout is None:
+        message = "standard output is closed: leave it open, or write it to /dev/null"
+        return _say(message, ExitCode.FAILED, is_json=is_json)
     sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as the process
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:

@@ -1,5 +1,5 @@
 """
-Takes, renews and releases the leases, and tells the other nodes about this one.
+Takes, renews and releases the leases, and reports this node to the others.
 
 Leases are locks on shards: the right to fire their jobs. A store that a lock of the system guards gives leases without
 an end; renewing them only detects a loss. Other leases are renewed at a third of their length, and sooner after a

@@ -44,7 +44,7 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Number of bytes of an oversized body that are read and dropped before the connection is cut."""
+"""Number of bytes of a body above the limit that are read and dropped before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
@@ -220,7 +220,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body; read an oversized one without keeping it, because few clients read while they send.
+    Return the body; read one above the limit without keeping it, because few clients read while they send.
     """
     body = bytearray()
     size = 0

@@ -112,16 +112,16 @@ def test_what_the_child_does(url, state, story):
 STOPPED_IN_A_START = """
 import os, sys, threading
 from tickwheel.scheduler import Scheduler
-from tickwheel.engine.engine import Owner
+from tickwheel.engine.engine import Engine
 
-begun, go_on, start = threading.Event(), threading.Event(), Owner.start
+begun, go_on, start = threading.Event(), threading.Event(), Engine.start
 
 def slowly(self):
     begun.set()
     go_on.wait()
     start(self)
 
-Owner.start = slowly
+Engine.start = slowly
 scheduler = Scheduler("memory://")
 starter = threading.Thread(target=scheduler.start)
 starter.start()

@@ -71,7 +71,7 @@ struct State {
 
 impl Drop for Deadlines {
     fn drop(&mut self) {
-        remember(null_mut(), null_mut()); // the next lookup starts anew
+        remember(null_mut(), null_mut()); // the next lookup starts from nothing
     }
 }
 

@@ -424,7 +424,7 @@ impl Cache {
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. The result 0 may also stand for a negative value, which Python code refuses, or
+    /// Convert *ttl* to nanoseconds. The result 0 may also mean a negative value, which Python code refuses, or
     /// for one too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {

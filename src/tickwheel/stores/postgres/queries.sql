@@ -119,6 +119,7 @@ WITH inserted AS (
 -- Plain jobs of keys that are guessed to have none; a transaction of its own. Numbers are given in the order of the
 -- writes, rows are written in that of their keys. The owners of other shards than those named get notes. It returns the
 -- time, the first number, and all of them unless they follow each other. Wrong if a key has a job, or the server moved.
+-- columns: those of a plain job; all others have their defaults
 WITH drawn AS MATERIALIZED (
     SELECT array_agg(number) AS numbers, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
     FROM (
