@@ -25,14 +25,25 @@ export async function showHour(parent) {
 	const late = rows => figures(rows, edges_ms)
 	const worst = groups => latest([...groups].map(([name, rows]) => [name, sum(rows.map(total))]))
 	const [most, node, lane] = [sum(minutes.map(total)), worst(nodes), worst(lanes)]
-	const where = most.late_max_ms > 0 ? ` The latest was on ${printable(node)}, of ${printable(lane.replace(":", " "))}.` : ""
+	const where =
+		most.late_max_ms > 0 ? ` The latest was on ${printable(node)}, of ${printable(lane.replace(":", " "))}.` : ""
 	const [p50, p99] = [0.5, 0.99].map(share => lateness(quantile(most, edges_ms, share)))
 	parent.replaceChildren(
-		el("p", {class: "hour-late"}, `Late: half within ${p50}, 99 of 100 within ${p99}, most ${lateness(most.late_max_ms)}.${where}`),
+		el(
+			"p",
+			{class: "hour-late"},
+			`Late: half within ${p50}, 99 of 100 within ${p99}, most ${lateness(most.late_max_ms)}.${where}`
+		),
 		el("p", {class: "hour-store"}, store(minutes)),
 		table("Node", LATE.concat(COMMITS), nodes, rows => [...late(rows), ...commits(rows)]),
 		table("Lane", LATE, lanes, late),
-		table(`From, in ${zone}`, LATE.concat(COMMITS), steps, rows => [...late(rows), ...commits(rows)], at => clockTime(at).slice(0, 5))
+		table(
+			`From, in ${zone}`,
+			LATE.concat(COMMITS),
+			steps,
+			rows => [...late(rows), ...commits(rows)],
+			at => clockTime(at).slice(0, 5)
+		)
 	)
 }
 

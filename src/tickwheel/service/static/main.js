@@ -43,14 +43,23 @@ const refresh = {
 	dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
 	schedules: () => schedules().then(sometimes, () => null),
 	lanes: () => showLanes().catch(() => null),
-	fleet: () => fleet().then(({showFleet}) => showFleet(stats)).catch(() => null),
-	wheel: () => near().then(each => each.refresh()).catch(() => null) // the stream shows when the service is unreachable
+	fleet: () =>
+		fleet()
+			.then(({showFleet}) => showFleet(stats))
+			.catch(() => null),
+	wheel: () =>
+		near()
+			.then(each => each.refresh())
+			.catch(() => null) // the stream shows when the service is unreachable
 }
 // The requests of a view that is shown with filters.
 const shown = {
 	overview: fields => Promise.all([jobs.showFields(fields), forecast()]),
 	dead: fields => Promise.all([incidents.showFields(fields), dead.refresh()]),
-	schedules: fields => schedules().then(each => each.showFields(fields)).catch(() => null)
+	schedules: fields =>
+		schedules()
+			.then(each => each.showFields(fields))
+			.catch(() => null)
 }
 const sometimes = list => performance.now() - list.looked_at > PATIENCE_MS && list.refresh()
 const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS)
@@ -102,7 +111,9 @@ const forecast = throttle(async () => {
 const readPast = () => isBounded() || river.readPast()
 const showOthers = async () => {
 	if (isBounded()) return
-	await Promise.all([call("GET", "/v1/fleet").then(takeFleet), views.current === "overview" && readLanes()]).catch(() => null)
+	await Promise.all([call("GET", "/v1/fleet").then(takeFleet), views.current === "overview" && readLanes()]).catch(
+		() => null
+	)
 }
 
 function takeFleet(found) {
@@ -175,7 +186,16 @@ setInterval(
 )
 setInterval(() => document.hidden || !stats || showOthers(), OTHERS_MS)
 setInterval(() => document.hidden || !stats || views.current !== "overview" || readPast(), MINUTE_MS)
-setInterval(() => document.hidden || views.current !== "fleet" || fleet().then(({tick}) => tick(), () => null), 100)
+setInterval(
+	() =>
+		document.hidden ||
+		views.current !== "fleet" ||
+		fleet().then(
+			({tick}) => tick(),
+			() => null
+		),
+	100
+)
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS)
 
 for (const each of document.querySelectorAll("[data-zone]")) each.append(zone)

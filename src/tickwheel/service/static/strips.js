@@ -40,7 +40,7 @@ export class Strips {
 }
 
 class Strip {
-	constructor({name, counts}, onPick) {
+	constructor({counts}, onPick) {
 		this.onPick = onPick
 		this.at = -1
 		this.total = el("span", {class: "total"})
@@ -52,12 +52,7 @@ class Strip {
 			{viewBox: `0 0 ${counts.length * 10 - 1} 22`, preserveAspectRatio: "none", tabindex: 0, role: "group"},
 			...this.cells
 		)
-		this.node = el(
-			"div",
-			{class: "strip"},
-			el("p", {}, this.name, this.total, this.peak),
-			this.chart
-		)
+		this.node = el("div", {class: "strip"}, el("p", {}, this.name, this.total, this.peak), this.chart)
 		this.chart.addEventListener("pointermove", event => this.point(Number(event.target.dataset.i ?? this.at)))
 		this.chart.addEventListener("pointerleave", () => this.point(-1))
 		this.chart.addEventListener("blur", () => this.point(-1))
