@@ -124,8 +124,8 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
     """
     Return the least deadline in nanoseconds that is not before *when*.
 
-    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) stay exact: their deadline is
-    not before them in nanoseconds either.
+    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) are not rounded to a float:
+    their deadline is not before them even by a nanosecond.
 
     Args:
         when: Seconds on a clock, or a timedelta; below zero counts as zero, `inf` or anything past 292 years as never.

@@ -152,7 +152,7 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
 
 class LoadTimeoutError(TickwheelError, TimeoutError):
     """
-    A load of a cache took longer than its `load_timeout`, in seconds: `timeout`.
+    A load of a cache took longer than the cache's `load_timeout`; the attribute `timeout` has it in seconds.
     """
 
     is_transient = True

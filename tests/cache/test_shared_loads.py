@@ -268,7 +268,7 @@ def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monk
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    A task that is dropped with a closed loop while it waits for a load of that loop ends without an error.
+    If a loop is closed while a task waits for a load, the task ends without an error, and the key can be loaded.
     """
 
     async def never(_key):

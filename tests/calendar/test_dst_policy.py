@@ -31,7 +31,8 @@ def clock(zone, start):
     """
     Return each instant with the wall clock of *zone*.
 
-    The entry has the time, whether it is the second time, whether the clock shows it twice, and the skipped minutes.
+    Each entry has the instant, the hour and minute shown, 1 if they are shown for the second time (the fold), whether
+    they are shown twice, and the minutes of the day that were skipped just before.
     """
     found, before = [], datetime.fromtimestamp(start - STEP, zone)
     for instant in range(start, start + STEPS * STEP, STEP):

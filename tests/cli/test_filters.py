@@ -114,7 +114,9 @@ def test_stop_what_a_filter_chooses(run, filters):
 
 def test_what_is_said_of_stops(run):
     """
-    The numbers of cancelled and of stopping jobs are printed, and a dry run excludes keys.
+    `cancel` prints how many jobs it cancelled and how many it asked to stop.
+
+    A key with `--dry-run`, and `--running` alone, are usage errors.
     """
     begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
 

@@ -27,7 +27,9 @@ def deploy() -> Path:
 @pytest.fixture(scope="session")
 def exported() -> dict[str, set[str]]:
     """
-    Return the names of all samples that a scheduler exports whose lease has an end, each with its labels.
+    Return the labels of every sample that a scheduler can export, by the sample's name.
+
+    Figures that this scheduler does not have, such as those of a lease that has an end, are added.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay=3600, target="log")

@@ -43,7 +43,9 @@ def supported() -> list[str]:
 
 def test_every_supported_python_is_tested_and_released():
     """
-    The matrix has every Python of the classifiers on Linux of both processors, macOS and Windows; so have the wheels.
+    Every Python in the classifiers is tested on Linux (x86-64 and ARM), macOS and Windows.
+
+    A wheel is released for each Python and target.
     """
     matrix = workflow("tests.yml")["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == supported()
@@ -128,7 +130,10 @@ def test_all_tests_run_each_night_and_before_a_release():
 
 def test_a_failed_night_names_its_commits(tmp_path):
     """
-    The commits since the last good one are listed; without a good one, or with this very one, it says so.
+    The commits since the last good one are listed.
+
+    If no run has passed, if this commit itself has passed before, or if it does not descend from the good one, the
+    message says so.
     """
 
     def git(*arguments):

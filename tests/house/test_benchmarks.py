@@ -117,7 +117,7 @@ def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
 @pytest.mark.parametrize("subject", ["bare-sql", "in-order", "tickwheel"])
 def test_far_sets_are_weighed(root, subject):
     """
-    Sets, moves and cancels of far jobs come with the bytes that the process wrote and read for each.
+    For sets, moves and cancels of far jobs, the bytes written for each are reported, and the disk space of a job.
     """
     case = {"module": "benchmarks.durable", "work": "far sets", "subject": subject, "pending": 2_000}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 2_000}})]

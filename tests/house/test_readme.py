@@ -1,5 +1,5 @@
 """
-A release has addresses that work on PyPI, where no file is beside the README, and those of its project.
+A release's README has absolute addresses, as no file is beside it on PyPI; its metadata has the project's URLs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def test_other_addresses_are_left(root, tmp_path):
 
 def test_the_project_has_its_addresses(root, tmp_path):
     """
-    They are of the repository that releases it, and each names a file or folder of the project, or is the forge's.
+    The project's URLs are in the repository that releases it.
+
+    They are the repository itself, its issues, and files or folders of the project at the tag.
     """
     copy = tmp_path / "pyproject.toml"
     text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them

@@ -619,7 +619,7 @@ def test_the_alert_fires_and_no_other(records, name):
 @incidents
 def test_it_fires_until_the_end(records, name):
     """
-    From the evaluation at which an alert first fires to the end of the incident it is resolved at none.
+    Once an alert of the cause fires, it fires at every evaluation until the incident ends.
     """
     record = records[name].result()
     causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]

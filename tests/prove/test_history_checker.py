@@ -142,7 +142,7 @@ def test_twice(events):
 
 def test_not_counted(events):
     """
-    A firing without its begin had no counted attempt.
+    A firing whose Begin write is missing from the history had no counted attempt, and is reported.
     """
     index = place(events, Committed, is_write(Begin, Outcome.BEGUN))
     assert "twice" in kinds((*events[:index], *events[index + 1 :]))

@@ -90,7 +90,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_back_and_right_again(scheduler, clock, record, step, until):
     """
-    A clock that is set and set right leaves every due time unchanged, even if the step was noticed in between.
+    A clock that is set wrong and then corrected leaves all due times unchanged, even if the first step was noticed.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)

@@ -81,7 +81,9 @@ def check(order: str, url: str) -> None:
 @pytest.mark.parametrize("redis", [1, 3], indirect=True, ids=["whole", "partitions"])
 def test_a_store_of_redis(redis, order):
     """
-    A store on a server keeps its leases, whole or in partitions, imported before gevent patches the process or after.
+    A scheduler on Redis, partitioned or not, keeps its leases.
+
+    It does so whether tickwheel is imported before or after gevent patches the process.
     """
     check(order, redis)
 

@@ -49,7 +49,7 @@ def fail(monkeypatch):
 @pytest.fixture
 def no_thread(monkeypatch):
     """
-    Return a function after which two threads with a given name cannot be started.
+    Return a function that makes the next two starts of a thread with a given name fail.
     """
     start, left = threading.Thread.start, []
 

@@ -114,7 +114,9 @@ def test_given_back_once():
 
 def test_started_before_the_withdrawal():
     """
-    A started attempt is not withdrawn, even after its end; another attempt of the same generation is unknown.
+    `withdraw` leaves a started attempt, even after its end.
+
+    It returns None for another attempt of the same generation.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())

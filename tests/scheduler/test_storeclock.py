@@ -442,7 +442,9 @@ def test_a_slow_commit_is_no_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The delay of a retry counts from no earlier than the end, for runs of any length and rate.
+    The estimated end of a run plus its doubt is not before the true end, and the doubt is small.
+
+    So the delay of a retry does not begin before the end, for runs of any length, also if the clock is fast or slow.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)

@@ -275,7 +275,7 @@ def test_skipped_runs():
 @pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
 def test_a_search_that_gave_up(ends):
     """
-    A series whose next run is not found among its exclusions stays, as a dead letter that says so.
+    If the search for a next run gives up among exclusions, the series stays, as a dead letter that names them.
     """
     exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)

@@ -135,7 +135,7 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    Work continues beside a leaked thread; once that is back, there is one thread fewer again.
+    While a thread is leaked, another one takes its place; when the leaked thread returns, one of them ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])

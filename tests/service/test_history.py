@@ -57,7 +57,7 @@ def test_what_is_kept(server):
 
 def test_nothing_is_kept(server):
     """
-    A success that fires once leaves no history, and neither does a job that never existed.
+    A one-time job that succeeds leaves no history, and a job that never existed has none.
     """
     with server.live() as live:
         server.job("PUT", "once", {"delay": 0, "handler": "works"})

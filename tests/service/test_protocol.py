@@ -175,7 +175,7 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    HTTP/1.0 may omit the Host header; without tokens, only probes may omit it here.
+    An HTTP/1.0 request may have no Host header, but a service without tokens accepts that only from probes.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)

@@ -17,7 +17,7 @@ class Line:
 
     Attributes:
         delay_s: Delay of each piece, in either direction, in seconds.
-        trips: Number of times that a client spoke after its server had, or for the first time.
+        trips: Number of round trips: the times that a client sent after its server had, or for the first time.
         opened: Number of connections that were made.
     """
 

@@ -128,7 +128,9 @@ def test_within_a_context_that_has_ended():
 @pytest.mark.parametrize("again", [False, True])
 def test_within_the_clean_up_of_a_cancelled_task(again):
     """
-    An await after the task's cancellation ends with its context, and by a second cancellation only.
+    While a cancelled task cleans up, `within` still ends with its context.
+
+    It then raises ContextCancelledError; only a second cancellation raises CancelledError.
     """
 
     async def clean_up(context: Context) -> None:

@@ -13,8 +13,8 @@ thread_local!(static MARK: u8 = const { 0 });
 /// other threads may continue to use it.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// The mark of the thread inside, 0 for none. A thread needs only its own mark to be right, so no memory ordering
-    /// is needed.
+    /// The mark of the thread inside, 0 for none. A thread only asks whether this is its own mark, which it wrote
+    /// itself, so no memory ordering is needed.
     inside: AtomicUsize,
     value: Mutex<T>,
 }

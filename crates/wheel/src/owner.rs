@@ -24,8 +24,8 @@ impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
     /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`: returns the sequence that
-    /// [`Owner::moved`] has to return from now on. `None`: the move is to earlier, or into this turn, and needs
-    /// `reschedule`.
+    /// [`Owner::moved`] has to return from now on. `None`: the new deadline is earlier, or already due in this turn;
+    /// use `reschedule` instead.
     ///
     /// The entry is not touched, only the data of its list.
     #[inline]

@@ -55,7 +55,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        Replace bulk methods of a subclass that overrides item methods by ones that call those.
+        If a subclass overrides item methods, give it bulk methods that call them, except where it has its own.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():

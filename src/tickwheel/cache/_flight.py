@@ -2,9 +2,10 @@
 One call of a loader that is running, and the keys that it loads.
 
 An exception of a signal handler, such as a time limit or Ctrl-C, may come between any two lines. So that no key stays
-blocked, objects in C record whether a flight is running: a lock that its thread holds, or a task that has not
-ended. Other records and wake-ups are undone twice where an exception may have come in between, and otherwise by the
-next caller that finds them.
+blocked, objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
+All other clean-up (striking the loads, waking the waiters) may be repeated: where an exception may come in between, it
+is called twice, once in a `finally` around the other. If anything still remains, the next caller that finds it removes
+it.
 """
 
 from __future__ import annotations

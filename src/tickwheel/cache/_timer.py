@@ -128,7 +128,8 @@ class TimerClock:
         Return how long an entry lives, in nanoseconds; `inf` becomes NEVER.
 
         Raises:
-            ValueError: If it is NaN or negative, or not endless and over 146 years.
+            ValueError: If it is NaN or negative; with a timer of numbers, also if it is over 146 years, but not
+                endless.
             TypeError: If it is neither a number nor a timedelta.
         """
         ns = duration_ns(duration, name)

@@ -154,7 +154,7 @@ class Dates:
 
     def counted_from(self, day: date) -> Dates:
         """
-        Return the same series with dates that count from *day*; the first is the one after it.
+        Return the same series, counted from *day*: its first date is one step after *day*.
         """
         return replace(self, anchor_on=self._date(1, day))
 

@@ -37,7 +37,7 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch, and the zone for display.
 
-    Neither the result nor a reading of `time.time()` at it is before *when*.
+    The result is not before *when*. Neither is a reading of `time.time()` at that instant, though it is rounded.
 
     Args:
         when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.

@@ -28,7 +28,9 @@ _VERSION: Final = 1
 
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
-    Convert a *row* of the schedules to a request, and note differences, and an owed or moved run.
+    Convert a *row* of the schedules to a request.
+
+    *notes* gets the differences, and the next run if that is overdue or may differ from the rule's.
     """
     if row["paused"]:
         raise CannotTakeOverError("it is paused")

@@ -164,7 +164,7 @@ def take_over(
     """
     Set the schedules that can be imported, and print the reasons for the others.
 
-    With a *manifest* the recurring ones are declared as it; one-time jobs are set.
+    With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual.
 
     Raises:
         Refused: If a schedule cannot be imported, unless *skip_bad*; nothing is set then.

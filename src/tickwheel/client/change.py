@@ -108,7 +108,7 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
 
 def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
     """
-    Return the rule *before* of *job* with the *given* fields.
+    Return *before*, the rule of *job*, with the *given* fields changed.
     """
     if not given:
         return before

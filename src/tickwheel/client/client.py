@@ -227,7 +227,9 @@ class Client:
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
-        Return the writer; raise an error on its own thread, which would wait for itself.
+        Return the writer.
+
+        On the writer's own thread, as in a hook, a `ReentrantError` is raised: the thread would wait for itself.
         """
         writer = self.opened()
         if writer.is_inside():

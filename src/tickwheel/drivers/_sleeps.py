@@ -65,7 +65,7 @@ class Sleep(StandIn):
 
     def cancel(self) -> bool:
         """
-        End the timer; return True if it will never fire because of this call. Awaiting it then returns False.
+        Cancel the timer; return True if this call prevented it from firing. Awaiting it then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:

@@ -28,11 +28,11 @@ class TrioDriver(DriverInLoop):
     """
     Fires in a system task of the running trio, which ends with the main task.
 
-    Timers may be set from any thread; callbacks run in trio's, in a copy of the context in which they were set; those
-    of `call_later_many` in the wheel's. A coroutine that a callback returns runs in a system task of its own, which is
-    cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its end. Time is that of
-    the run's clock, such as a `MockClock`. An `Exception` goes to the wheel's `on_error`, by default the logger
-    `tickwheel`; any other exception ends the run, as for any system task.
+    Timers may be set from any thread; callbacks run in trio's thread, each in a copy of the context in which it was
+    set, those of `call_later_many` in the wheel's context. A coroutine that a callback returns runs in a system task of
+    its own, which is cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its
+    end. Time is that of the run's clock, such as a `MockClock`. An `Exception` goes to the wheel's `on_error`, by
+    default the logger `tickwheel`; any other exception ends the run, as for any system task.
 
     Raises:
         MissingExtraError: If trio is not installed.

@@ -34,7 +34,9 @@ _REST_MAX_S: Final = 15.0
 
 class Explainer:
     """
-    Reads the figures of the parts. All methods may be called from any thread.
+    Explains waits from the figures of the engine's parts, such as leases, claims, prefetchers and the dispatcher.
+
+    All methods may be called from any thread.
     """
 
     def __init__(

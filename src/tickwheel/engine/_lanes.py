@@ -142,9 +142,9 @@ class HandlerLimit:
         busy: Number of attempts that are counted and not settled.
         waiting: Entries that wait for a place.
         booked: Entries that have a later slot of the rate.
-        is_moving: True if it is known to go on.
+        is_moving: True if it is moving, not still, as defined above.
         next_at: The first free slot of the rate, in ms.
-        is_urgent: True if one acknowledgement should not wait for a batch.
+        is_urgent: True if an acknowledgement should not wait for a batch, because entries wait for its place.
     """
 
     __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")

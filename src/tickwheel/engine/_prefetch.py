@@ -341,7 +341,7 @@ class Prefetcher:
 
     def _has_quick(self) -> bool:
         """
-        Return whether lanes that turned out to be quick are to be taken out of still ones that have no room.
+        Return True if it is time to read new quick lanes apart from the still lanes of a target without room.
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (

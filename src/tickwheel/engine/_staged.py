@@ -504,7 +504,7 @@ class StagedJobs:
 
     def _sharing(self, lane: str, *, is_due: bool) -> int:
         """
-        Return the number of lanes that share the room of *lane*: the still ones of its target, or itself alone.
+        Return how many lanes share the room of *lane*: 1 if it is moving, else all still lanes of its target.
         """
         members = self.lanes.members(lane)
         if any(member in self._moving for member in members):

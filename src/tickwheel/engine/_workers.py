@@ -91,18 +91,18 @@ class WorkQueue:
         self._lock = runtime.lock()
         self._lines: dict[str, _HandlerQueue] = {}
         self._idle: dict[_HandlerQueue, None] = {}
-        """Lines that have waiting entries and nothing running, in the order of their turns."""
+        """Lanes that have waiting entries and nothing running, in the order of their turns."""
         self._open: dict[_HandlerQueue, None] = {}
-        """Lines that have running entries, and waiting ones that may start, in the order of their turns."""
+        """Lanes that have running entries, and waiting ones that may start, in the order of their turns."""
         self._still: dict[str, int] = {}
-        """The number of still lines with attempts under way, by target."""
+        """The number of still lanes with attempts under way, by target."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
-        """Still lines with nothing running that wait until their target has room, by target."""
+        """Still lanes with nothing running that wait until their target has room, by target."""
         self._base = size
         """Places without loans; a leaked entry takes one."""
         self._lent = 0
         self._starved: set[_HandlerQueue] = set()
-        """The idle lines found by the last call of `lend`."""
+        """The idle lanes found by the last call of `lend`."""
         self.places: int = size
         """Places with loans."""
         self._running: dict[StagedJob, _HandlerQueue] = {}  # in the order in which they began
@@ -170,7 +170,9 @@ class WorkQueue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each line that was idle at the last call and has waited since; False if nothing more may start.
+        Lend a place to each lane that has waiting jobs and none under way, and had at the last call.
+
+        Returns False if nothing more may start.
         """
         with self._lock:
             moving = [line for held in self._held.values() for line in held if line.group is None]
@@ -187,7 +189,7 @@ class WorkQueue:
     @property
     def is_short(self) -> bool:
         """
-        True if an idle line waits and all places may be taken, or a line waits until its target has room.
+        True if the free places may be too few for all idle lanes, or a lane waits until its target has room.
         """
         return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
 

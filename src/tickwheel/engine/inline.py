@@ -205,9 +205,9 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Await on *loop*, if it runs in another thread, else on a new loop.
+    Call *call* and await its result: on *loop* if that runs in another thread, otherwise on a new loop.
 
-    The new loop runs in this thread, or in another one, with this context, if a loop runs in this thread.
+    The new loop runs in this thread; if a loop is running here already, in a helper thread with a copy of this context.
     """
 
     async def run() -> object:

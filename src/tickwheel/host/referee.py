@@ -81,7 +81,10 @@ class UndecidedBatch:
 
 class WithdrawalArbiter:
     """
-    Decides on the writer's thread by the memory of this process, and leaves other cases to withdrawal requests.
+    Decides whether the attempts that undecided writes have met can still be withdrawn.
+
+    It does so on the writer's thread, from the memory of this process; a batch with an attempt that is unknown there is
+    left to withdrawal requests.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

@@ -1,8 +1,8 @@
 """
 The message id, by which the receiver of a run's message recognises a repeat.
 
-All attempts of a run have the same one, even if a move or another store gives the job a new generation, or a clock step
-another instant: the job then keeps the id in `sent_as`. A run that was never tried needs none of that.
+All attempts of a run have the same id, even if a move or another store gives the job a new generation, or a clock step
+gives it a new instant. In these cases the job keeps the id in `sent_as`, unless the run was never tried.
 
 Internal: other packages use it, users do not.
 """

@@ -40,14 +40,14 @@ class Once:
 @record
 class Keep:
     """
-    Keep the reply to a whole request, which no single write answers.
+    Store the reply to a whole request, if no single write answers it.
 
-    Answers CREATED if it was done; KEPT, with the reply, if there is one already; TOO_LATE to a claim if another node
-    has claimed it; KEY_REUSED if the token was used for another request.
+    Answers CREATED if the reply, or the claim, was stored; KEPT, with the earlier reply, if there is one; TOO_LATE to a
+    claim if another node has claimed the request; KEY_REUSED if the token was used for another request.
 
     Attributes:
         key: The token; it determines the partition.
-        once: Its mark, with part "".
+        once: The mark of the whole request: its part is "".
         data: The reply; b"" claims the request for as long as *once* lasts, before it is done; None releases the claim.
     """
 

@@ -53,9 +53,10 @@ class SetPause:
     """
     Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    It keeps its due time, generation and attempts, and is due nowhere; a set, a move, a retry and a next run keep the
-    pause. A job whose attempt is counted is paused if *over* says that it does not start. A recurring job is paused
-    after its start, too: the run completes, and the pause affects what follows. A paused job gets the new texts.
+    The job keeps its due time, generation and attempts, but no node fires it; a set, a move, a retry and a next run
+    keep the pause. A job whose attempt is counted is paused only if *over* says that the attempt does not start. A
+    recurring job can be paused after the start of a run, too: the run completes, and the pause affects the next ones.
+    If the job is paused already, `by` and `note` replace the earlier ones.
 
     Attributes:
         key: The job's key.

@@ -148,7 +148,7 @@ class Ended(NamedTuple):
         due_at: Due time.
         begun: Start time.
         ended: End time.
-        has_run: True if it counts.
+        has_run: True if it counts as a run of the series; a run that was left out does not.
     """
 
     due_at: int

@@ -427,9 +427,10 @@ def due_at(
     delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None, latest: int | None = None
 ) -> int:
     """
-    Return the instant of *delay* or *at*, in ms since the epoch, at least *now*, or at least *least*.
+    Return the instant of *delay* or *at*, in ms since the epoch.
 
-    A delay counts from *latest*, the maximum that the store's clock may read, or from *now* if that is exact.
+    An *at* that is earlier than *least* (by default *now*) is raised to it. A delay counts from *latest*, the maximum
+    that the store's clock may read, which is None if *now* is exact.
     """
     if at is not None:
         if delay is not None:

@@ -121,9 +121,9 @@ def writes_of(
     """
     Return the writes of *verb*, one for each job, in order; all arguments are validated first.
 
-    *set_write* returns the write of one request, at the same time and clock step (*era*; None if steps are not
-    tracked). With *is_estimate*, the store counts delays from its own clock and not from *latest*. *owner* names this
-    process, for a pause without an author.
+    *set_write* returns the write of one request; all requests get the same *now*, *era* (the number of the clock step;
+    None if steps are not tracked) and *latest*. With *is_estimate*, the store counts delays from its own clock and not
+    from *latest*. *owner* names this process, for a pause without an author.
 
     Raises:
         InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.

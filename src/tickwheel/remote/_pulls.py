@@ -1,5 +1,5 @@
 """
-The operations of workers, over HTTP: `scheduler._pulls` for a service.
+The operations of workers, over HTTP: the counterpart of `scheduler._pulls` for the client of a service.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids,
             if first_time(conn, firing):
                 conn.execute("INSERT INTO bills ...")
 
-The first firing that commits has the effect; every later one of the same life of the job finds its id there. Delete
-ids that are older than any repeat can be with `prune`.
+The first firing that commits has the effect; every later one of the same life of the job finds its id there. Use
+`prune` to delete ids that are older than any repeat can be.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* as if its application were at the root of the server.
 
-    The prefix is `root_path`, which servers include in the path; if a proxy has removed the first part of it, the
-    prefix is the rest, under which the outer application has mounted this one.
+    The prefix is `root_path`, if the path begins with it. If a proxy has removed the server's own part of `root_path`,
+    the prefix is the rest: the path under which the outer application has mounted this one.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

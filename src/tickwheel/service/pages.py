@@ -51,7 +51,7 @@ _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
 
 class Files(StaticFiles):
     """
-    The page's files, each with the page's headers; its modules are joined.
+    The page's static files, each with the page's headers; its JavaScript modules are served as a bundle.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ _COUNT_MAX: Final = 1000
 _RUNS_MAX: Final = 10_000
 """Maximum number of runs on a page; each costs some 50 microseconds."""
 _PASSES_MAX: Final = 10_000
-"""Maximum number of excluded ranges that a request passes."""
+"""Maximum number of excluded ranges that a request skips."""
 _DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
@@ -233,7 +233,10 @@ def _tried(request: SetRequest, count: int) -> RunsDocument:
 
 def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
     """
-    Return *jobs* with up to *count* runs each, within a fair share of the ranges that a request may pass.
+    Return *jobs* with up to *count* runs each.
+
+    The number of excluded ranges that one request may skip is divided equally among the jobs; a job that uses up its
+    part gets fewer runs.
     """
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]

@@ -355,8 +355,8 @@ class Store(Protocol):
         Take free shards, rescue (recover) the running jobs of their former owner, and return the leases of *owner*.
 
         The history gets a record "cut_off" of each rescued attempt, by the former owner, or by "" if it had released
-        the shard. A store of many owners gives at most a fair share, and all free tails; a store of one owner raises a
-        `StoreInUseError` that names the current one.
+        the shard. A store of many owners gives at most a fair share of the shards, and in addition every free tail (see
+        `Lease`). A store of one owner raises a `StoreInUseError` that names the current owner.
         """
 
     def renew(self, owner: str) -> list[Lease]:
@@ -387,12 +387,12 @@ class Store(Protocol):
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, of the shard's partition, each to one caller: no paused ones, none whose recurrence contains
-        one of the *unreadable* texts, and none of the generations in *unfit*, at most 1,000, whose payloads the
-        caller's handlers refuse. The caller begins and settles them under *epoch*, whatever the shard of their keys;
-        the next owner of *shard* finds them there. The result is empty if *epoch* is outdated. The cost depends on the
-        result and the numbers of skills and scopes, and on unreadable and unfit jobs, not on other jobs that were set
-        aside.
+        It takes at most *limit* jobs, all from the shard's partition; each job goes to one caller only. It leaves out
+        paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and those with a generation in
+        *unfit* (at most 1,000, whose payloads the caller's handlers refuse). The caller begins and settles them under
+        *epoch*, whatever the shard of their keys; the next owner of *shard* finds them there. The result is empty if
+        *epoch* is outdated. The cost grows with the result, with the numbers of skills and scopes, and with the
+        unreadable and unfit jobs, but not with other jobs that were set aside.
         """
 
     def aside(self) -> list[Aside]:

@@ -97,7 +97,7 @@ class _Open:
 
     def forget_taken(self) -> None:
         """
-        Record that a message has closed the shared channel although a similar one was accepted before.
+        Forget which messages were accepted: one that is similar to them has closed the shared channel.
         """
         self._exchanges, self._size = {""}, _SMALL_BYTES
 

@@ -203,9 +203,9 @@ class _Connection:
 
     async def note(self, error: Exception) -> None:
         """
-        Route a refusal to the messages that it concerns; the failing call raises other errors.
+        Pass a refusal on to the messages that it concerns; any other error is raised by the call that fails.
 
-        Without this the client would log the error with its contents.
+        Without this callback the client would log the error and its contents.
         """
         found = _REFUSED.search(str(error))
         refusal = self._refusals.get(found[1]) if found else None

@@ -231,17 +231,19 @@ class Engine(Protocol):
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 
+        With every error except `TooManyTimersError`, nothing was moved.
+
         Args:
             timers: Handles and ids.
             delays: Seconds; one for all, or one for each.
 
         Raises:
-            InvalidDelayError: If a delay is NaN. With this and every error but the last nothing was moved.
+            InvalidDelayError: If a delay is NaN.
             TypeError: If a timer is neither handle nor id, or a delay is not a number.
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If a timer that fires would be pending once more beyond max_pending. Earlier ones were
-                moved.
+            TooManyTimersError: If moving a timer that is firing would make more than max_pending timers pending. Those
+                before it were moved.
         """
 
     def arm(self) -> int | None:

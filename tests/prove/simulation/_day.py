@@ -507,7 +507,7 @@ def _setter(
 
 def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
-    Yield *count* pauses of handlers, in order, which may overlap; occasionally of everything.
+    Yield *count* pauses in order of time: each of one handler, of all handlers, or of everything. They may overlap.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))

@@ -86,7 +86,7 @@ def test_all_that_came_during_a_run(misfire):
 
 def test_instants_that_were_missed_are_no_overlap():
     """
-    Due times before the start of a late run were missed; due times between its attempts passed during the run.
+    Due times before the start of a late run were missed, and do not count as overlap; those between its attempts do.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)

@@ -17,7 +17,9 @@ PATIENCE_S = 30.0
 
 def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
     """
-    Options of the URL are kept with ours: tables in another schema, whose owner is notified of writes.
+    The URL's session options are used, except where ours override them, as for `jit`.
+
+    The tables are in the schema of its `search_path`, and a node that owns shards there is notified of writes.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()

@@ -128,7 +128,7 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with a reason, and a read token is marked.
+    A wrong token is refused with a reason, and with a read-only token the page says so.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")

@@ -180,7 +180,9 @@ def test_drag(server, page):
 @pytest.mark.usefixtures("soon")
 def test_keys(page):
     """
-    A span ahead is chosen and extended by keyboard, announced, and listed with the form that counts.
+    With the keyboard, a span of the future is selected, extended, announced and opened.
+
+    Its jobs are listed beside the bulk form, which counts them.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)

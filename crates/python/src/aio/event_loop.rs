@@ -27,7 +27,8 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
 }
 
-/// The attributes used on every call that the loop overrides.
+/// The attributes that every call uses: whether `time` and `call_at` were assigned to this loop object, and whether the
+/// `_debug` assigned to it is true.
 #[derive(Default)]
 pub(crate) struct Own {
     time: AtomicBool,

@@ -182,7 +182,7 @@ impl Store {
         None
     }
 
-    /// Return true if a lookup has to remove due entries, as no driver does.
+    /// True if a lookup has to remove due entries: the cache has no driver, or the driver is late.
     #[inline]
     pub(crate) fn is_overdue(&self, now: u64) -> bool {
         self.due_from.saturating_add(self.driver_lag) <= now

@@ -7,7 +7,8 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// Seconds that are neither negative nor NaN nor beyond `NEVER`.
 pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
-/// 26 days in nanoseconds. Below it, rounding changes `value * 1e9` by at most an eighth, and `n / 1e9` by a quarter.
+/// 26 days in nanoseconds. Below it, rounding changes `value * 1e9` by at most an eighth of a nanosecond, and `n / 1e9`
+/// by at most a quarter of one.
 const NEAR: f64 = (1_u64 << 51) as f64;
 
 /// `tickwheel.clock.seconds`.

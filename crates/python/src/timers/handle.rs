@@ -7,7 +7,7 @@ use crate::timers::numbers::NONE;
 
 /// `TimerObject::index` of a timer that is due and not yet called: it may wait for a worker.
 pub(crate) const FIRING: u32 = u32::MAX;
-/// `TimerObject::index` from its call until no call of the timer is running.
+/// `TimerObject::index` of a timer that was called, as long as a call of it is running.
 pub(crate) const RUNNING: u32 = u32::MAX - 1;
 /// `TimerObject::index` once the last call has ended.
 pub(crate) const FIRED: u32 = u32::MAX - 2;
@@ -29,8 +29,9 @@ pub(crate) struct TimerObject {
     /// The entry's place while pending; else a state, all of which are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The order of the last move to later, which the wheel learns when the entry's slot begins; 0: the wheel knows
-    /// all. While calls are running, of this or an earlier firing, it counts them: see `CALLS`.
+    /// The order of the last move to later that the wheel does not know yet (it learns it when the entry's slot
+    /// begins), or 0. While calls are running, of this or an earlier firing, the field counts them instead: see
+    /// `CALLS`.
     pub(crate) sequence: u64,
     /// The callback; `NONE` once the timer has ended.
     pub(crate) call: Callback,

@@ -3,7 +3,7 @@
 //!
 //! Python finds the key, and may run any code during that. After that no Python runs: the entry's timer is read and
 //! moved, and its value replaced. The holder of the lock sees a pending entry either before or after that. Keys that
-//! are not pending are left to it.
+//! are not pending are left to the Python code.
 
 use std::mem::{replace, swap};
 use std::sync::OnceLock;
@@ -42,8 +42,8 @@ struct Place {
     value: usize,
 }
 
-/// The call of an entry in the context of its last set, or after `swap` the former one. It is released at the end,
-/// which runs Python.
+/// The new call of an entry, bound to the current context; after `swap`, the call that it replaced. Dropping it runs
+/// Python.
 struct Spare<'py> {
     call: Callback,
     py: Python<'py>,
@@ -98,10 +98,10 @@ impl<'py> Filed<'py> {
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer of *entry* and set *value*, if there is one, in one step; returns `(former value,)`, to be
+    /// Move the timer of *entry* and set *value*, if that is given, in one step; returns `(former value,)`, to be
     /// dropped last.
     ///
-    /// None: the timer has ended, or is firing although it had to be pending; nothing was changed.
+    /// None: the timer has ended, or is firing and `of_pending_only` is set; nothing was changed.
     #[inline]
     fn renew(
         &self,

@@ -219,7 +219,9 @@ class Batch:
 
     def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
         """
-        Return by shard the epochs of *writes* that the owner holds, and True if these leases are locked already.
+        Return, as a dict by shard, the epochs that *writes* name and the owner holds.
+
+        The second value is True if the rows of these leases are locked already.
         """
         epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:

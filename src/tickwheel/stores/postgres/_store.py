@@ -484,7 +484,9 @@ class PostgresStore:
     @contextmanager
     def _same_server(self) -> Iterator[None]:
         """
-        Refuse a caller's transaction once after a change of server: it cannot make the generations leap.
+        After another server has taken over, refuse a caller's transaction once, with a transient error.
+
+        The generations must leap first, and that needs a transaction of our own.
         """
         try:
             yield
@@ -526,7 +528,9 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards that this process surely owns, whose writes it learns of; owners of other shards get a note.
+        Return the shards that this process surely owns.
+
+        It learns of writes to them anyway; the owners of all other shards must be notified.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

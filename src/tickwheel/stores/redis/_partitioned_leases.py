@@ -91,7 +91,7 @@ class PartitionedLeases:
 
     def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
         """
-        Renew the leases in all partitions concurrently, or also acquire.
+        Renew the leases in all partitions concurrently; with *may_take*, also acquire free shards.
 
         If a partition does not answer, the node continues to fire: it keeps that partition's leases for half of their
         length, and then loses them. An error is raised only if no partition answers, if this node owns nothing yet, or

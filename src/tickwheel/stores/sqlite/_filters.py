@@ -1,8 +1,9 @@
 """
 Bloom filters that show which runs may have a key, and so save look-ups in the others.
 
-A filter has sixteen bits per key of a part of a run, of which a key sets two: of a hundred absent keys, one or two are
-looked up. The filters are in the file; a process that sets jobs reads each run's once, an owner before the first set.
+Each part of a run has a filter, with sixteen bits for each of its keys; a key sets two of them. So of a hundred absent
+keys, one or two are looked up in vain. The filters are stored in the file. A process that sets jobs reads those of each
+run once; an owner does so before its first set.
 """
 
 from __future__ import annotations

@@ -99,7 +99,9 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
     """
-    Move the next slice from *sources* to *goal*; drop keys due before *checked* that do not lead to their jobs.
+    Move the next slice from *sources* to *goal*.
+
+    Of the keys due before *checked*, stale ones are dropped: those whose job is no longer where they point.
     """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)

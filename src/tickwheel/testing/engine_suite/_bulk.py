@@ -185,7 +185,7 @@ class BulkTests(EngineTests):
 
     def test_one_delay_for_all(self) -> None:
         """
-        Any number is one delay for all, its own error is raised, and text is refused.
+        A number of any size is one delay for all timers; an error of its `__float__` is raised, and text is refused.
         """
 
         class Failing:

@@ -63,7 +63,7 @@ class OverlapTests(EngineTests):
 
     def test_a_call_inside_a_call(self) -> None:
         """
-        During a call a timer can be moved, also once a later call has ended.
+        A callback can move its own timer, even after nested calls of the same timer have ended.
         """
 
         def first(timer: DueTimer) -> None:

@@ -116,7 +116,9 @@ class DeclareTests(StoreTests):
 
     def test_what_runs(self) -> None:
         """
-        A running attempt completes even if its job is changed or cancelled; without its status the job stays unchanged.
+        A running attempt completes even if its job is changed or cancelled.
+
+        A write that does not give the attempt's status in `over` is TOO_LATE, and leaves the job unchanged.
         """
         with self.rig() as rig:
             rule = _rule(rig)

@@ -158,7 +158,7 @@ class ListTests(StoreTests):
 
     def test_list_recurring(self) -> None:
         """
-        The filter for recurring jobs matches in every state, and not once a job no longer recurs.
+        The filter for recurring jobs matches them in every state, until they are cancelled or set as one-time jobs.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"once {i}", 0, rig.now + i)) for i in range(30)])

@@ -91,7 +91,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload(self) -> None:
         """
-        A set that keeps the payload changes all other fields of a live job, and uses its own if there is none.
+        A set that keeps the payload changes all other fields of a live job; without one it stores its own payload.
         """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
