@@ -177,11 +177,41 @@ def with_source(_app, page, _template, context, _doctree) -> None:
         context["page_source_suffix"] = ""
 
 
+REPAIRS = {
+    r'role="heading"(?! aria-level)': 'role="heading" aria-level="2"',
+    r'<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
+    r'<aside class="toc-drawer([^"]*)">': r'<aside class="toc-drawer\1" aria-label="Sections">',
+    r'class="content-icon-container">': 'class="content-icon-container" role="navigation" aria-label="This page">',
+    r"<pre>": '<pre tabindex="0">',
+    r'<div class="table-wrapper([^"]*)">': r'<div class="table-wrapper\1" tabindex="0">',
+    r'<th class="head([^"]*)"><p></p></th>': r'<td class="head\1"></td>',
+    r'<div id="search-results">': '<h1>Search</h1><div id="search-results">',
+}
+"""
+By pattern, its replacement in each page: readers without a mouse scroll wide blocks with the keys, and screen readers
+need the level of a heading, the name of a landmark, and no header without words. The theme leaves these out.
+"""
+
+
+def make_accessible(app, error) -> None:
+    """
+    Repair the written pages, as a theme's templates do not make all of their parts.
+    """
+    if error is not None or app.builder.format != "html":
+        return
+    for page in Path(app.outdir).rglob("*.html"):
+        text = page.read_text("utf-8")
+        for pattern, replacement in REPAIRS.items():
+            text = re.sub(pattern, replacement, text)
+        page.write_text(text, "utf-8")
+
+
 def setup(app) -> None:
     """
     Connect the functions above; those for docstrings run before napoleon does.
     """
     app.connect("html-page-context", with_source)
+    app.connect("build-finished", make_accessible)
     ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)
     app.connect("autodoc-process-docstring", as_drawn, priority=400)
     app.connect("autodoc-process-signature", with_fields)

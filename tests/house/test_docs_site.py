@@ -25,6 +25,14 @@ import pytest
 pytest.importorskip("packaging", reason="packaging is not installed: pip install packaging")
 
 ROOT = Path(__file__).parents[2]
+REPOSITORY = "https://github.com/example/tickwheel"
+AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
+FINDINGS = """
+const [done] = arguments;
+axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done(
+  violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]),
+));
+"""
 PAGE = """<!doctype html><html data-content_root="{above}"><meta charset="utf-8"><title>{version}</title>
 <label hidden>Version <select id="versions" data-version="{version}"></select></label>
 <script src="{above}_static/versions.js" defer></script></html>"""
@@ -123,13 +131,28 @@ def test_every_page_can_be_edited_where_its_file_is(script: ModuleType) -> None:
     assert not {"api", "reference", "metrics", "decisions/index", "python/tickwheel", "genindex"} & folders.keys()
 
 
-def test_edit_this_page(script: ModuleType, tmp_path: Path) -> None:
+WIDE = """
+# Wide
+
+|      | A |
+|------|---|
+| cell | b |
+
+```python
+%s
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def built(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    The link leads to the file in the repository, also from the first page, and generated pages have none.
+    Return the folder of a small site that is built with the configuration of the real one.
     """
     for library in ("furo", "myst_parser", "sphinx_copybutton", "sphinx_sitemap", "notfound", "sphinxext.opengraph"):
         pytest.importorskip(library, reason=f"{library} is not installed: pip install -r requirements/docs.txt")
-    source, built = tmp_path / "source", tmp_path / "built"
+    folder = tmp_path_factory.mktemp("site")
+    source, target = folder / "source", folder / "built"
     (source / "explanation").mkdir(parents=True)
     for name in ("conf.py", "_static", "_templates"):
         path = ROOT / "docs" / "site" / name
@@ -137,21 +160,43 @@ def test_edit_this_page(script: ModuleType, tmp_path: Path) -> None:
     (source / "sources.json").write_text(json.dumps(script.source_folders()), "utf-8")
     for page in ("api", "durable", "CONTRIBUTING", "explanation/native-wheel"):
         (source / f"{page}.md").write_text(f"# {page}\n", "utf-8")
-    listed = "```{toctree}\napi\ndurable\nCONTRIBUTING\nexplanation/native-wheel\n```"
+    (source / "durable.md").write_text(WIDE % ("wide = 1  " * 60), "utf-8")
+    listed = "```{toctree}\n:caption: Pages\n\napi\ndurable\nCONTRIBUTING\nexplanation/native-wheel\n```"
     (source / "index.md").write_text(f"# First\n\nIn the {{{{ repository }}}}.\n\n{listed}\n", "utf-8")
-    repository = "https://github.com/example/tickwheel"
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(built)]
-    environment = {**os.environ, "TICKWHEEL_REPOSITORY_URL": repository}
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(target)]
+    environment = {**os.environ, "TICKWHEEL_REPOSITORY_URL": REPOSITORY}
     subprocess.run(command, env=environment, check=True, timeout=300, capture_output=True)
+    return target
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
+    """
+    On each kind of page axe finds no barrier for people with low vision, without sight or without a pointer.
+    """
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    for page in ("index", "durable", "search", "genindex"):
+        browser.get((built / f"{page}.html").as_uri())
+        browser.execute_script(AXE.read_text("utf-8"))
+        assert browser.execute_async_script(FINDINGS) == [], page
+
+
+def test_edit_this_page(built: Path) -> None:
+    """
+    The link leads to the file in the repository, also from the first page, and generated pages have none.
+    """
 
     def edited(page: str) -> list[str]:
         text = (built / f"{page}.html").read_text("utf-8")
         return re.findall(r'href="([^"]*)"[^>]*rel="edit"', text)
 
-    branch = f"{repository}/edit/main"
+    branch = f"{REPOSITORY}/edit/main"
     assert edited("index") == [f"{branch}/docs/site/index.md"]
     assert edited("durable") == [f"{branch}/docs/durable.md"]
     assert edited("explanation/native-wheel") == [f"{branch}/docs/explanation/native-wheel.md"]
     assert edited("CONTRIBUTING") == [f"{branch}/CONTRIBUTING.md"]
     assert edited("api") == edited("genindex") == []
-    assert f'href="{repository}">repository</a>' in (built / "index.html").read_text("utf-8")
+    assert f'href="{REPOSITORY}">repository</a>' in (built / "index.html").read_text("utf-8")
