@@ -29,4 +29,4 @@ def register(scheduler):
         Take a quarter of a second while there is the file *payload*.
         """
         if Path(payload).exists():
-            time.sleep(0.25)
+            time.sleep(0.25)  # so that these jobs are a burst: their workers are busy

@@ -61,7 +61,7 @@ export class Axis {
 			: this.now + BEND * Math.expm1(part * bent(FUTURE))
 	}
 
-	// How many ms what is so far from now takes for a px, on the side that ends so far from now.
+	// Milliseconds in which a point `ms` away from now moves by one pixel, on the side that ends `end` away from now.
 	rest(ms, end) {
 		return ((BEND + ms) * bent(end) * 2) / this.width
 	}

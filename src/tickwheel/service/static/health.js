@@ -1,4 +1,4 @@
-// What is wrong with the service as a whole, since when, and what to do about it: above every view.
+// The banner above every view: a trouble of the whole service, its beginning, and the remedy.
 
 import {byId, el} from "./dom.js"
 import {moment, now_ms, plural} from "./words.js"

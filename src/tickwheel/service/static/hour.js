@@ -7,9 +7,10 @@ import {clockTime, count, lateness, printable, zone} from "./words.js"
 
 const MIN_MS = 60_000
 const STEP_MIN = 5
-const SLOW_MS = 100, // a mean commit that takes so long is slow,
-	SLOW_LEAST_MS = 20 // and so is one of so much that takes
-const SLOW_TIMES = 5 // so many times as long as half of the others
+// A minute is slow if its mean commit takes at least SLOW_MS, or at least SLOW_LEAST_MS and SLOW_TIMES the median.
+const SLOW_MS = 100,
+	SLOW_LEAST_MS = 20,
+	SLOW_TIMES = 5
 const LATE = ["Fired", "Failed", "Dead", "Late, p50", "p99", "most"]
 const COMMITS = ["Commits", "mean", "most"]
 
@@ -53,7 +54,11 @@ const latest = sums => sums.reduce((a, b) => (b[1].late_max_ms > a[1].late_max_m
 
 function grouped(rows, of) {
 	const groups = new Map()
-	for (const row of rows) groups.set(of(row), [...(groups.get(of(row)) ?? []), row])
+	for (const row of rows) {
+		const key = of(row)
+		if (!groups.has(key)) groups.set(key, [])
+		groups.get(key).push(row)
+	}
 	return groups
 }
 
@@ -96,7 +101,7 @@ function written(rows) {
 	}
 }
 
-// Whether the store is slow, by the mean commit of each minute, and since when without a break.
+// A sentence that says if the store is slow, and since when, by the mean commit of each minute.
 function store(minutes) {
 	const means = [...grouped(minutes, ({at}) => Date.parse(at))]
 		.map(([at, rows]) => ({at, mean: written(rows).mean}))

@@ -31,7 +31,7 @@ export class Jobs {
 		this.limit = FIRST
 		this.budget = BUDGET_MS
 		this.asked = 0
-		// What a token reaches is not known yet; without one, the usual list can be asked for at once.
+		// The rights of a token are not known yet. Without a token the usual list can be requested at once.
 		const path = `/v1/jobs?limit=${FIRST}&order=due`
 		this.early = hasToken || location.hash ? null : {path, answer: call("GET", path).catch(() => null)}
 		const form = byId("search")

@@ -2,7 +2,7 @@
 
 let last = new Set() // the fire ids of their last reports
 
-// How many others there are, and those of their firings that were not in the fleet before this one.
+// Returns the number of other nodes, and their firings that the last call did not have.
 export function othersOf({nodes}) {
 	const others = nodes.filter(({is_this, state}) => !is_this && state !== "gone")
 	const all = others.flatMap(recent),

@@ -146,7 +146,7 @@ export class River {
 		else again()
 	}
 
-	// How long the thing that is nearest to now takes to move; infinite if there is none.
+	// Milliseconds until the firing or cell nearest to now has moved by MOVE_PX; Infinity without any.
 	rest() {
 		const {axis} = this,
 			gone = axis.now - this.dots.last(axis.now)
