@@ -7,11 +7,11 @@ A batch yields statements and is sent their results, so it works on blocking and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final
 
 from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
 from tickwheel.jobs.rows import job_of, row_of
@@ -20,22 +20,16 @@ from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.postgres._arrays import COLUMNS, Array, Byteas, Int4s, Int8s, Texts
-from tickwheel.stores.postgres._connections import Connection
 from tickwheel.stores.postgres._history import columns_of
 from tickwheel.stores.postgres._queries import SQL
+from tickwheel.stores.postgres._steps import Rows, Statement, Steps
 
 __all__ = [
     "ASIDE",
     "Batch",
     "ServerMovedError",
-    "Statement",
-    "Steps",
     "is_wrong_guess",
-    "run",
-    "run_async",
 ]
-
-_T = TypeVar("_T")
 
 _FLOOR_MARGIN: Final = 100_000
 """Safety margin when advancing a sequence: other sessions may draw numbers at the same time."""
@@ -57,71 +51,6 @@ class ServerMovedError(Exception):
     """
     The server has changed since the last generations were drawn: roll back, leap, and try again.
     """
-
-
-class Statement(NamedTuple):
-    """
-    A statement to execute: its text, and its values.
-    """
-
-    text: str
-    values: Sequence[Any] | dict[str, Any] = ()
-
-
-Rows: TypeAlias = list[tuple[Any, ...]]
-
-Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields a statement whose rows are not needed, or a list of statements, and is sent the rows of each of these."""
-
-
-def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
-    """
-    Execute the statements of *steps* in order, and return the result.
-
-    In a pipeline a connection waits for the server only if rows are needed. A cursor waits for each statement.
-    """
-    try:
-        asked = next(steps)
-        while True:
-            found: list[Rows] = []
-            try:
-                if isinstance(asked, list):
-                    found = _rows_of(connection, asked, is_cursor=is_cursor)
-                else:
-                    connection.execute(asked.text, asked.values)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
-                asked = steps.throw(error)
-            else:
-                asked = steps.send(found)
-    except StopIteration as end:
-        result: _T = end.value
-        return result
-
-
-def _rows_of(connection: Connection, asked: list[Statement], *, is_cursor: bool) -> list[Rows]:
-    if is_cursor:
-        return [connection.execute(each.text, each.values).fetchall() for each in asked]
-    cursors = [connection.execute(each.text, each.values) for each in asked]
-    return [cursor.fetchall() for cursor in cursors]
-
-
-async def run_async(connection: Any, steps: Steps[_T]) -> _T:
-    try:
-        asked = next(steps)
-        while True:
-            found: list[Rows] = []
-            try:
-                for each in asked if isinstance(asked, list) else [asked]:
-                    cursor = await connection.execute(each.text, each.values)
-                    if isinstance(asked, list):
-                        found.append(await cursor.fetchall())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
-                asked = steps.throw(error)
-            else:
-                asked = steps.send(found)
-    except StopIteration as end:
-        result: _T = end.value
-        return result
 
 
 def is_wrong_guess(error: BaseException | None) -> bool:

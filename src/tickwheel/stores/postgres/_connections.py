@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.stores.postgres._errors import state_of_refusal, store_error
 from tickwheel.stores.postgres._pipelined import Pipelined
+from tickwheel.stores.postgres._steps import Steps, run
 from tickwheel.stores.postgres._timed import ready, timed_connection
 from tickwheel.threads import Lock
 
@@ -115,9 +116,6 @@ class Connections:
     """
     A pool with a connection for each concurrent reader and writer. Thread-safe.
 
-    Attributes:
-        has_pipelines: True if `pipelined` may be called.
-
     The next call replaces a lost connection. A connection whose server does not answer in time is lost, and so are all
     idle ones; calls on other connections go on.
 
@@ -147,7 +145,7 @@ class Connections:
             values = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
             self._begins.append(f"SELECT {values}")
         self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        self.has_pipelines = not is_pooled and psycopg.Pipeline.is_supported()
+        self._has_pipelines = not is_pooled and psycopg.Pipeline.is_supported()
         self._lock = Lock()
         self._idle: list[Any] = []
         self._busy: set[Any] = set()
@@ -262,12 +260,15 @@ class Connections:
                 raise self._unconfirmed()
             return tuple(map(_value_of, row))
 
-    def pipelined(self, steps: Generator[Any, Any, _T], call_s: float) -> _T:
+    def run(self, steps: Steps[_T], call_s: float) -> _T:
         """
-        Execute the statements of *steps* (see `_batch.Steps`) in a transaction like that of `writing`.
+        Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        It costs the client a third of it. Only if `has_pipelines`.
+        Without the driver's cursors it costs the client half as much for one write, and 0.8 for a hundred.
         """
+        if not self._has_pipelines:
+            with self.writing(call_s) as connection:
+                return run(connection, steps)
         begins = [*self._begins]
         if call_s > self._call_s:
             begins += [f"SET LOCAL {name} = {value}" for name, value in _timeouts(call_s).items()]

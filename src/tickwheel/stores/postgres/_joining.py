@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError, TransactionError
 from tickwheel.jobs.model import Answer, Write
-from tickwheel.stores.postgres._batch import Batch, Statement, Steps, is_wrong_guess
+from tickwheel.stores.postgres._batch import Batch, is_wrong_guess
 from tickwheel.stores.postgres._queries import SQL
+from tickwheel.stores.postgres._steps import Statement, Steps
 
 __all__ = ["Database", "joined"]
 

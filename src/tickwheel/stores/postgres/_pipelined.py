@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tickwheel.stores.postgres._prepared import Prepared, next_result, sent
+from tickwheel.stores.postgres._steps import Rows, Statement, Steps, drive
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Pipelined"]
 
 _T = TypeVar("_T")
-_Rows: TypeAlias = list[tuple[Any, ...]]
 
 _PIPELINE_SYNC: Final = 10  # as in the library's documentation
 
@@ -40,9 +40,9 @@ class Pipelined:
         self._syncs = 0
         self.is_committing = False
 
-    def run(self, begins: Sequence[str], steps: Generator[Any, Any, _T]) -> _T:
+    def run(self, begins: Sequence[str], steps: Steps[_T]) -> _T:
         """
-        Execute *begins*, the statements of *steps* (see `_batch.Steps`), and the commit; return the result.
+        Execute *begins*, the statements of *steps* (see `Steps`), and the commit; return the result.
 
         After an error the transaction may be open, or the connection closed.
         """
@@ -51,7 +51,7 @@ class Pipelined:
         try:
             for text in begins:
                 self.send(text)
-            result = self._run(steps)
+            result = drive(steps, lambda each: self.send(each.text, each.values), self._fetch)
             self._connection.has_warned, self.is_committing = False, True
             self.send("COMMIT")
             self._sync()
@@ -76,24 +76,6 @@ class Pipelined:
         self._syncs += 1
         self._pgconn.pipeline_sync()
 
-    def _run(self, steps: Generator[Any, Any, _T]) -> _T:
-        try:
-            asked = next(steps)
-            while True:
-                found: list[_Rows] = []
-                try:
-                    if isinstance(asked, list):
-                        found = self._fetch(asked)
-                    else:
-                        self.send(asked.text, asked.values)
-                except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
-                    asked = steps.throw(error)
-                else:
-                    asked = steps.send(found)
-        except StopIteration as end:
-            answer: _T = end.value
-            return answer
-
     def send(self, text: str, values: Any = ()) -> None:
         """
         Queue a statement with its values, by position or by name.
@@ -103,7 +85,7 @@ class Pipelined:
         self._prepared.send(text, values)
         self._sent.append("")
 
-    def _fetch(self, asked: list[Any]) -> list[_Rows]:
+    def _fetch(self, asked: list[Statement]) -> list[Rows]:
         for each in asked:
             self.send(each.text, each.values)
         self._pgconn.send_flush_request()

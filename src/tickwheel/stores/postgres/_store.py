@@ -26,15 +26,7 @@ from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.stores.postgres._alone import Alone, firings_alone, sets_alone
 from tickwheel.stores.postgres._arrays import Texts
-from tickwheel.stores.postgres._batch import (
-    ASIDE,
-    Batch,
-    ServerMovedError,
-    Steps,
-    is_wrong_guess,
-    run,
-    run_async,
-)
+from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, is_wrong_guess
 from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._examine import findings_of
 from tickwheel.stores.postgres._floors import Floors
@@ -45,6 +37,7 @@ from tickwheel.stores.postgres._paging import page
 from tickwheel.stores.postgres._queries import SQL
 from tickwheel.stores.postgres._schema import migrate
 from tickwheel.stores.postgres._server import loss_window, notice_server, warn_of
+from tickwheel.stores.postgres._steps import run, run_async
 from tickwheel.threads import Lock
 
 __all__ = ["PostgresStore"]
@@ -180,7 +173,7 @@ class PostgresStore:
                 sets_new=self._sets_new,
             )
             try:
-                answers = self._run(batch.apply(writes, is_guessing=turn == 0), seconds)
+                answers = self._open_connections().run(batch.apply(writes, is_guessing=turn == 0), seconds)
             except (WrongGuessError, StoreError) as error:
                 if not is_wrong_guess(error.__cause__ if isinstance(error, StoreError) else error):
                     raise
@@ -196,13 +189,6 @@ class PostgresStore:
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
         raise StoreError(what, "try again", is_transient=True)
-
-    def _run(self, steps: Steps[list[Answer]], seconds: float) -> list[Answer]:
-        connections = self._open_connections()
-        if connections.has_pipelines:
-            return connections.pipelined(steps, seconds)
-        with connections.writing(seconds) as connection:
-            return run(connection, steps)
 
     def _alone_of(self, writes: Sequence[Write]) -> Alone | None:
         try:

@@ -1,0 +1,91 @@
+"""
+The statements of a transaction as a generator, so that pipelines, cursors and coroutines can execute the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from tickwheel.stores.postgres._connections import Connection
+
+__all__ = ["Rows", "Statement", "Steps", "drive", "run", "run_async"]
+
+_T = TypeVar("_T")
+
+
+class Statement(NamedTuple):
+    """
+    A statement to execute: its text, and its values.
+    """
+
+    text: str
+    values: Sequence[Any] | dict[str, Any] = ()
+
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
+"""Yields a statement whose rows are not needed, or a list of statements, and is sent the rows of each of these."""
+
+
+def drive(
+    steps: Steps[_T], execute: Callable[[Statement], object], fetch: Callable[[list[Statement]], list[Rows]]
+) -> _T:
+    """
+    Call *execute* or *fetch* for each of *steps*, in order, and return the result.
+
+    Their errors are raised where the statement was yielded.
+    """
+    try:
+        asked = next(steps)
+        while True:
+            found: list[Rows] = []
+            try:
+                if isinstance(asked, list):
+                    found = fetch(asked)
+                else:
+                    execute(asked)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
+                asked = steps.throw(error)
+            else:
+                asked = steps.send(found)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+
+
+def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
+    """
+    Execute the statements of *steps* in order, and return the result.
+
+    In a pipeline a connection waits for the server only if rows are needed. A cursor waits for each statement.
+    """
+
+    def fetch(asked: list[Statement]) -> list[Rows]:
+        if is_cursor:
+            return [connection.execute(each.text, each.values).fetchall() for each in asked]
+        cursors = [connection.execute(each.text, each.values) for each in asked]
+        return [cursor.fetchall() for cursor in cursors]
+
+    return drive(steps, lambda each: connection.execute(each.text, each.values), fetch)
+
+
+async def run_async(connection: Any, steps: Steps[_T]) -> _T:
+    try:
+        asked = next(steps)
+        while True:
+            found: list[Rows] = []
+            try:
+                for each in asked if isinstance(asked, list) else [asked]:
+                    cursor = await connection.execute(each.text, each.values)
+                    if isinstance(asked, list):
+                        found.append(await cursor.fetchall())
+            except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
+                asked = steps.throw(error)
+            else:
+                asked = steps.send(found)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
