@@ -12,7 +12,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final
 
-from tickwheel.jobs.columns import ALL, DEFAULTS, NAMES, UNSTORED
+from tickwheel.jobs.columns import ALL, NAMES, PLAIN
 from tickwheel.jobs.model import Job, Set, State
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "PLACE",
     "code_of",
     "in_int64",
+    "is_default_but",
     "is_plain",
     "is_same_but",
     "job_of",
@@ -116,12 +117,15 @@ def _make_job_of() -> Callable[[Sequence[Any]], Job]:
     return made
 
 
-def _make_is_plain() -> Callable[[Job], bool]:
-    defaults = {**DEFAULTS, **dict.fromkeys(UNSTORED, False)}
-    tests = [f"job.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
-    made: Callable[[Job], bool] = _function(
-        "is_plain(job)", " and ".join(tests), "Return whether a job is plain.", **defaults
-    )
+def is_default_but(kind: type, *names: str) -> Callable[[Any], bool]:
+    """
+    Return the function that tells whether all fields of an instance of *kind*, except *names*, have their defaults.
+
+    So a new field makes a job or write special until it is named.
+    """
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(kind) if each.name not in names}
+    tests = [f"each.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
+    made: Callable[[Any], bool] = _function("is_default(each)", " and ".join(tests), **defaults)
     return made
 
 
@@ -153,5 +157,5 @@ row_of: Final = _make_row_of()
 job_of: Final = _make_job_of()
 """Returns the job that a row holds: the columns of `ALL`, in its order."""
 
-is_plain: Final = _make_is_plain()
+is_plain: Final = is_default_but(Job, *PLAIN)
 """Return True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

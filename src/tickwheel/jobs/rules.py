@@ -45,7 +45,7 @@ from tickwheel.jobs.model import (
     Write,
 )
 from tickwheel.jobs.recurrence import Recurrence
-from tickwheel.jobs.rows import with_job, with_other
+from tickwheel.jobs.rows import is_default_but, with_job, with_other
 from tickwheel.jobs.series import (
     at_end,
     changed,
@@ -66,6 +66,7 @@ __all__ = [
     "BEGUN",
     "GONE",
     "NOT_OWNER",
+    "PLAIN_SET",
     "REQUESTS_KEPT_MS",
     "Decision",
     "created",
@@ -104,6 +105,23 @@ _redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
 """Returns a copy of a job with other values in these columns; `replace` takes ten times as long."""
 _with_job: Final = with_job()
+PLAIN_SET: Final = (
+    "key",
+    "generation",
+    "due_at",
+    "payload",
+    "target",
+    "handler",
+    "retry",
+    "expires_at",
+    "state",
+    "trace",
+)
+"""The columns of a job that a plain set may give; the others have their defaults."""
+_is_plain_job: Final = is_default_but(Job, *PLAIN_SET)
+_PLAIN_WRITE: Final = ("job", "mode", "if_generation", "era", "over", "keeps_payload", "has_phase", "counted_from")
+"""The fields of a write that mean nothing, or the same, where its key has no job."""
+_is_plain_write: Final = is_default_but(Set, *_PLAIN_WRITE)
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -143,23 +161,7 @@ def is_plain_set(write: Set) -> bool:
     Return True if `created` shows what *write* does where its key has no job, without any other rule.
     """
     job = write.job
-    return (
-        job.recurrence is None
-        and job.manifest is None
-        and job.first_set_at == 0
-        and job.attempt == 0
-        and job.error is None
-        and job.sent_as is None
-        and job.raised_in is None
-        and job.expires_at != STOPPED
-        and write.max_wait_ms is None
-        and not write.if_generation
-        and write.if_due_at is None
-        and not write.is_over
-        and write.actor is None
-        and write.under is None
-        and write.once is None
-    )
+    return _is_plain_write(write) and not write.if_generation and _is_plain_job(job) and job.expires_at != STOPPED
 
 
 def created(write: Set, generation: int, now: int) -> Answer:

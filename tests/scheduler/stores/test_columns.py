@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.resources import files
 
 import pytest
 
-from tickwheel.jobs import columns, model
+from tickwheel.jobs import columns, model, rules
 from tickwheel.jobs import rows as _rows
 from tickwheel.stores import _sql
 from tickwheel.stores.postgres._queries import SQL as POSTGRES
@@ -150,6 +150,7 @@ def test_a_row_holds_every_value(column):
     value = own.get(column.name, 9 if column.kind.startswith("int") else "text")
     job = model.Job(**{"key": "key", "generation": 1, "due_at": 2} | {column.name: value})
     assert _rows.is_plain(job) == (column.name in columns.PLAIN)
+    assert rules.is_plain_set(model.Set(job)) == (column.name in rules.PLAIN_SET)
     assert _rows.job_of(_rows.row_of(job)) == job
     is_same = _rows.is_same_but("key")
     other = model.Job("key", 1, 2)
@@ -200,3 +201,21 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
             except psycopg.Error as error:
                 refused[name] = str(error)
     assert refused == {}
+
+
+def test_a_plain_set_of_postgres_writes_its_columns():
+    """
+    The statement for plain sets writes each column that a plain set may give, and no other with a value of the set.
+    """
+    (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES["set_new"])
+    assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
+
+
+@pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
+def test_a_set_that_asks_for_more_is_not_plain(field):
+    """
+    A write is plain only if its other fields mean nothing for a key without a job.
+    """
+    write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
+    harmless = {"job", "mode", "era", "over", "keeps_payload", "has_phase", "counted_from"}
+    assert rules.is_plain_set(write) == (field in harmless)
