@@ -119,7 +119,7 @@ def _make_job_of() -> Callable[[Sequence[Any]], Job]:
 
 def is_default_but(kind: type, *names: str) -> Callable[[Any], bool]:
     """
-    Return the function that tells whether all fields of an instance of *kind*, except *names*, have their defaults.
+    Return the function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
     So a new field makes a job or write special until it is named.
     """
