@@ -102,7 +102,7 @@ def test_given_back_once():
     table.begun([entry])
     store = mock.Mock(withdrawal_requests=lambda _shards: [counted_job(entry)])
     resources = SimpleNamespace(store=store, pacer=None, hooks=None)
-    withdrawals = Withdrawals(resources, table, completer, stop=None, way=None)
+    withdrawals = Withdrawals(resources, table, completer, stop=None, callbacks=None)
     for _ in range(2):
         withdrawals.poll([0])
         statuses = withdrawals.statuses([counted_job(entry)])

@@ -127,7 +127,9 @@ class ClaimBatcher:
     Counts the attempts of staged jobs, and hands the jobs over at their instants, in order of generation.
     """
 
-    def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: EngineCallbacks) -> None:
+    def __init__(
+        self, resources: Resources, staged: StagedJobs, registry: Registry, callbacks: EngineCallbacks
+    ) -> None:
         self._staged = staged
         self._clock = resources.clock
         self._timers = resources.timers
@@ -136,7 +138,7 @@ class ClaimBatcher:
         self._partitions = resources.store.abilities.partitions
         self._slot_bits = SLOT_BITS + min(_WIDER_MAX, (self._partitions - 1).bit_length())
         self._hooks = resources.hooks
-        self._way = way
+        self._callbacks = callbacks
         self._running_max = resources.options.running_max + loan_of(resources.options.running_max)
         self._lanes = Lanes(
             resources,
@@ -145,7 +147,7 @@ class ClaimBatcher:
             names=registry.lanes,
             begin=self._begin,
             sweep=self._sweep,
-            on_moving=way.moved,
+            on_moving=callbacks.moved,
         )
         self._sampler = Sampler(resources, self._sampled)
         self.start, self.join = self._sampler.start, self._sampler.stop
@@ -255,7 +257,7 @@ class ClaimBatcher:
     def _room(self) -> int:
         if self._is_stopped:
             return 0
-        if not self._way.may_begin():
+        if not self._callbacks.may_begin():
             self._hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "no attempt is counted")
             return 0
         return self._running_max - self._staged.busy
@@ -292,7 +294,7 @@ class ClaimBatcher:
         for part in self._by_partition(begun):
             for start in range(0, len(part), _CHUNK):
                 self._post(part[start : start + _CHUNK], is_again=False)
-        self._way.on_capacity()
+        self._callbacks.on_capacity()
         return True
 
     def _by_partition(self, entries: list[StagedJob]) -> Iterable[list[StagedJob]]:
@@ -412,7 +414,7 @@ class ClaimBatcher:
                 if self._clock.era:
                     batch = self._without_early(batch, self._clock.earliest())
                 if batch:
-                    self._way.hand_over(batch)
+                    self._callbacks.hand_over(batch)
         except BaseException:  # what others have left to this thread goes on
             self._is_handing_over = False
             with suppress(ClosedError):
@@ -440,9 +442,9 @@ class ClaimBatcher:
 
         An entry that is given back can be moved and cancelled again, and is begun again when it is due.
         """
-        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._way.is_off(entry.job)}
+        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.is_off(entry.job)}
         if early:
-            self._way.give_back(list(early))
+            self._callbacks.give_back(list(early))
         return [entry for entry in entries if entry not in early]
 
 

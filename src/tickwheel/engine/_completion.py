@@ -156,11 +156,11 @@ class Completer:
     """
 
     def __init__(
-        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, way: EngineCallbacks
+        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, callbacks: EngineCallbacks
     ) -> None:
         self._staged = staged
         self._recorder = recorder
-        self._way = way
+        self._callbacks = callbacks
         self._clock = resources.clock
         self._pacer = resources.pacer
         self._writer = resources.writer
@@ -215,7 +215,7 @@ class Completer:
             if is_again:
                 writes = [replace(settle, is_first=False) for settle in writes]
             else:
-                self._way.settling()
+                self._callbacks.settling()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)
@@ -242,16 +242,16 @@ class Completer:
                 if answer.job is not None
                 and (verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE)
             )
-            self._way.written(lives)
+            self._callbacks.written(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
-            self._way.rescan()
+            self._callbacks.rescan()
         has_trouble = self._figures.settled(batch, result)
         if self._on_answer:
             self._pass_on(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.emit(ended_event(entry, verdict, answer))
-        self._way.settled(entries, freed)
+        self._callbacks.settled(entries, freed)
 
     def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
         """

@@ -126,10 +126,10 @@ class Dispatcher:
         registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
         *,
-        way: EngineCallbacks,
+        callbacks: EngineCallbacks,
     ) -> None:
         self._staged = staged
-        self._way = way
+        self._callbacks = callbacks
         self._clock = resources.clock
         self._elapsed = resources.elapsed
         self._pacer = resources.pacer
@@ -311,10 +311,10 @@ class Dispatcher:
         """
         Make the last check: a job that passes it can be neither moved nor cancelled.
         """
-        if self._way.covers(entry.epoch):
+        if self._callbacks.covers(entry.epoch):
             return self._staged.start(entry)
         with suppress(ClosedError):  # a stop gives it back
-            self._pacer.call_later(0, self._way.hand_over, [entry])
+            self._pacer.call_later(0, self._callbacks.hand_over, [entry])
         return False
 
     def run(self, entry: StagedJob) -> None:

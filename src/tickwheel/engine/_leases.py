@@ -52,15 +52,15 @@ class Leases:
     Holds the leases of this owner.
 
     Args:
-        way: Called when leases are gained or lost, and after each renewal.
+        callbacks: Called when leases are gained or lost, and after each renewal.
     """
 
-    def __init__(self, resources: Resources, way: EngineCallbacks) -> None:
+    def __init__(self, resources: Resources, callbacks: EngineCallbacks) -> None:
         self._store = resources.store
         self._owner = resources.owner
         self._clock = resources.clock
         self._hooks = resources.hooks
-        self._way = way
+        self._callbacks = callbacks
         self._monotonic = resources.runtime.monotonic
         self._current_thread = resources.runtime.current_thread
         self._news: deque[Callable[[], object]] = deque()
@@ -115,7 +115,7 @@ class Leases:
         if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join()
         self.held = ()
-        self._way.owns((), set())  # what a stop that was interrupted has left may not start
+        self._callbacks.owns((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
 
     def take_gained(self) -> list[Lease]:
@@ -138,11 +138,11 @@ class Leases:
                 self.failures += 1
                 pause_s = self.pause_s() / _TRIES
                 self._news.append(partial(self._hooks.failed, "renewing leases", error))
-                self._way.not_renewed()
+                self._callbacks.not_renewed()
             else:
                 self.renewals += 1
                 pause_s = self.pause_s()
-                self._way.renewed()
+                self._callbacks.renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
@@ -172,7 +172,7 @@ class Leases:
         new = {(lease.shard, lease.epoch) for lease in leases}
         rescued = {lease.shard: lease.rescued for lease in leases}
         if old != new:
-            self._way.owns(leases, {epoch for _, epoch in old - new})
+            self._callbacks.owns(leases, {epoch for _, epoch in old - new})
         self.held = leases  # only now: if that raised, the next renewal says it again
         self._gained.extend(lease for lease in leases if (lease.shard, lease.epoch) not in old)
         for shard, epoch in sorted(new - old):
@@ -202,7 +202,7 @@ class Heartbeat:
     The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
 
     Args:
-        resources: The resources of all roles.
+        resources: The resources that all parts of the engine share.
         figures: Counters of the firings of this node.
         sizes: Returns the numbers of jobs that this node holds.
         progress: Returns the progress of running jobs.

@@ -198,7 +198,7 @@ class MinuteKeeper:
     Keeps a row for each minute, and one for the open quarter of an hour, by one statement.
 
     Args:
-        resources: The resources of all roles.
+        resources: The resources that all parts of the engine share.
         counts: The counts of this node.
         lanes: Returns the figures of the lanes whose jobs wait.
     """

@@ -57,18 +57,23 @@ class PauseFilter:
     Args:
         staged: The table, from which newly paused jobs are taken back.
         completer: Gives back counted attempts that have not started.
-        way: Reads dropped jobs again, and takes up resumed ones.
+        callbacks: Reads dropped jobs again, and takes up resumed ones.
     """
 
     def __init__(
-        self, resources: Resources, registry: Registry, staged: StagedJobs, completer: Completer, way: EngineCallbacks
+        self,
+        resources: Resources,
+        registry: Registry,
+        staged: StagedJobs,
+        completer: Completer,
+        callbacks: EngineCallbacks,
     ) -> None:
         self._store = resources.store
         self._registry = registry
         self._waits = resources.hooks.waits
         self._staged = staged
         self._completer = completer
-        self._way = way
+        self._callbacks = callbacks
         self._lock = resources.runtime.lock()
         self._paused: frozenset[str] | None = None
         self._is_aside_unknown = True
@@ -201,9 +206,9 @@ class PauseFilter:
         if paused - before:
             self._staged.drop(job.key for job in self._staged.jobs() if self._is_paused(job))
             self._give_back([entry for entry in self._staged.take(Phase.BEGUN) if self._is_paused(entry.job)])
-            self._way.rescan()
+            self._callbacks.rescan()
         if before - paused:
-            self._way.changed()
+            self._callbacks.changed()
             self._is_aside_unknown = True
         if self._is_aside_unknown and not is_first:  # programs register handlers just after the start, too
             self._warn_of_aside()

@@ -26,14 +26,14 @@ class Watcher:
     Waits in a thread of its own until other processes may have written.
 
     Args:
-        way: Notified of possible writes, and every other second to search for overdue jobs.
+        callbacks: Notified of possible writes, and every other second to search for overdue jobs.
     """
 
-    def __init__(self, resources: Resources, way: EngineCallbacks) -> None:
+    def __init__(self, resources: Resources, callbacks: EngineCallbacks) -> None:
         self._store = resources.store
         self._partitioned = self._store if isinstance(self._store, Partitioned) else None
         self._hooks = resources.hooks
-        self._way = way
+        self._callbacks = callbacks
         self._monotonic = resources.runtime.monotonic
         self._stopped = resources.runtime.event()
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-watcher", daemon=True)
@@ -67,9 +67,9 @@ class Watcher:
                 return
             if now >= changes_at:
                 changes_at = now + every_s
-                self._way.changed()
+                self._callbacks.changed()
             elif has_changes:
-                self._way.changed(None if self._partitioned is None else self._partitioned.heard())
+                self._callbacks.changed(None if self._partitioned is None else self._partitioned.heard())
             if now >= look_at:
                 look_at = now + _LOOK_S
-                self._way.sweep_overdue()
+                self._callbacks.sweep_overdue()

@@ -41,7 +41,7 @@ class Withdrawals:
     Args:
         completer: Gives back attempts that no write replaced.
         stop: Stops an attempt that has started.
-        way: Continues with jobs that waited for them, and takes up pending ones.
+        callbacks: Continues with jobs that waited for them, and takes up pending ones.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Withdrawals:
         staged: StagedJobs,
         completer: Completer,
         stop: Callable[[StagedJob], object],
-        way: EngineCallbacks,
+        callbacks: EngineCallbacks,
     ) -> None:
         self._store = resources.store
         self._pacer = resources.pacer
@@ -58,7 +58,7 @@ class Withdrawals:
         self._staged = staged
         self._completer = completer
         self._stop = stop
-        self._way = way
+        self._callbacks = callbacks
         self._withdrawn: dict[int, StagedJob] = {}
 
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
@@ -102,9 +102,9 @@ class Withdrawals:
             if answer.outcome is Outcome.KEPT and answer.job is not None:
                 kept.append(answer.job)
         if gone:
-            self._way.settled(gone, self._staged.settle(gone))
+            self._callbacks.settled(gone, self._staged.settle(gone))
         if kept:
-            self._way.written(kept)
+            self._callbacks.written(kept)
 
     def poll(self, shards: Sequence[int]) -> None:
         try:
@@ -142,4 +142,4 @@ class Withdrawals:
         job = None if isinstance(answer, Exception) else answer.job
         if job is not None and job.state is State.PENDING:
             with suppress(ClosedError):
-                self._pacer.call_later(_REST_S, partial(self._way.written, [job]))
+                self._pacer.call_later(_REST_S, partial(self._callbacks.written, [job]))

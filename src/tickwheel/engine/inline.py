@@ -69,7 +69,7 @@ class InlineEngine(Engine):
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         for wheel in (resources.timers, resources.pacer):
-            wheel.close()  # a role that wants to wait does at once what it would have waited for
+            wheel.close()  # a part that wants to wait does at once what it would have waited for
         self.loop = loop
         self._clock, self._store = clock, resources.store
         runtime = replace(resources.runtime, clock=clock)

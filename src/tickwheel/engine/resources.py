@@ -63,7 +63,7 @@ class ThreadStarter:
 @dataclass(frozen=True, slots=True)
 class Resources:
     """
-    The parts that every role uses and no role owns.
+    The objects that all parts of the engine use and none of them owns.
 
     Attributes:
         owner: The name of this start of the scheduler in the store: no other scheduler and no later start has it.
