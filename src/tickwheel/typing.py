@@ -34,12 +34,12 @@ __all__ = [
     "KeyT",
     "MisfireName",
     "ModeName",
+    "NonCopyable",
     "OverlapName",
     "Pending",
     "Seconds",
     "StartRole",
     "StateName",
-    "Unique",
     "V",
     "ValueT",
 ]
@@ -108,7 +108,7 @@ class Pending(NamedTuple):
     timer: Any = None
 
 
-class Unique:
+class NonCopyable:
     """
     Something that is in one place: it can be neither pickled nor copied, as a copy would share half of its state.
     """

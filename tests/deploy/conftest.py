@@ -41,7 +41,7 @@ def exported() -> dict[str, set[str]]:
     stats["paused_scopes"] = [{"scope": "handler:mail", "count": 3}]
     stats["leaked"] = [{"target": "handler", "handler": "mail", "executor": "thread", "count": 2}]
     stats["lanes"] = [asdict(LaneState("handler:mail", WaitReason.RATE, 3, 2, 1, 5, is_full=True))]
-    stats["denials"] = {"missing": 1}
+    stats["rejections"] = {"missing": 1}
     stats["by_handler"] = [{"target": "handler", "handler": "mail", "succeeded": 1}]
     families = text_string_to_metric_families(exposition(stats)[1].decode())
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}

@@ -20,7 +20,7 @@ import tickwheel
 from tickwheel import errors
 from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.testing import ManualClock
-from tickwheel.typing import Unique
+from tickwheel.typing import NonCopyable
 from tickwheel.wheels.calendar_queue import CalendarWheel
 from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.delay_queue import DelayQueue
@@ -94,7 +94,7 @@ def is_never_made(kind: type) -> bool:
     Return whether there are no objects of just this class.
     """
     is_contract = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind) or is_typeddict(kind)
-    return is_contract or kind.__name__.endswith("Suite") or kind is Unique
+    return is_contract or kind.__name__.endswith("Suite") or kind is NonCopyable
 
 
 def test_schedulers_show_where_and_how_they_are():

@@ -480,7 +480,7 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
     at = 9 * 10**9
-    write = Set(replace(job, generation=0), era=0)
+    write = Set(replace(job, generation=0), clock_step=0)
     health.committed(Committed(at, "n0.1", 9_000, write, Answer(Outcome.CREATED, job)), 0, is_of_former_clock=False)
     late = at + waited_s * 10**9
     begun = Committed(late, "n0.1", late // 10**6, Begin(job, 1), Answer(Outcome.BEGUN, job))

@@ -147,8 +147,8 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
         hooks=SimpleNamespace(waits=None),
         options=SchedulerOptions(),
     )
-    way = SimpleNamespace(moved=None)
-    claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
+    callbacks = SimpleNamespace(on_lanes_moved=None)
+    claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), callbacks)
     width = SLOT_MS * times
     first = (now_ms + 10_000) // width * width
     claims.add(SimpleNamespace(fire_at=first + number) for number in range(640))
@@ -178,8 +178,8 @@ def make_armer(make_resources, monkeypatch, begun):
             hooks=SimpleNamespace(waits=SimpleNamespace(tell=lambda *_: None)),
             options=SchedulerOptions(),
         )
-        way = SimpleNamespace(moved=None, may_begin=lambda: False)
-        claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), way)
+        callbacks = SimpleNamespace(on_lanes_moved=None, can_claim=lambda: False)
+        claims = ClaimBatcher(resources, SimpleNamespace(), SimpleNamespace(limits_of=None, lanes=None), callbacks)
 
         def admit(entries):
             begun.append([entry.fire_at for entry in entries])
@@ -244,8 +244,8 @@ def test_begins_go_just_before_the_ends(make_resources, clock):
         hooks=SimpleNamespace(failed=lambda *_: None),
         elapsed=None,
     )
-    way = SimpleNamespace(settling=lambda: order.append("begins"))
-    completer = Completer(resources, None, None, None, way)
+    callbacks = SimpleNamespace(on_completing=lambda: order.append("begins"))
+    completer = Completer(resources, None, None, None, callbacks)
     job = Job("key", 1, 0)
     entry = StagedJob(job, 1, 0)
     completer.write(entry, verdict := _verdict.succeeded(job, 1))

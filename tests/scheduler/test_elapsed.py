@@ -23,7 +23,7 @@ def test_generations_and_eras():
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)
-    elapsed, eras = RelativeJobs(told, runtime), {}
+    elapsed, steps = RelativeJobs(told, runtime), {}
     generation = 0
     for _ in range(400):
         if rng.random() < 0.02:
@@ -35,12 +35,12 @@ def test_generations_and_eras():
             for n in range(rng.choice((1, 1, 20)))
         ]
         generation += len(jobs)
-        if eras and rng.random() < 0.2:  # written again after a step, or retried
-            jobs.append(Job("again", rng.choice(list(eras)), told.now_ms()))
-        elapsed.note(jobs, told.era)
-        eras.update((job.generation, told.era) for job in jobs)
+        if steps and rng.random() < 0.2:  # written again after a step, or retried
+            jobs.append(Job("again", rng.choice(list(steps)), told.now_ms()))
+        elapsed.note(jobs, told.clock_step)
+        steps.update((job.generation, told.clock_step) for job in jobs)
     for number in range(generation + 5):
-        assert elapsed.base(Job("k", number, 0)) == eras.get(number), number
+        assert elapsed.base(Job("k", number, 0)) == steps.get(number), number
 
 
 def test_what_has_passed_is_forgotten(monkeypatch):
@@ -70,7 +70,7 @@ def test_jobs_met_while_others_are_noted():
     elapsed = RelativeJobs(told, runtime)
 
     def looked_through():
-        elapsed.note([Job("newer", 9, told.now_ms())], told.era)
+        elapsed.note([Job("newer", 9, told.now_ms())], told.clock_step)
         yield Job("older", 3, told.now_ms())
 
     elapsed.met(looked_through())

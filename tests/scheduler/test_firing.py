@@ -113,16 +113,16 @@ def test_what_is_due_beside_a_fault(make, record, until):
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
     owner = scheduler._core._engine
-    hand_over, is_first = owner.hand_over, iter([True])
+    dispatch, is_first = owner.dispatch, iter([True])
 
     def fail_once(entries):
         if next(is_first, False):
             scheduler.set("k", delay=0, handler="h", payload="k")
             until(lambda: owner._claims._armed)
             raise LookupError
-        hand_over(entries)
+        dispatch(entries)
 
-    with mock.patch.object(owner, "hand_over", fail_once):
+    with mock.patch.object(owner, "dispatch", fail_once):
         scheduler.set("failed", delay=0.2, handler="h")
         assert record.wait(1) == ["k"]
 

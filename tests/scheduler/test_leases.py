@@ -358,8 +358,8 @@ def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     resources = SimpleNamespace(
         store=store, owner="me", clock=StoreClock(Runtime()), hooks=Hooks(Runtime()), runtime=runtime
     )
-    way = SimpleNamespace(owns=lambda *_: None, renewed=lambda: None, not_renewed=lambda: None)
-    leases = Leases(resources, way)
+    callbacks = SimpleNamespace(set_leases=lambda *_: None, on_renewed=lambda: None, on_renewal_failed=lambda: None)
+    leases = Leases(resources, callbacks)
     leases.held = (Lease(0, 1, until=10_000, granted_at=0),)
 
     def fail(_owner):

@@ -249,7 +249,7 @@ def test_a_rate_is_no_step(rate, width_s):
         store_ms = STORE_MS + (clock.true_ns - start_ns) // 1_000_000
         clock.pass_by(width_s * (turn % 3 == 0))
         told.sample(store_ms, before, told.elapsed())
-        assert told.era == 0
+        assert told.clock_step == 0
         true = STORE_MS + (clock.true_ns - start_ns) / 1e6
         assert true - 2_200 * width_s - 2 <= told.now() <= true + 2_200 * width_s + 2
         assert told.earliest() <= true
@@ -265,7 +265,7 @@ def test_a_step_of_the_server_is_one(step_ms):
     told.sample(STORE_MS, told.elapsed(), told.elapsed())
     clock.pass_by(20.0)
     told.sample(STORE_MS + 20_000 + step_ms, told.elapsed(), told.elapsed())
-    assert (told.era, told.moved_ms(0, 1)) == (1, pytest.approx(step_ms, abs=10))
+    assert (told.clock_step, told.moved_ms(0, 1)) == (1, pytest.approx(step_ms, abs=10))
 
 
 def test_a_suspend_has_elapsed():

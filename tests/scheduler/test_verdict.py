@@ -281,7 +281,7 @@ def test_a_search_that_gave_up(ends):
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
     if ends == "is overtaken":
         entry = StagedJob(one, 7, 0.0)
-        entry.is_overtaken = True
+        entry.overlap_cancelled = True
         verdict = stopped(entry, RAN)
     elif ends == "is late":
         verdict = judge_expired(one, 7, NOW + 10)

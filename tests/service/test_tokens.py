@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service import Service, ServiceOptions, TokenFileError, Tokens
-from tickwheel.service.denials import Denials
+from tickwheel.service.rejections import Rejections
 from tickwheel.service.tokens import Access, Token, digest_of
 
 WRITE, TEAM, READER, TRICK, OLD, PULL = (name * 10 for name in ("rite", "team", "read", "tric", "oldt", "pull"))
@@ -254,7 +254,7 @@ def test_expired(guarded):
     counts = {
         line.split('"')[1]: float(line.split()[1])
         for line in text.splitlines()
-        if line.startswith("tickwheel_denials_total{")
+        if line.startswith("tickwheel_rejections_total{")
     }
     assert counts.keys() == {"missing", "unknown", "expired", "forbidden"}
     assert (counts["expired"], counts["unknown"]) == (1.0, 5.0)
@@ -367,17 +367,17 @@ def test_denials_are_logged_seldom(caplog):
     Of many refusals for one reason, one line is logged in ten seconds, with the number of refusals in between.
     """
     now = [100.0]
-    denials = Denials(lambda: now[0])
+    rejections = Rejections(lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            denials.note("unknown", "127.0.0.1")
-        denials.note("forbidden", "127.0.0.1", "the\nboard")
-        denials.note("missing", "127.0.0.1")
+            rejections.note("unknown", "127.0.0.1")
+        rejections.note("forbidden", "127.0.0.1", "the\nboard")
+        rejections.note("missing", "127.0.0.1")
         now[0] += 10
-        denials.note("unknown", "::1")
+        rejections.note("unknown", "::1")
     assert caplog.messages == [
         "a request from '127.0.0.1' was refused: its token is unknown",
         "a request from '127.0.0.1' was refused: its token 'the\\nboard' is forbidden",
         "a request from '::1' was refused: its token is unknown, and 999 others since the last such line",
     ]
-    assert denials.counts() == {"missing": 1, "unknown": 1001, "expired": 0, "forbidden": 1}
+    assert rejections.counts() == {"missing": 1, "unknown": 1001, "expired": 0, "forbidden": 1}

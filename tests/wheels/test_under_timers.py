@@ -15,7 +15,7 @@ from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels import CascadingWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 
 PATIENCE_S = 30
-USUAL: dict[str, Any] = {
+DEFAULT: dict[str, Any] = {
     "native": NativeWheel,
     "single": lambda: SingleWheel(tick=0.001, slots=5_000),
     "rounds": lambda: RoundsWheel(tick=0.001, slots=512),
@@ -60,13 +60,13 @@ class TestCascadingUnderEngine(EngineSuite):
         return WheelEngine(CascadingWheel(tick=1e-9), clock, max_pending=max_pending)
 
 
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_manual_clock(name: str) -> None:
     """
     Timers fire in order, not early and less than a tick late, also after the wheel was idle for long.
     """
     clock = ManualClock()
-    wheel = TimerWheel(wheel=USUAL[name](), clock=clock)
+    wheel = TimerWheel(wheel=DEFAULT[name](), clock=clock)
     fired: list[tuple[float, float]] = []
 
     def note(due: float) -> None:
@@ -104,12 +104,12 @@ def test_a_span_counts_from_now() -> None:
 
 
 @pytest.mark.realtime
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_thread(name: str) -> None:
     """
     Timers set from this thread all fire on the driver's thread, in order of deadlines, and none remains.
     """
-    wheel = TimerWheel(wheel=USUAL[name]())
+    wheel = TimerWheel(wheel=DEFAULT[name]())
     done = threading.Event()
     fired: list[int] = []
     all_set = threading.Event()
@@ -127,14 +127,14 @@ def test_on_a_thread(name: str) -> None:
 
 
 @pytest.mark.realtime
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_on_asyncio(name: str) -> None:
     """
     Timers fire on the running loop, in order.
     """
 
     async def main() -> list[int]:
-        wheel = TimerWheel.asyncio(wheel=USUAL[name]())
+        wheel = TimerWheel.asyncio(wheel=DEFAULT[name]())
         done = asyncio.Event()
         fired: list[int] = []
         start = wheel.time()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use proptest::prelude::*;
-use tickwheel_core::{tag_of, Order, Spares, Table, Watches};
+use tickwheel_core::{tag_of, FreeList, Order, Table, Watches};
 
 /// Tags that share one home, wrap around the end of the table, or spread.
 fn tag() -> impl Strategy<Value = u32> {
@@ -159,19 +159,19 @@ proptest! {
         }
     }
 
-    /// `Spares` is a stack that refuses items beyond its limit.
+    /// `FreeList` is a stack that refuses items beyond its limit.
     #[test]
-    fn spares_are_a_bounded_stack(limit in 0usize..5, steps in prop::collection::vec(prop::option::of(any::<u8>()), 1..50)) {
-        let mut spares = Spares::new(limit);
+    fn a_free_list_is_a_bounded_stack(limit in 0usize..5, steps in prop::collection::vec(prop::option::of(any::<u8>()), 1..50)) {
+        let mut list = FreeList::new(limit);
         let mut model = Vec::new();
         for step in steps {
             match step {
                 Some(dead) if model.len() < limit => {
-                    prop_assert_eq!(spares.keep(dead), Ok(()));
+                    prop_assert_eq!(list.keep(dead), Ok(()));
                     model.push(dead);
                 }
-                Some(dead) => prop_assert_eq!(spares.keep(dead), Err(dead)),
-                None => prop_assert_eq!(spares.take(), model.pop()),
+                Some(dead) => prop_assert_eq!(list.keep(dead), Err(dead)),
+                None => prop_assert_eq!(list.take(), model.pop()),
             }
         }
     }

@@ -17,7 +17,7 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Timer
 from tickwheel.timers.locks import OUTER, new_lock
-from tickwheel.timers.standin import StandIn
+from tickwheel.timers.proxy import TimerProxy
 from tickwheel.typing import Callback
 
 __all__ = ["Alarm"]
@@ -29,7 +29,7 @@ _AGAIN_S: Final = 0.05
 """Delay before another attempt, if an executor was full."""
 
 
-class Alarm(StandIn):
+class Alarm(TimerProxy):
     """
     Removes expired entries of a cache when a timer fires.
 

@@ -240,14 +240,14 @@ class Client:
         self.refresh()
         return writer
 
-    def _set_write(self, request: SetRequest, now: int, era: int | None, latest: int | None) -> Set:
-        return self._set_write_of(request, now, era, latest, trace=self._trace(), actor=self.actor())
+    def _set_write(self, request: SetRequest, now: int, clock_step: int | None, latest: int | None) -> Set:
+        return self._set_write_of(request, now, clock_step, latest, trace=self._trace(), actor=self.actor())
 
     def _set_write_of(
         self,
         request: SetRequest,
         now: int,
-        era: int | None,
+        clock_step: int | None,
         latest: int | None,
         *,
         trace: str | None,
@@ -255,7 +255,9 @@ class Client:
     ) -> Set:
         self._registry.check(request.target, request.handler)
         retry_of, is_estimate = self._registry.retry_of, self.clock.is_sampled
-        write = set_write(request, now, retry_of, trace, era, latest=latest, is_estimate=is_estimate, actor=actor)
+        write = set_write(
+            request, now, retry_of, trace, clock_step, latest=latest, is_estimate=is_estimate, actor=actor
+        )
         self._registry.check_payload(write.job)
         return write
 

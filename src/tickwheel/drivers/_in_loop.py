@@ -14,8 +14,8 @@ from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine
-from tickwheel.timers.standin import end_all
-from tickwheel.typing import Unique
+from tickwheel.timers.proxy import end_all
+from tickwheel.typing import NonCopyable
 
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
 
@@ -26,7 +26,7 @@ DELAY_MAX_S: Final = 86_400.0 * 365
 """Maximum wait in seconds; longer waits are split, as some loops count milliseconds in 32 bits."""
 
 
-class DriverInLoop(Unique, ABC):
+class DriverInLoop(NonCopyable, ABC):
     fires_itself = True
 
     def __init__(self, clock: Clock | None) -> None:

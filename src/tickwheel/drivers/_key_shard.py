@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from tickwheel.drivers._timer_wheel import TimerWheel
-from tickwheel.timers.standin import KeyedStandIn
+from tickwheel.timers.proxy import KeyedTimerProxy
 
 __all__ = ["KeyShard", "OnExpire", "jump_hash", "stable_hash"]
 
@@ -42,7 +42,7 @@ class KeyShard:
         self._wheel = weakref.ref(wheel)
 
 
-class OnExpire(KeyedStandIn):
+class OnExpire(KeyedTimerProxy):
     """
     The shards' callback for an expired key: calls the user's callback, and then *end_life*, a weakly held method.
     """

@@ -9,12 +9,12 @@ from typing import Any
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.contract import Engine
-from tickwheel.typing import Unique
+from tickwheel.typing import NonCopyable
 
 __all__ = ["ManualDriver"]
 
 
-class ManualDriver(Unique):
+class ManualDriver(NonCopyable):
     """
     Fires when a manual clock is moved, or when `TimerWheel.fire_due()` is called: for tests and custom loops.
     """

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from tickwheel.clock import to_seconds
 from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.timers.log import logger
-from tickwheel.typing import Seconds, Unique
+from tickwheel.typing import NonCopyable, Seconds
 
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
 
@@ -35,7 +35,7 @@ class Executor(Protocol):
         """
 
 
-class MeasuredExecutor(Unique):
+class MeasuredExecutor(NonCopyable):
     """
     Runs timers in the calling thread, and reports slow ones.
     """

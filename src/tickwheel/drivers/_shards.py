@@ -26,7 +26,7 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, TooManyTimersError
 from tickwheel.timers.keyed import check_key
 from tickwheel.timers.locks import OUTERMOST, new_lock
-from tickwheel.typing import ErrorHandler, K, Pending, Seconds, Unique, V
+from tickwheel.typing import ErrorHandler, K, NonCopyable, Pending, Seconds, V
 from tickwheel.wheels.contract import Wheel, checked_count
 
 __all__ = ["ShardedWheel"]
@@ -34,7 +34,7 @@ __all__ = ["ShardedWheel"]
 T = TypeVar("T")
 
 
-class ShardedWheel(Unique, Generic[K, V]):
+class ShardedWheel(NonCopyable, Generic[K, V]):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 

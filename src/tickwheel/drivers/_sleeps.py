@@ -15,13 +15,13 @@ from tickwheel.drivers._tasks import running_loop
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.phase import Phase
-from tickwheel.timers.standin import StandIn
+from tickwheel.timers.proxy import TimerProxy
 from tickwheel.typing import Seconds
 
 __all__ = ["Sleep", "Ticks"]
 
 
-class Sleep(StandIn):
+class Sleep(TimerProxy):
     """
     An awaitable timer: the result of `TimerWheel.sleep`.
 

@@ -20,7 +20,7 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.threads import Event, Thread, current_thread, refuse_eventlet, sleep
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.locks import MIDDLE, new_lock
-from tickwheel.typing import Unique
+from tickwheel.typing import NonCopyable
 
 __all__ = ["ThreadDriver"]
 
@@ -38,7 +38,7 @@ _is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 
-class ThreadDriver(Unique):
+class ThreadDriver(NonCopyable):
     """
     Fires in a thread of its own.
 

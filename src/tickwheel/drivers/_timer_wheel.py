@@ -24,8 +24,8 @@ from tickwheel.timers.engine import WheelEngine
 from tickwheel.timers.keyed import Keyed
 from tickwheel.timers.log import log_error
 from tickwheel.timers.periodic import Periodic
-from tickwheel.timers.standin import listed
-from tickwheel.typing import ErrorHandler, K, KeyT, Pending, Seconds, Unique, V, ValueT
+from tickwheel.timers.proxy import listed
+from tickwheel.typing import ErrorHandler, K, KeyT, NonCopyable, Pending, Seconds, V, ValueT
 from tickwheel.wheels.contract import Wheel, checked_count, checked_limit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakVal
 """The engine of each wheel of a design in Python, by the id of the wheel, which the engine holds."""
 
 
-class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
+class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
     """
     Timers: any number of them, from any thread, never early.
 

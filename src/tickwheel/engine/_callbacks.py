@@ -1,7 +1,7 @@
 """
 The calls between the parts of the engine, in the order in which a job meets them.
 
-    written -> (prefetcher) -> (claims) on_capacity -> hand_over -> (dispatch) -> (completer) settled -> written
+    on_committed -> (prefetcher) -> (claims) on_capacity -> dispatch -> (dispatcher) -> (completer) on_completed
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ class EngineCallbacks(Protocol):
     The interface of the engine for its parts. All methods may be called from any thread.
     """
 
-    def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+    def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None:
         """
         Fire under *leases* from now on, and no longer under the *lost* epochs.
         """
 
-    def renewed(self) -> None:
+    def on_renewed(self) -> None:
         """
         Do work that waited for a trusted lease, in another thread.
         """
 
-    def not_renewed(self) -> None:
+    def on_renewal_failed(self) -> None:
         """
         Report that a renewal failed; does not block.
         """
 
-    def may_begin(self) -> bool:
+    def can_claim(self) -> bool:
         """
         Return whether attempts may be counted now; if not, they wait until a lease is `renewed`.
         """
 
-    def covers(self, epoch: int) -> bool: ...
+    def lease_is_valid(self, epoch: int) -> bool: ...
 
-    def changed(self, partitions: Collection[int] | None = None) -> None:
+    def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
         """
         Read possible writes and requests of other processes in *partitions*, or in all.
         """
@@ -58,7 +58,7 @@ class EngineCallbacks(Protocol):
         Rescan the store: a pending job may be unknown here.
         """
 
-    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+    def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
         Stage pending *jobs* of a commit of this process, unless they are paused, and drop the *cancelled* keys.
         """
@@ -68,32 +68,32 @@ class EngineCallbacks(Protocol):
         Continue staging after a lack of room: some jobs have begun.
         """
 
-    def moved(self) -> None:
+    def on_lanes_moved(self) -> None:
         """
         Stage jobs of lanes that workers ask for now, if they were left in the store.
         """
 
-    def is_off(self, job: Job) -> bool:
+    def needs_redate(self, job: Job) -> bool:
         """
         Return whether the due time of *job* was written before the clock was set, and is now wrong.
         """
 
-    def hand_over(self, entries: list[StagedJob]) -> None:
+    def dispatch(self, entries: list[StagedJob]) -> None:
         """
         Fire *entries*, which are begun and due, or forget them if their lease has ended.
         """
 
-    def give_back(self, entries: list[StagedJob]) -> None:
+    def release_claims(self, entries: list[StagedJob]) -> None:
         """
         Make *entries*, which are begun and have not started, pending again.
         """
 
-    def settling(self) -> None:
+    def on_completing(self) -> None:
         """
         Begin the next few jobs in the commit of ends that are about to be posted.
         """
 
-    def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
+    def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Begin jobs that waited for *ended*: *freed*, the next generations of their keys, and jobs that now find a place.
         """

@@ -147,7 +147,7 @@ class ClaimBatcher:
             names=registry.lanes,
             begin=self._begin,
             sweep=self._sweep,
-            on_moving=callbacks.moved,
+            on_moving=callbacks.on_lanes_moved,
         )
         self._sampler = Sampler(resources, self._sampled)
         self.start, self.join = self._sampler.start, self._sampler.stop
@@ -257,7 +257,7 @@ class ClaimBatcher:
     def _room(self) -> int:
         if self._is_stopped:
             return 0
-        if not self._callbacks.may_begin():
+        if not self._callbacks.can_claim():
             self._hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "no attempt is counted")
             return 0
         return self._running_max - self._staged.busy
@@ -367,7 +367,7 @@ class ClaimBatcher:
         now = self._clock.earliest()
         if self._is_stopped:  # they are given back, whatever their instant
             now = float("inf")
-        elif self._clock.era:
+        elif self._clock.clock_step:
             entries = self._without_early(entries, now)
         due: list[StagedJob] = []
         later: defaultdict[int, list[StagedJob]] = defaultdict(list)
@@ -392,7 +392,7 @@ class ClaimBatcher:
     def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
         now = self._clock.earliest()
         if fire_at > now:
-            if self._clock.era:
+            if self._clock.clock_step:
                 self._without_early(_begun_of(batch), now)
             if any(entry.phase is Phase.BEGUN for entry in batch):
                 self._sampler.ask()
@@ -411,10 +411,10 @@ class ClaimBatcher:
             self._is_handing_over = True
         try:
             while (batch := self._next_due()) is not None:
-                if self._clock.era:
+                if self._clock.clock_step:
                     batch = self._without_early(batch, self._clock.earliest())
                 if batch:
-                    self._callbacks.hand_over(batch)
+                    self._callbacks.dispatch(batch)
         except BaseException:  # what others have left to this thread goes on
             self._is_handing_over = False
             with suppress(ClosedError):
@@ -442,9 +442,11 @@ class ClaimBatcher:
 
         An entry that is given back can be moved and cancelled again, and is begun again when it is due.
         """
-        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.is_off(entry.job)}
+        early = {
+            entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.needs_redate(entry.job)
+        }
         if early:
-            self._callbacks.give_back(list(early))
+            self._callbacks.release_claims(list(early))
         return [entry for entry in entries if entry not in early]
 
 

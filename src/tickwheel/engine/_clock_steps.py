@@ -85,7 +85,7 @@ class ClockStepAdjuster:
             jobs = [job for job in jobs if self._is_fresh(job)]
         else:
             self._outdated.difference_update(map(position_of, jobs))
-        era = self._clock.era
+        clock_step = self._clock.clock_step
         right: list[Job] = []
         elapsed: list[Redate] = []
         calendar: list[Redate] = []
@@ -96,11 +96,11 @@ class ClockStepAdjuster:
                     right.append(job)
                 else:
                     calendar.append(write)
-            elif step := self._clock.moved_ms(base, era):
+            elif step := self._clock.moved_ms(base, clock_step):
                 elapsed.append(Redate(job, epoch, job.due_at + step, _moved(job.recurrence, step)))
             else:
                 right.append(job)
-        for writes, counted_in in ((elapsed, era), (calendar, None)):
+        for writes, counted_in in ((elapsed, clock_step), (calendar, None)):
             if writes:
                 self._on_way.update(write.job.generation for write in writes)
                 for lane in {lane_of(write.job.target, write.job.handler) for write in writes}:
@@ -124,13 +124,13 @@ class ClockStepAdjuster:
             self._on_way.update(write.job.generation for write in writes)
             self._post(writes, None)
 
-    def is_off(self, job: Job) -> bool:
+    def needs_redate(self, job: Job) -> bool:
         """
         Return whether *job* counts elapsed time and its due time was written before the clock was set.
         """
         if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
             return False
-        return self._clock.moved_ms(base, self._clock.era) != 0
+        return self._clock.moved_ms(base, self._clock.clock_step) != 0
 
     def is_on_way(self, job: Job) -> bool:
         """
@@ -155,23 +155,23 @@ class ClockStepAdjuster:
             return None
         return Redate(job, epoch, due_at, recurrence.to_text())
 
-    def _post(self, writes: list[Redate], era: int | None) -> None:
+    def _post(self, writes: list[Redate], clock_step: int | None) -> None:
         with suppress(ClosedError):  # a stop overtook us
-            self._writer.post(writes, partial(self._written, writes, era))
+            self._writer.post(writes, partial(self._written, writes, clock_step))
 
-    def _written(self, writes: list[Redate], era: int | None, result: list[Answer] | Exception) -> None:
+    def _written(self, writes: list[Redate], clock_step: int | None, result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):
             self._hooks.failed("redating jobs", result)
             with suppress(ClosedError):
-                self._pacer.call_later(_RETRY_S, self._post, writes, era)
+                self._pacer.call_later(_RETRY_S, self._post, writes, clock_step)
             return
         lives = [
             job
             for write, answer in zip(writes, result, strict=True)
             if (job := answer.job) is not None and _is_done(write, job)
         ]
-        if era is not None:
-            self._elapsed.note(lives, era)
+        if clock_step is not None:
+            self._elapsed.note(lives, clock_step)
         self._outdated.update(position_of(write.job) for write in writes)
         self._outdated.difference_update(map(position_of, lives))
         self._on_way.difference_update(write.job.generation for write in writes)

@@ -183,7 +183,7 @@ class Completer:
         if entry.fired_at and not entry.ran_ms:
             entry.ran_ms = max(0.0, self._clock.now() - entry.fired_at)
         if verdict.settle.due_at is not None:
-            entry.era = self._clock.era
+            entry.clock_step = self._clock.clock_step
         self.write(entry, self._recorder.noted(entry, verdict), on_answer)
         return True
 
@@ -215,7 +215,7 @@ class Completer:
             if is_again:
                 writes = [replace(settle, is_first=False) for settle in writes]
             else:
-                self._callbacks.settling()
+                self._callbacks.on_completing()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)
@@ -237,12 +237,12 @@ class Completer:
         ]
         if lives:
             self._elapsed.follow(
-                (entry.job, answer.job, entry.era)
+                (entry.job, answer.job, entry.clock_step)
                 for (entry, verdict), answer in zip(batch, result, strict=True)
                 if answer.job is not None
                 and (verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE)
             )
-            self._callbacks.written(lives)
+            self._callbacks.on_committed(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
             self._callbacks.rescan()
         has_trouble = self._figures.settled(batch, result)
@@ -251,7 +251,7 @@ class Completer:
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.emit(ended_event(entry, verdict, answer))
-        self._callbacks.settled(entries, freed)
+        self._callbacks.on_completed(entries, freed)
 
     def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
         """

@@ -83,7 +83,7 @@ class OverlapCanceller:
         if self._elapsed.now_ms(entry.job) < limit:
             self._watch(entry, limit)
             return
-        entry.is_overtaken = True
+        entry.overlap_cancelled = True
         self._stop(entry)
 
 
@@ -292,7 +292,7 @@ class Dispatcher:
         return self._completer.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
-        entry.is_overtaken = False
+        entry.overlap_cancelled = False
         self._ask_to_stop(entry)
 
     def _ask_to_stop(self, entry: StagedJob) -> None:
@@ -311,10 +311,10 @@ class Dispatcher:
         """
         Make the last check: a job that passes it can be neither moved nor cancelled.
         """
-        if self._callbacks.covers(entry.epoch):
+        if self._callbacks.lease_is_valid(entry.epoch):
             return self._staged.start(entry)
         with suppress(ClosedError):  # a stop gives it back
-            self._pacer.call_later(0, self._callbacks.hand_over, [entry])
+            self._pacer.call_later(0, self._callbacks.dispatch, [entry])
         return False
 
     def run(self, entry: StagedJob) -> None:
@@ -413,7 +413,7 @@ class Dispatcher:
             self._hooks.emit(fired_event(entry))
             begun = self._clock.monotonic()
         spans = self._spans  # as in _announce, whose call would be a third of what observers cost here
-        if spans is not None and (entry.is_drawn or job.trace is not None):
+        if spans is not None and (entry.is_sampled or job.trace is not None):
             entry.span = spans.begin(entry)
         return begun
 
@@ -425,7 +425,7 @@ class Dispatcher:
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
         spans = self._spans
-        if spans is not None and (entry.is_drawn or entry.job.trace is not None):
+        if spans is not None and (entry.is_sampled or entry.job.trace is not None):
             entry.span = spans.begin(entry)
 
     def _arguments(self, entry: StagedJob, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:

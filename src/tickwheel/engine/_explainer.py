@@ -124,7 +124,7 @@ class Explainer:
         prefetcher = self._prefetchers[self._store.shard_of(job.key) % len(self._prefetchers)]
         if not self._leases.is_trusted():
             return self._answer(job, WaitReason.LEASE_NOT_TRUSTED, "the leases of its process were not renewed in time")
-        if prefetcher.adjuster.is_on_way(job) or prefetcher.adjuster.is_off(job):
+        if prefetcher.adjuster.is_on_way(job) or prefetcher.adjuster.needs_redate(job):
             return self._answer(job, WaitReason.CLOCK_SET, "the clock was set, and its instant is written again")
         return None
 

@@ -30,7 +30,7 @@ from tickwheel.host.options import loan_of, share_of
 from tickwheel.jobs.explanation import LaneState, WaitReason
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
-from tickwheel.targets import USUAL, Limits
+from tickwheel.targets import DEFAULT, Limits
 
 __all__ = ["HandlerLimit", "Lanes", "MovingLanes"]
 
@@ -153,7 +153,7 @@ class HandlerLimit:
         self.name = name
         self.target = target
         self.limits = limits
-        self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
+        self.width = usual_width if limits.concurrency is DEFAULT else limits.concurrency or math.inf
         self.busy = 0
         self.is_moving = False
         self.waiting = LazyDeque(Phase.STAGED)
@@ -235,7 +235,7 @@ class Lanes:
                 name = lane_of(job.target, job.handler)
                 lane = lanes.get(named.get(name, name)) or self._add_lane(job)
                 rate = lane.limits.rate
-                if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
+                if rate is not None and not entry.rate_reserved and self._reserves_later(entry, lane, rate, now):
                     later.append(entry)
                     lane.booked.put(entry)
                 elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free) and self._has_share(lane):
@@ -399,7 +399,7 @@ class Lanes:
             return WaitReason.RATE
         if lane.limits.places is not None:
             return WaitReason.BUSY if lane.limits.places() else WaitReason.NO_WORKER
-        is_usual = lane.limits.concurrency is USUAL or lane.busy < lane.width
+        is_usual = lane.limits.concurrency is DEFAULT or lane.busy < lane.width
         return WaitReason.BUSY if is_usual else WaitReason.CONCURRENCY
 
     def _has_share(self, lane: HandlerLimit) -> bool:
@@ -412,7 +412,7 @@ class Lanes:
                 return True
             self._idle.setdefault(group, {})[lane] = None
             return False
-        if lane.limits.concurrency is USUAL:
+        if lane.limits.concurrency is DEFAULT:
             lanes = 1 if lane.is_moving else self._still[lane.target]
             has_share = lane.busy * lanes < 3 * (self._free - 1)
         else:
@@ -479,13 +479,13 @@ class Lanes:
             self._is_sweeping = True
             self._pacer.call_later(_SWEEP_S, self._sweep)
 
-    def _books_later(self, entry: StagedJob, lane: HandlerLimit, rate: float, now: float) -> bool:
+    def _reserves_later(self, entry: StagedJob, lane: HandlerLimit, rate: float, now: float) -> bool:
         """
         Reserve the next free slot of the *rate* for *entry*; return True if it is too early to begin it.
         """
         start = max(entry.fire_at, now, lane.next_at)
         lane.next_at = start + 1000 / rate
-        entry.is_booked, entry.fire_at = True, math.ceil(start)
+        entry.rate_reserved, entry.fire_at = True, math.ceil(start)
         return entry.fire_at - self._window_ms > now
 
     def _add_lane(self, job: Job) -> HandlerLimit:

@@ -115,7 +115,7 @@ class Leases:
         if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join()
         self.held = ()
-        self._callbacks.owns((), set())  # what a stop that was interrupted has left may not start
+        self._callbacks.set_leases((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
 
     def take_gained(self) -> list[Lease]:
@@ -138,11 +138,11 @@ class Leases:
                 self.failures += 1
                 pause_s = self.pause_s() / _TRIES
                 self._news.append(partial(self._hooks.failed, "renewing leases", error))
-                self._callbacks.not_renewed()
+                self._callbacks.on_renewal_failed()
             else:
                 self.renewals += 1
                 pause_s = self.pause_s()
-                self._callbacks.renewed()
+                self._callbacks.on_renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
@@ -172,7 +172,7 @@ class Leases:
         new = {(lease.shard, lease.epoch) for lease in leases}
         rescued = {lease.shard: lease.rescued for lease in leases}
         if old != new:
-            self._callbacks.owns(leases, {epoch for _, epoch in old - new})
+            self._callbacks.set_leases(leases, {epoch for _, epoch in old - new})
         self.held = leases  # only now: if that raised, the next renewal says it again
         self._gained.extend(lease for lease in leases if (lease.shard, lease.epoch) not in old)
         for shard, epoch in sorted(new - old):

@@ -29,7 +29,7 @@ from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.observe.events import LaneCleared, LaneFilled
-from tickwheel.stores import Cursor, LaneSet, Lease, Sight
+from tickwheel.stores import Cursor, LaneSet, Lease, ShardScan
 from tickwheel.timers.contract import Timer
 
 __all__ = ["Prefetcher", "Shares"]
@@ -161,7 +161,13 @@ class Prefetcher:
         self._wake = resources.runtime.event()
         self.adjuster = ClockStepAdjuster(resources, self._redated)
         self._staging = Loader(
-            resources, staged, claims, pause_filter, self.adjuster, on_more=self.changed, on_room=self.request_scan
+            resources,
+            staged,
+            claims,
+            pause_filter,
+            self.adjuster,
+            on_more=self.on_external_writes,
+            on_room=self.request_scan,
         )
         self._sweeper = OverdueSweeper(resources, staged, self._staging, self.adjuster)
         self._known = claims.moving()
@@ -182,7 +188,7 @@ class Prefetcher:
         self._timer: Timer | None = None
         self._look_at: float | None = None
         self._offset_ms: float | None = None
-        self._era = 0
+        self._clock_step = 0
         self._is_watching = False
         self._elapsed = resources.elapsed
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-prefetcher", daemon=True)
@@ -207,7 +213,7 @@ class Prefetcher:
                 self._shards[lease.shard] = shard
         self.request_scan()
 
-    def written(self, jobs: Sequence[Job]) -> None:
+    def on_committed(self, jobs: Sequence[Job]) -> None:
         """
         Stage or note pending *jobs* of a commit of this process; on the writer's thread.
         """
@@ -219,7 +225,7 @@ class Prefetcher:
         if not self._is_watching:
             self.request_scan()
 
-    def changed(self) -> None:
+    def on_external_writes(self) -> None:
         self._has_changes = self._has_news = True
         self.request_scan()
 
@@ -243,7 +249,7 @@ class Prefetcher:
             self._is_full = False
             self.request_scan()
 
-    def moved(self) -> None:
+    def on_lanes_moved(self) -> None:
         """
         Read the jobs of lanes that workers ask for now.
         """
@@ -382,20 +388,20 @@ class Prefetcher:
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
 
     def _notice_step(self) -> None:
-        offset, era = self._clock.now() - self._clock.local(), self._clock.era
-        if self._offset_ms is not None and era == self._era and abs(offset - self._offset_ms) < _STEP_MS:
+        offset, clock_step = self._clock.now() - self._clock.local(), self._clock.clock_step
+        if self._offset_ms is not None and clock_step == self._clock_step and abs(offset - self._offset_ms) < _STEP_MS:
             return
         is_first, self._offset_ms = self._offset_ms is None, offset
-        if is_first and era == 0:
+        if is_first and clock_step == 0:
             return
         with self._lock:
             for shard in self._shards.values():
                 shard.rescan()
-                if era != self._era:
+                if clock_step != self._clock_step:
                     shard.checked = (0, 0)
             self._claims.forget()
             self._staged.drop_all()  # they were filed by the old time
-        self._era = era
+        self._clock_step = clock_step
         self.adjuster.stepped()
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
 
@@ -418,7 +424,7 @@ class Prefetcher:
         Stage redated jobs, and continue a check that waited for them; on the writer's thread.
         """
         self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
-        self.written(jobs)
+        self.on_committed(jobs)
         if self.adjuster.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
             self.request_scan()
 
@@ -583,7 +589,7 @@ class Prefetcher:
         *,
         with_changes: bool,
         to: Position = START,
-    ) -> tuple[list[Cursor], list[Sight]]:
+    ) -> tuple[list[Cursor], list[ShardScan]]:
         cursors = []
         with self._lock:
             for number in numbers:

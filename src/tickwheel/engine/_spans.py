@@ -48,7 +48,7 @@ class Spans:
 
     def draw(self, entries: Sequence[StagedJob]) -> None:
         for place in drawn(len(entries), self._share, self._random):
-            entries[place].is_drawn = True
+            entries[place].is_sampled = True
 
     def begin(self, entry: StagedJob) -> Span | None:
         """

@@ -96,14 +96,14 @@ class StagedJob:
         fire_at: When to fire it: its instant, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if its instant had come when it was staged.
-        is_booked: True once the rate limiter granted a slot.
+        rate_reserved: True once the rate limiter granted a slot.
         lane: The lane in which it holds a place while it is begun.
         call: The function that runs it; set at its instant.
         late_at: When its timeout ends, by the monotonic clock.
         is_late: True once the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if it has one of these.
         is_stopped: True if it was asked to stop: its job was cancelled while it ran, or its next run is due.
-        is_overtaken: True if it was asked to stop because its next run is due.
+        overlap_cancelled: True if it was asked to stop because its next run is due.
         has_started: True once its target has got it.
         begun_at: When its target began, in monotonic seconds, if a hook or the tracer needs it.
         ready_at: When it was handed over to be run, in ms of the store's clock; 0 before.
@@ -111,8 +111,8 @@ class StagedJob:
         begun_ms: For a recurring job, `fired_at` in whole ms, by the clock setting in which its end is judged.
         progress: The progress that its handler last reported.
         ran_ms: How long the target took, in ms.
-        era: The era (number of the clock step) in which its verdict was made.
-        is_drawn: True if its firing is traced even if its job carries no trace.
+        clock_step: The number of the clock step in which its verdict was made.
+        is_sampled: True if its firing is traced even if its job carries no trace.
         span: The span of its firing, if that is traced.
     """
 
@@ -121,14 +121,14 @@ class StagedJob:
     fire_at: int
     phase: Phase = Phase.FAR
     was_due: bool = False
-    is_booked: bool = False
+    rate_reserved: bool = False
     lane: HandlerLimit | None = None
     call: Call | None = None
     late_at: float = math.inf
     is_late: bool = False
     expire: Callable[[], object] | None = None
     is_stopped: bool = False
-    is_overtaken: bool = False
+    overlap_cancelled: bool = False
     has_started: bool = False
     begun_at: float | None = None
     ready_at: float = 0.0
@@ -136,8 +136,8 @@ class StagedJob:
     begun_ms: int | None = None
     progress: Progress | None = None
     ran_ms: float = 0.0
-    era: int = 0
-    is_drawn: bool = False
+    clock_step: int = 0
+    is_sampled: bool = False
     span: Span | None = None
 
     @property

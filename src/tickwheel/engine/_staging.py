@@ -208,7 +208,7 @@ class PauseFilter:
             self._give_back([entry for entry in self._staged.take(Phase.BEGUN) if self._is_paused(entry.job)])
             self._callbacks.rescan()
         if before - paused:
-            self._callbacks.changed()
+            self._callbacks.on_external_writes()
             self._is_aside_unknown = True
         if self._is_aside_unknown and not is_first:  # programs register handlers just after the start, too
             self._warn_of_aside()
@@ -420,7 +420,7 @@ class OverdueSweeper:
         until = self._clock.now_ms() - _OVERDUE_MS
         state: object = None
         if self._versioned is not None:  # read before the jobs: a later write makes the next search a whole one
-            state = self._versioned.version(), dict(epochs), crowded, self._clock.era
+            state = self._versioned.version(), dict(epochs), crowded, self._clock.clock_step
         is_rest = state is not None and state == known
         if not self._cursors:
             self._searched, self._has_news = state, False

@@ -19,7 +19,7 @@ from tickwheel.engine._workers import Workers
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.model import Progress
-from tickwheel.targets import USUAL
+from tickwheel.targets import DEFAULT
 
 __all__ = ["TaskTimeout", "Timeouts", "too_long"]
 
@@ -55,7 +55,7 @@ class Timeouts:
         call = entry.call
         assert call is not None
         if call.timeout_s is not None:
-            assert call.timeout_s is not USUAL  # the registry put the scheduler's there
+            assert call.timeout_s is not DEFAULT  # the registry put the scheduler's there
             entry.late_at = late_at = self._now() + call.timeout_s
             if late_at < self._look_at:
                 self._look_before(late_at)
@@ -160,5 +160,5 @@ def too_long(entry: StagedJob) -> TimeoutError:
 def _timeout_of(entry: StagedJob) -> float | None:
     call = entry.call
     assert call is not None
-    assert call.timeout_s is not USUAL  # the registry put the scheduler's there
+    assert call.timeout_s is not DEFAULT  # the registry put the scheduler's there
     return call.timeout_s

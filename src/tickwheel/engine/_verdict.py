@@ -200,7 +200,7 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
 
     A cancelled job is gone; a job whose next run was due continues with that run.
     """
-    if entry.is_overtaken:
+    if entry.overlap_cancelled:
         return _done(entry.job, entry.epoch, ran, Ending.DIED, _OVERTAKEN)
     return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
 

@@ -67,9 +67,9 @@ class Watcher:
                 return
             if now >= changes_at:
                 changes_at = now + every_s
-                self._callbacks.changed()
+                self._callbacks.on_external_writes()
             elif has_changes:
-                self._callbacks.changed(None if self._partitioned is None else self._partitioned.heard())
+                self._callbacks.on_external_writes(None if self._partitioned is None else self._partitioned.heard())
             if now >= look_at:
                 look_at = now + _LOOK_S
                 self._callbacks.sweep_overdue()

@@ -102,9 +102,9 @@ class Withdrawals:
             if answer.outcome is Outcome.KEPT and answer.job is not None:
                 kept.append(answer.job)
         if gone:
-            self._callbacks.settled(gone, self._staged.settle(gone))
+            self._callbacks.on_completed(gone, self._staged.settle(gone))
         if kept:
-            self._callbacks.written(kept)
+            self._callbacks.on_committed(kept)
 
     def poll(self, shards: Sequence[int]) -> None:
         try:
@@ -142,4 +142,4 @@ class Withdrawals:
         job = None if isinstance(answer, Exception) else answer.job
         if job is not None and job.state is State.PENDING:
             with suppress(ClosedError):
-                self._pacer.call_later(_REST_S, partial(self._callbacks.written, [job]))
+                self._pacer.call_later(_REST_S, partial(self._callbacks.on_committed, [job]))

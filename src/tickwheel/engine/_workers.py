@@ -29,7 +29,7 @@ from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.options import loan_of, share_of
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
-from tickwheel.targets import USUAL
+from tickwheel.targets import DEFAULT
 
 if TYPE_CHECKING:
     import threading
@@ -268,7 +268,9 @@ class WorkQueue:
         width = entry.call.width
         prefix = entry.job.target if lane.startswith(f"{entry.job.target}:") else "lane"
         name = (prefix, lane.removeprefix(f"{prefix}:"))
-        line = self._lines[lane] = _HandlerQueue(name, share_of(self._size) if width is USUAL else width or self._size)
+        line = self._lines[lane] = _HandlerQueue(
+            name, share_of(self._size) if width is DEFAULT else width or self._size
+        )
         return line
 
     def _count(self, line: _HandlerQueue, busy: int, leaked: int) -> None:

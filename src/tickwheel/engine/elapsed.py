@@ -2,11 +2,11 @@
 Remembers which pending jobs count elapsed time, and the clock setting of their due times.
 
 A store holds instants of its clock. After a clock step an instant that means "in an hour" is no longer an hour away. So
-an owner remembers for each such job the era (the number of the clock step, see `StoreClock`) in which it was written:
-the sum of the steps since then is the error of the instant. It knows:
+an owner remembers the number of the clock step (see `StoreClock`) in which each such job was written: the sum of the
+steps since then is the error of the instant. It knows:
 
-    set or moved here with delay=, retried or snoozed      the era of that
-    every=                                                 the era of the run before, or of its first read
+    set or moved here with delay=, retried or snoozed      the clock step of that
+    every=                                                 the clock step of the run before, or of its first read
     all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
 
 Most jobs are set with a delay, in order of their generations, so they are remembered as ranges of generations: a
@@ -27,12 +27,12 @@ from tickwheel.jobs.model import Job
 __all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
-"""Number of ranges of one era above which those are dropped whose last instant has passed."""
+"""Number of ranges of one clock step above which those are dropped whose last instant has passed."""
 
 
 class _Runs:
     """
-    The generations of one era, as sorted ranges.
+    The generations of one clock step, as sorted ranges.
 
     Attributes:
         first: First generation of each range.
@@ -90,15 +90,15 @@ class RelativeJobs:
 
     @property
     def is_steady(self) -> bool:
-        return self._clock.era == 0
+        return self._clock.clock_step == 0
 
-    def note(self, jobs: Sequence[Job], era: int) -> None:
+    def note(self, jobs: Sequence[Job], clock_step: int) -> None:
         if not jobs:
             return
         generations = [job.generation for job in jobs]
         first, last = generations[0], generations[-1]
         with self._lock:
-            runs = self._of(era)
+            runs = self._of(clock_step)
             if generations == list(range(first, last + 1)):  # as a commit gives them out
                 runs.add(first, last, max([job.due_at for job in jobs]))
             else:
@@ -106,16 +106,16 @@ class RelativeJobs:
                     runs.add(job.generation, job.generation, job.due_at)
             self._highest = max(self._highest, *generations)
             if len(runs.first) > runs.limit:
-                runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(era, self._clock.era)))
+                runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(clock_step, self._clock.clock_step)))
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Carry over the knowledge about jobs to their next lives, with the era in which each end was judged.
+        Carry over the knowledge about jobs to their next lives, with the clock step in which each end was judged.
         """
-        for before, after, era in lives:
+        for before, after, clock_step in lives:
             is_again = after.generation == before.generation
             if is_again or _is_interval(after):
-                self.note((after,), self._era_of(before, era))
+                self.note((after,), self._clock_step_of(before, clock_step))
 
     def met(self, jobs: Iterable[Job]) -> None:
         """
@@ -127,15 +127,17 @@ class RelativeJobs:
 
     def base(self, job: Job) -> int | None:
         with self._lock:
-            self._of(self._clock.era)
-            for era in range(len(self._runs) - 1, -1, -1):
-                if job.generation in self._runs[era]:
-                    return era
+            self._of(self._clock.clock_step)
+            for clock_step in range(len(self._runs) - 1, -1, -1):
+                if job.generation in self._runs[clock_step]:
+                    return clock_step
             if not _is_interval(job):
                 return None  # it follows the wall clock
-            for era in range(len(self._floors) - 1, 0, -1):  # nothing was noted: by when its generation was given out
-                if job.generation > self._floors[era]:
-                    return era
+            for clock_step in range(
+                len(self._floors) - 1, 0, -1
+            ):  # nothing was noted: by when its generation was given out
+                if job.generation > self._floors[clock_step]:
+                    return clock_step
             return 0
 
     def is_old(self, job: Job) -> bool:
@@ -143,7 +145,7 @@ class RelativeJobs:
         Return whether *job* was written, as far as is known, before the clock was last set.
         """
         with self._lock:
-            self._of(self._clock.era)
+            self._of(self._clock.clock_step)
             return job.generation <= self._floors[-1]
 
     def now(self, job: Job) -> float:
@@ -158,26 +160,28 @@ class RelativeJobs:
         """
         Return the time by the clock setting in which the end of a firing of *job* is judged.
         """
-        now, era = self._clock.reading()
-        return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
+        now, clock_step = self._clock.reading()
+        return now if clock_step == 0 else now - self._clock.moved_ms(self._clock_step_of(job, clock_step), clock_step)
 
     def end_of(self, job: Job) -> tuple[int, int]:
         """
         Return `now_ms`, and its maximum error in ms, at any rates of the clocks.
         """
-        now, era, latest = self._clock.reading_for_delay()
+        now, clock_step, latest = self._clock.reading_for_delay()
         doubt = latest + 1 - now
-        return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era), doubt
+        return now if clock_step == 0 else now - self._clock.moved_ms(
+            self._clock_step_of(job, clock_step), clock_step
+        ), doubt
 
-    def _era_of(self, job: Job, era: int) -> int:
+    def _clock_step_of(self, job: Job, clock_step: int) -> int:
         base = None if job.recurrence is not None and not _is_interval(job) else self.base(job)
-        return era if base is None else base
+        return clock_step if base is None else base
 
-    def _of(self, era: int) -> _Runs:
-        while len(self._runs) <= era:
+    def _of(self, clock_step: int) -> _Runs:
+        while len(self._runs) <= clock_step:
             self._runs.append(_Runs())
             self._floors.append(self._highest)
-        return self._runs[era]
+        return self._runs[clock_step]
 
 
 def _is_interval(job: Job) -> bool:

@@ -164,7 +164,7 @@ class Engine:
         self._registry.pulls.shut()
         held = self._dispatcher.take_held()
         self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
-        self.give_back([*self._dispatcher.take_back(), *self.staged.take(Phase.BEGUN)])
+        self.release_claims([*self._dispatcher.take_back(), *self.staged.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.staged.take(Phase.RUNNING)
         self._resources.timers.close()
@@ -261,13 +261,13 @@ class Engine:
 
     # ---- a job's way, in order ------------------------------------------------------------------------------------
 
-    def counted(self, jobs: Sequence[Job], era: int) -> None:
+    def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Remember committed jobs whose due times count elapsed time, with the *era* of the clock.
+        Remember committed jobs whose due times count elapsed time, with the number of the clock step.
         """
-        self._resources.elapsed.note(jobs, era)
+        self._resources.elapsed.note(jobs, clock_step)
 
-    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+    def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
         Pass jobs of a commit of this process, for a caller or of a finished run, to the prefetcher.
         """
@@ -278,9 +278,9 @@ class Engine:
             self.staged.drop(cancelled)
         if jobs:  # of one commit, and so in one partition
             shard = self._resources.store.shard_of(jobs[0].key)
-            self._prefetchers[shard % len(self._prefetchers)].written(jobs)
+            self._prefetchers[shard % len(self._prefetchers)].on_committed(jobs)
 
-    def changed(self, partitions: Collection[int] | None = None) -> None:
+    def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
         """
         Report writes of other processes to the prefetcher, and their requests to the withdrawals.
         """
@@ -293,7 +293,7 @@ class Engine:
     def _stage_changes(self, partitions: Collection[int] | None = None) -> None:
         for number, prefetcher in enumerate(self._prefetchers):
             if partitions is None or number in partitions:
-                prefetcher.changed()
+                prefetcher.on_external_writes()
 
     def _request_scan(self) -> None:
         for prefetcher in self._prefetchers:
@@ -311,10 +311,10 @@ class Engine:
         prefetchers = self._prefetchers
         prefetchers[epoch % len(prefetchers)].adjuster.rename(jobs, epoch)
 
-    def is_off(self, job: Job) -> bool:
-        return self._prefetchers[0].adjuster.is_off(job)
+    def needs_redate(self, job: Job) -> bool:
+        return self._prefetchers[0].adjuster.needs_redate(job)
 
-    def may_begin(self) -> bool:
+    def can_claim(self) -> bool:
         return self.leases.is_trusted()
 
     def on_capacity(self) -> None:
@@ -324,16 +324,16 @@ class Engine:
         for prefetcher in self._prefetchers:
             prefetcher.on_capacity()
 
-    def moved(self) -> None:
+    def on_lanes_moved(self) -> None:
         for prefetcher in self._prefetchers:
-            prefetcher.moved()
+            prefetcher.on_lanes_moved()
 
-    def hand_over(self, entries: list[StagedJob]) -> None:
+    def dispatch(self, entries: list[StagedJob]) -> None:
         """
         Pass due entries from the claims to the dispatcher, unless their lease has ended.
         """
         if self._is_stopping:
-            self.give_back(entries)
+            self.release_claims(entries)
             return
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
             self._claims.ended(lost, self.staged.forget(lost))
@@ -342,26 +342,26 @@ class Engine:
         else:  # the lease is about to be renewed or lost: then we know
             self._resources.hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "nothing starts")
             with suppress(ClosedError):  # a stop gives them back
-                self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
+                self._resources.pacer.call_later(_DOUBT_S, self.dispatch, entries)
 
-    def covers(self, epoch: int) -> bool:
+    def lease_is_valid(self, epoch: int) -> bool:
         return epoch in self._epochs and self.leases.is_trusted()
 
-    def give_back(self, entries: list[StagedJob]) -> None:
+    def release_claims(self, entries: list[StagedJob]) -> None:
         """
         Settle begun entries without a start.
         """
         for entry in entries:
             self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
-    def settling(self) -> None:
+    def on_completing(self) -> None:
         """
         From the completer to the claims: a commit is on its way, which has room for the next begins.
         """
         if not self._is_stopping:
             self._claims.begin_along()
 
-    def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
+    def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Notify the claims that there is room for the next jobs.
         """
@@ -372,7 +372,7 @@ class Engine:
 
     # ---- the right to go it ---------------------------------------------------------------------------------------
 
-    def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+    def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None:
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.staged.drop_epoch(epoch)
@@ -380,7 +380,7 @@ class Engine:
             prefetcher.own([lease for lease in leases if lease.shard % len(self._prefetchers) == number])
         self._zones.own(leases)
 
-    def renewed(self) -> None:
+    def on_renewed(self) -> None:
         """
         Resume work that waited for a trusted lease, drop attempts of lost shards, and report to the other nodes.
 
@@ -390,7 +390,7 @@ class Engine:
             self._resources.pacer.call_later(0, self._go_on)
         self.heartbeat.ask()
 
-    def not_renewed(self) -> None:
+    def on_renewal_failed(self) -> None:
         self.heartbeat.ask()
 
     def _go_on(self) -> None:

@@ -79,7 +79,7 @@ class InlineEngine(Engine):
         resources = replace(resources, runtime=runtime, writer=writer, clock=self._store_clock, elapsed=self._elapsed)
         super().__init__(resources, registry, figures, loop)
         self._adjuster = ClockStepAdjuster(resources, on_lives=self._elapsed.met)
-        self._epoch = self._era = 0
+        self._epoch = self._clock_step = 0
         self._paused: set[str] = set()
         self._raised: BaseException | None = None
 
@@ -122,13 +122,13 @@ class InlineEngine(Engine):
             self._fire(job)
         return count
 
-    def counted(self, jobs: Sequence[Job], era: int) -> None:
+    def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Note relative jobs by the era of this clock: callers have another clock, which counts its own eras.
+        Note relative jobs by the steps of this clock: callers have another clock, which counts its own steps.
         """
-        super().counted(jobs, self._store_clock.reading()[1])
+        super().note_relative(jobs, self._store_clock.reading()[1])
 
-    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+    def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
         Rewrite the due times of committed jobs after a clock step; nothing is staged before it fires.
         """
@@ -137,9 +137,9 @@ class InlineEngine(Engine):
         self._adjuster.right(jobs, self._epoch, is_news=True)
 
     def _notice_step(self) -> None:
-        era = self._store_clock.reading()[1]
-        if era != self._era:
-            self._era = era
+        clock_step = self._store_clock.reading()[1]
+        if clock_step != self._clock_step:
+            self._clock_step = clock_step
             self._adjuster.stepped()
             self._adjuster.right(self._pending(), self._epoch, is_news=True)
 
@@ -157,7 +157,7 @@ class InlineEngine(Engine):
         if paused != self._paused:
             self._paused = paused
             aside = [(each.target, each.handler) for each in self._store.aside()]
-            self.written(self._store.take_up(0, self._epoch, aside, _EVER))
+            self.on_committed(self._store.take_up(0, self._epoch, aside, _EVER))
         while jobs := self._store.due(0, last + 1, None, 1):
             misfit = self._registry.misfit(jobs[0])
             if misfit is None and scope_over(jobs[0].target, jobs[0].handler, paused) is None:

@@ -30,7 +30,7 @@ _OWN = (Begin, Settle, Redate)
 """The scheduler's own writes; only the poster is notified of them."""
 
 _TIMED = (Set, Move)
-"""Writes that may carry an era."""
+"""Writes that may carry the number of a clock step."""
 
 _OWN_KINDS: Final = frozenset(_OWN)
 _TIMED_KINDS: Final = frozenset(_TIMED)
@@ -65,7 +65,7 @@ def elapsed_of(
     writes: Sequence[Write], answers: Sequence[Answer], clock: StoreClock
 ) -> tuple[dict[int, list[Job]], bool]:
     """
-    Return the pending jobs of callers whose due times count elapsed time, by the era of *clock*.
+    Return the pending jobs of callers whose due times count elapsed time, by the step of *clock*.
 
     Jobs that the store counted by a clock that was set since are left out until *clock* knows of it: the second value
     is True if there are any.
@@ -74,23 +74,23 @@ def elapsed_of(
     if _TIMED_KINDS.isdisjoint(map(type, writes)):
         return found, False
     is_behind = False
-    now, era_now = clock.reading()
-    last, jobs = -1, list[Job]()  # a batch is of one era, except at the moment of a clock step
+    now, step_now = clock.reading()
+    last, jobs = -1, list[Job]()  # a batch has one number, except at the moment of a clock step
     for write, answer in zip(writes, answers, strict=True):
-        if not isinstance(write, _TIMED) or (era := write.era) is None:
+        if not isinstance(write, _TIMED) or (clock_step := write.clock_step) is None:
             continue
         outcome, job = answer.outcome, answer.job
         if job is None or outcome not in _DATED or type(answer) is Recalled:
             continue
         if (begun := write.counted_from) is not None and (applied := _applied_at(write, job, outcome)) is not None:
-            waited = max(0, now - clock.moved_ms(era, era_now) - begun)
+            waited = max(0, now - clock.moved_ms(clock_step, step_now) - begun)
             if not -_STEP_MS < applied - begun < waited + _STEP_MS:
-                if era == era_now:
+                if clock_step == step_now:
                     is_behind = True
                     continue
-                era = era_now
-        if era != last:
-            last, jobs = era, found.setdefault(era, [])
+                clock_step = step_now
+        if clock_step != last:
+            last, jobs = clock_step, found.setdefault(clock_step, [])
         jobs.append(job)
     return found, is_behind
 

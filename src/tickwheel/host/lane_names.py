@@ -13,7 +13,7 @@ from typing import Final
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.lane import lane_of
-from tickwheel.targets import Limits, Usual
+from tickwheel.targets import Default, Limits
 from tickwheel.targets.handler import HandlerTarget
 
 __all__ = ["LaneNames", "limits_in"]
@@ -62,7 +62,9 @@ class LaneNames:
         self._seen = len(names)
 
 
-def limits_in(handlers: HandlerTarget, lane: str | None, concurrency: int | Usual | None, rate: float | None) -> Limits:
+def limits_in(
+    handlers: HandlerTarget, lane: str | None, concurrency: int | Default | None, rate: float | None
+) -> Limits:
     if lane is None:
         return Limits(concurrency, rate)
     if not isinstance(lane, str) or not lane:

@@ -20,7 +20,18 @@ from tickwheel.jobs.near import near
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
-from tickwheel.targets import USUAL, Call, Checking, Choosy, Limiting, Limits, Naming, Reporting, Requiring, Target
+from tickwheel.targets import (
+    DEFAULT,
+    Call,
+    Checking,
+    Choosy,
+    HasHandlers,
+    Limiting,
+    Limits,
+    Reporting,
+    Requiring,
+    Target,
+)
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.log import LogTarget
 from tickwheel.targets.pull import PullTarget
@@ -100,7 +111,7 @@ class Registry:
         call = self._calls.get(name)
         if call is None:
             call = self._target(job.target).resolve(job.handler)
-            if call.timeout_s is USUAL:
+            if call.timeout_s is DEFAULT:
                 call = replace(call, timeout_s=self._timeout_s)
             if len(self._calls) < _CALLS_MAX:
                 self._calls[name] = call
@@ -111,7 +122,7 @@ class Registry:
         if name in self._able:
             return True
         there = self._targets.get(target)
-        is_able = there is not None and (not isinstance(there, Naming) or there.has(handler))
+        is_able = there is not None and (not isinstance(there, HasHandlers) or there.has(handler))
         if is_able and there is not None:
             try:
                 there.resolve(handler)
@@ -130,7 +141,7 @@ class Registry:
             skills: list[Skill] = []
             for name, target in self._targets.items():
                 if name not in self._lacking:
-                    names = target.names() if isinstance(target, Naming) else [None]
+                    names = target.names() if isinstance(target, HasHandlers) else [None]
                     skills += [(name, each) for each in names]
             self._skills = tuple(skills)
         return self._skills
@@ -152,7 +163,7 @@ class Registry:
             return f"a library that the target {target!r} needs is missing here: install it"
         if target not in self._targets:
             return f"there is no target {target!r} here: the targets are {', '.join(self._targets)}"
-        names = sorted(cast("Naming", self._targets[target]).names())
+        names = sorted(cast("HasHandlers", self._targets[target]).names())
         others = f", but {', '.join(map(repr, names))}" if names else ""
         meant = near(handler, names)
         remedy = f"correct the job's handler={'' if meant is None else f' (did you mean {meant!r}?)'}"

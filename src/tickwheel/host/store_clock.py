@@ -14,7 +14,7 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""Usual maximum rate difference of two clocks: two bad crystals, 50 ppm each."""
+"""Default maximum rate difference of two clocks: two bad crystals, 50 ppm each."""
 
 _SLEW: Final = 0.1
 """Maximum rate difference while a clock is slewed: even then no job is early."""
@@ -55,9 +55,9 @@ class StoreClock:
     when a job fires; it is near `now` for some milliseconds after a sample. `latest` is never behind, and so decides
     when a run has ended. All include the time of a suspend.
 
-    A step of either clock begins a new `era`. The first reading of this machine's clock after it, or the next sample,
-    detects it; so every reading belongs to one era, and two readings of one era differ by the elapsed
-    time. `moved_ms` returns the difference between an instant of an earlier era and the corresponding one now.
+    A step of either clock has a number, `clock_step`. The first reading of this machine's clock after it, or the next
+    sample, detects it; so every reading has one number, and two readings with one number differ by the elapsed time.
+    `moved_ms` returns the difference between an instant of an earlier number and the corresponding one now.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class StoreClock:
         self._listener: Callable[[], object] | None = None
 
     @property
-    def era(self) -> int:
+    def clock_step(self) -> int:
         return len(self._skews) - 1
 
     def moved_ms(self, since: int, until: int) -> int:
@@ -122,7 +122,7 @@ class StoreClock:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Set *listener*, which is called at the start of an era, on any thread, perhaps under locks: it only sets a flag.
+        Set *listener*, which is called at each clock step, on any thread, perhaps under locks: it only sets a flag.
         """
         self._listener = listener
 
@@ -177,9 +177,9 @@ class StoreClock:
     def reading(self) -> tuple[int, int]:
         skews = self._skews
         while True:
-            eras, now = len(skews), int(self.now())
-            if len(skews) == eras:
-                return now, eras - 1
+            steps, now = len(skews), int(self.now())
+            if len(skews) == steps:
+                return now, steps - 1
 
     def reading_for_delay(self) -> tuple[int, int, int]:
         """
@@ -188,10 +188,10 @@ class StoreClock:
         A delay is rounded up by a millisecond, since one has begun. A manual clock can read a whole millisecond:
         then the origin is the previous one, and a move by exactly the delay reaches the due time.
         """
-        now, era = self.reading()
+        now, clock_step = self.reading()
         if self._offset_ms is not None:
-            return now, era, ceil(self.latest()) - 1
-        return now, era, now - (self._is_stepped and self._clock.wall_ns() == now * 1_000_000)
+            return now, clock_step, ceil(self.latest()) - 1
+        return now, clock_step, now - (self._is_stepped and self._clock.wall_ns() == now * 1_000_000)
 
     def deadline(self, at: float) -> float:
         """
@@ -248,7 +248,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Begin an era if the wall clock was set; an interruption between two readings proves nothing.
+        Count a clock step if the wall clock was set; an interruption between two readings proves nothing.
         """
         with self._lock:
             for _ in range(_GLANCES):

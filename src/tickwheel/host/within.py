@@ -70,5 +70,5 @@ class TransactionClient:
         )
         return Joining(self._store, self._connection, writes)
 
-    def _over_any(self, request: SetRequest, now: int, era: int | None, latest: int | None) -> Set:
-        return replace(self._set_write(request, now, era, latest), over=ANY_ATTEMPT)
+    def _over_any(self, request: SetRequest, now: int, clock_step: int | None, latest: int | None) -> Set:
+        return replace(self._set_write(request, now, clock_step, latest), over=ANY_ATTEMPT)

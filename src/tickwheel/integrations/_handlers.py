@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler, Task
 from tickwheel.scheduler.tasks import TaskFields, TaskMaker, WithFiring, made
-from tickwheel.targets import Firing, Usual
+from tickwheel.targets import Default, Firing
 from tickwheel.targets.handler import name_of
 from tickwheel.typing import Duration, ExecutorName
 
@@ -29,8 +29,8 @@ _R = TypeVar("_R")
 
 class _Fields(TypedDict, total=False):
     retry: RetryPolicy | None
-    timeout: Duration | Usual | None
-    concurrency: int | Usual | None
+    timeout: Duration | Default | None
+    concurrency: int | Default | None
     rate: float | None
     lane: str | None
     executor: ExecutorName

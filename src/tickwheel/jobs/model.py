@@ -207,7 +207,7 @@ class Set:
         mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
-        era: Number of the clock step at which a relative due time was computed. It is not stored.
+        clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The instant from which a relative due time was counted, if that is an estimate of the store's
             time: the store counts it from its own clock instead, once it reads that for this write. None if the due
             time is final. `Move` and `Replay` have the same field.
@@ -229,7 +229,7 @@ class Set:
     mode: SetMode = SetMode.REPLACE
     max_wait_ms: int | None = None
     if_generation: int | None = None
-    era: int | None = None
+    clock_step: int | None = None
     over: AttemptStatus | None = None
     keeps_payload: bool = False
     has_phase: bool = False
@@ -246,15 +246,15 @@ class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job whose attempt is counted is pending if *over* says that the attempt never starts. `era` as in `Set`. With
-    *keeps_next*, a recurring job has an additional run at *due_at*, and its series continues with the scheduled
+    A job whose attempt is counted is pending if *over* says that the attempt never starts. `clock_step` as in `Set`.
+    With *keeps_next*, a recurring job has an additional run at *due_at*, and its series continues with the scheduled
     instant.
     """
 
     key: str
     due_at: int
     if_generation: int | None = None
-    era: int | None = None
+    clock_step: int | None = None
     over: AttemptStatus | None = None
     actor: Actor | None = None
     keeps_next: bool = False

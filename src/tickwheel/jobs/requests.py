@@ -308,7 +308,7 @@ def set_write(
     now: int,
     retry_of: RetryOf,
     trace: str | None = None,
-    era: int | None = None,
+    clock_step: int | None = None,
     *,
     latest: int | None = None,
     is_estimate: bool = False,
@@ -322,7 +322,7 @@ def set_write(
         now: The store's time in ms.
         retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
-        era: The clock step, stored in the write if its instant is relative.
+        clock_step: The clock step, stored in the write if its instant is relative.
         latest: The origin of delays and intervals: the maximum that the store's clock may read; None for *now*.
         is_estimate: True if the store is to count them from its own clock instead.
         actor: The author for the history, or None.
@@ -380,7 +380,7 @@ def set_write(
         mode,
         max_wait,
         generation,
-        era if is_elapsed else None,
+        clock_step if is_elapsed else None,
         keeps_payload=keeps,
         has_phase=has_anchor and request.at is not None,
         is_over=first is None,

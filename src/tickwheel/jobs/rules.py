@@ -119,7 +119,16 @@ PLAIN_SET: Final = (
 )
 """The columns of a job that a plain set may give; the others have their defaults."""
 _is_plain_job: Final = is_default_but(Job, *PLAIN_SET)
-_PLAIN_WRITE: Final = ("job", "mode", "if_generation", "era", "over", "keeps_payload", "has_phase", "counted_from")
+_PLAIN_WRITE: Final = (
+    "job",
+    "mode",
+    "if_generation",
+    "clock_step",
+    "over",
+    "keeps_payload",
+    "has_phase",
+    "counted_from",
+)
 """The fields of a write that mean nothing, or the same, where its key has no job."""
 _is_plain_write: Final = is_default_but(Set, *_PLAIN_WRITE)
 

@@ -111,7 +111,7 @@ def writes_of(
     verb: Verb,
     set_write: Callable[[SetRequest, int, int | None, int | None], Set],
     now: int,
-    era: int | None,
+    clock_step: int | None,
     latest: int | None = None,
     *,
     is_estimate: bool = False,
@@ -121,7 +121,7 @@ def writes_of(
     """
     Return the writes of *verb*, one for each job, in order; all arguments are validated first.
 
-    *set_write* returns the write of one request; all requests get the same *now*, *era* (the number of the clock step;
+    *set_write* returns the write of one request; all requests get the same *now*, *clock_step* (its number;
     None if steps are not tracked) and *latest*. With *is_estimate*, the store counts delays from its own clock and not
     from *latest*. *owner* names this process, for a pause without an author.
 
@@ -130,10 +130,10 @@ def writes_of(
     """
     match verb:
         case SetJobs():
-            return [set_write(request, now, era, latest) for request in verb.requests]
+            return [set_write(request, now, clock_step, latest) for request in verb.requests]
         case MoveJobs():
             due = due_at(verb.when.delay, verb.when.at, now, latest=latest)
-            counted_in = era if verb.when.at is None else None
+            counted_in = clock_step if verb.when.at is None else None
             counted_from = latest if is_estimate and verb.when.at is None and due > now else None
             generation, keys = checks.check_generation(verb.if_generation), checks.check_keys(verb.keys)
             keeps_next = verb.runs_now

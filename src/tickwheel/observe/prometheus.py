@@ -172,9 +172,9 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     yield _circuits(gauge, stats["targets"])
     text = "Attempts that run on past their timeouts."
     yield _counted(gauge, "tickwheel_leaked", text, ["target", "handler", "executor"], stats["leaked"])
-    if (denials := stats.get("denials")) is not None:  # only a service has them
+    if (rejections := stats.get("rejections")) is not None:  # only a service has them
         text = "Requests that were refused for their token, or for want of one."
-        yield _labelled(counter, "tickwheel_denials", text, ["reason"], denials.items())
+        yield _labelled(counter, "tickwheel_rejections", text, ["reason"], rejections.items())
     yield from _pull(gauge, stats["pull"])
     yield from _lanes(gauge, stats["lanes"])
     yield gauge("tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000)

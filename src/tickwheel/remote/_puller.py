@@ -29,7 +29,7 @@ from tickwheel.jobs.model import Progress
 from tickwheel.loops import new_pool
 from tickwheel.remote._loop import HandlerLoop
 from tickwheel.remote._pulls import RemotePulls
-from tickwheel.targets import USUAL, Abandoned, Call, DeadLetter, FinalError, Firing, Limits, Retry, Snooze
+from tickwheel.targets import DEFAULT, Abandoned, Call, DeadLetter, FinalError, Firing, Limits, Retry, Snooze
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.misuse import misuse_of
 from tickwheel.targets.pull import JobLease
@@ -65,7 +65,7 @@ class _Attempt:
     is_late: bool = False
     progress: Progress | None = None
     is_stopped: bool = False
-    is_overtaken: bool = False
+    overlap_cancelled: bool = False
     expire: Callable[[], object] | None = None
 
     @property
@@ -149,7 +149,7 @@ class Puller:
             call = handlers.resolve(name)
             limits = handlers.limits(name) or Limits()
             most = limits.concurrency
-            width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
+            width = share_of(options.workers) if most is DEFAULT else min(options.workers, most or options.workers)
             work = partial(self._pull, name, call, width, _Pace(limits.rate))
             self._threads.append(Thread(target=work, name=f"tickwheel-pull-{name}", daemon=True))
         try:
@@ -194,7 +194,7 @@ class Puller:
         self._hurry.set()
 
     def _pull(self, name: str, call: Call, width: int, pace: _Pace) -> None:
-        assert call.timeout_s is not USUAL  # handlers have their own
+        assert call.timeout_s is not DEFAULT  # handlers have their own
         timeout_s = math.inf if call.timeout_s is None else call.timeout_s
         places = Semaphore(width)
         while not self._stopped.is_set():

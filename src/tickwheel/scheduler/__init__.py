@@ -57,7 +57,7 @@ from tickwheel.scheduler._scheduler import Scheduler
 from tickwheel.scheduler.backfill import Backfill
 from tickwheel.scheduler.tasks import Task, TaskCall, task
 from tickwheel.stores import Node, Shard
-from tickwheel.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
+from tickwheel.targets import DEFAULT, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.targets.pull import JobLease
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ else:  # it imports asyncio, which programs of threads need not pay for
     __getattr__, __dir__ = later(__name__, {"tickwheel.scheduler._async": ("AsyncScheduler",)})
 
 __all__ = [
-    "USUAL",
+    "DEFAULT",
     "AccessError",
     "Answer",
     "AsyncScheduler",

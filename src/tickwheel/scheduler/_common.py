@@ -24,7 +24,7 @@ from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._dropped import stop_when_dropped
 from tickwheel.scheduler.tasks import Around, Task, TaskFields, TaskMaker, WithFiring, check_task, made
 from tickwheel.stores import Store
-from tickwheel.targets import USUAL, Firing, Target, Usual
+from tickwheel.targets import DEFAULT, Default, Firing, Target
 from tickwheel.targets.handler import Middleware, name_of
 from tickwheel.typing import Duration, ExecutorName
 
@@ -108,8 +108,8 @@ class Common:
         name: str | None = None,
         *,
         retry: RetryPolicy | None = None,
-        timeout: Duration | Usual | None = USUAL,
-        concurrency: int | Usual | None = USUAL,
+        timeout: Duration | Default | None = DEFAULT,
+        concurrency: int | Default | None = DEFAULT,
         rate: float | None = None,
         lane: str | None = None,
         executor: ExecutorName = "thread",
@@ -120,8 +120,8 @@ class Common:
         name: str | _Handler | None = None,
         *,
         retry: RetryPolicy | None = None,
-        timeout: Duration | Usual | None = USUAL,
-        concurrency: int | Usual | None = USUAL,
+        timeout: Duration | Default | None = DEFAULT,
+        concurrency: int | Default | None = DEFAULT,
         rate: float | None = None,
         lane: str | None = None,
         executor: ExecutorName = "thread",
@@ -164,7 +164,7 @@ class Common:
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
             limits = limits_in(self._core.handlers, lane, concurrency, rate)
-            timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
+            timeout_s = timeout if isinstance(timeout, Default) else checks.limit_s("timeout", timeout)
             self._core.handlers.register(
                 name_of(function) if name is None else name,
                 function,

@@ -265,9 +265,9 @@ class Core:
                 with suppress(StoreError):
                     self.client.sample()
                 elapsed, _ = elapsed_of(writes, answers, clock)
-            for era, jobs in elapsed.items():
-                engine.counted(jobs, era)
-            engine.written(*lives_of(writes, answers))
+            for clock_step, jobs in elapsed.items():
+                engine.note_relative(jobs, clock_step)
+            engine.on_committed(*lives_of(writes, answers))
         elif self._unstarted is not None:
             self._unstarted.written(answers)
         dead = Outcome.DEAD  # an enum is slow to look into

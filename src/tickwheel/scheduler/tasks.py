@@ -39,7 +39,7 @@ from tickwheel.jobs.requests import check_names
 from tickwheel.jobs.retry import check_policy
 from tickwheel.jobs.task_call import TaskCall
 from tickwheel.scheduler._signature import Signature
-from tickwheel.targets import USUAL, FinalError, Firing, Usual
+from tickwheel.targets import DEFAULT, Default, FinalError, Firing
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.typing import Duration, ExecutorName
 
@@ -69,8 +69,8 @@ class TaskFields(TypedDict, total=False):
     retry: RetryPolicy | None
     retry_on: Errors
     dead_on: Errors
-    timeout: Duration | Usual | None
-    concurrency: int | Usual | None
+    timeout: Duration | Default | None
+    concurrency: int | Default | None
     rate: float | None
     lane: str | None
     executor: ExecutorName
@@ -146,8 +146,8 @@ class Task(Generic[_P, _Q, _R]):
         for each in self._retry_on or ():
             if issubclass(each, self._dead_on):
                 raise InvalidJobError("retry_on", each, "dead_on has it, too, and counts: leave it out of one of them")
-        timeout = fields.get("timeout", USUAL)
-        self._timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
+        timeout = fields.get("timeout", DEFAULT)
+        self._timeout_s = timeout if isinstance(timeout, Default) else checks.limit_s("timeout", timeout)
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(type(function), "__call__", None)  # noqa: B004  an object with an `async def __call__`
         )
@@ -253,7 +253,7 @@ class Task(Generic[_P, _Q, _R]):
         executor = fields.get("executor", "thread")
         run = self.run_apart if executor == "process" else around(self.run_async if self.is_async else self.run)
         names = (self.name, *self.aliases)
-        limits = limits_in(handlers, fields.get("lane"), fields.get("concurrency", USUAL), fields.get("rate"))
+        limits = limits_in(handlers, fields.get("lane"), fields.get("concurrency", DEFAULT), fields.get("rate"))
         for name in names:
             if handlers.has(name):
                 raise InvalidJobError("task", name, "there is a handler of that name: take another name")

@@ -19,7 +19,6 @@ from tickwheel.scheduler.repeats import keeper_of
 from tickwheel.service.acts import Acts
 from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug
-from tickwheel.service.denials import Denials
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.fleet import Fleet
@@ -42,12 +41,13 @@ from tickwheel.service.pages import Files, compressed, page, problem_page
 from tickwheel.service.peers import FORWARDED, Peers
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.pull import Pulls
-from tickwheel.service.reach import bounded
+from tickwheel.service.rejections import Rejections
 from tickwheel.service.replies import document_reply, problem_reply
 from tickwheel.service.routes import Endpoint, operations
 from tickwheel.service.schedules import PREFIX as SCHEDULES
 from tickwheel.service.schedules import Schedules
 from tickwheel.service.scopes import Scopes
+from tickwheel.service.token_scope import bounded
 
 __all__ = ["Service"]
 
@@ -63,8 +63,8 @@ class Service:
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, *, is_mounted: bool = False) -> None:
         self._scheduler = scheduler
-        denials = Denials()
-        self._guard = Guard(options, denials, is_mounted=is_mounted)
+        rejections = Rejections()
+        self._guard = Guard(options, rejections, is_mounted=is_mounted)
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
         self.peers = Peers(scheduler, figures, options)
@@ -95,7 +95,7 @@ class Service:
             fleet=Fleet(scheduler, figures),
             lanes=Lanes(scheduler, figures),
             debug=self._debug,
-            denials=denials,
+            rejections=rejections,
         )
         self.document = openapi(table)
         """The OpenAPI document."""

@@ -44,10 +44,10 @@ from tickwheel.service.list_body import ListBody
 from tickwheel.service.msgpack import is_msgpack
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError
-from tickwheel.service.reach import check_key, heeds_prefix, is_bounded
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
 from tickwheel.service.strict_json import decoded
+from tickwheel.service.token_scope import allows_prefixed_tokens, check_key, is_bounded
 
 __all__ = ["Batches"]
 
@@ -72,7 +72,7 @@ class Batches:
         self._options = options
         self._turns = asyncio.Semaphore(_CHUNKS_AT_ONCE)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def apply(self, call: Request) -> Reply:
         """
         Set, move, cancel, pause and resume many jobs, in order.

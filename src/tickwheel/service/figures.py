@@ -14,7 +14,6 @@ from tickwheel.jobs.errors import StoreError
 from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.bodies import CENTURY_S
-from tickwheel.service.denials import Denials
 from tickwheel.service.documents import (
     CountsDocument,
     FiringsDocument,
@@ -28,9 +27,10 @@ from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, to_count, to_duration, to_instant
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.reach import check_key, heeds_prefix, narrowed
+from tickwheel.service.rejections import Rejections
 from tickwheel.service.replies import document_reply
 from tickwheel.service.stats import stats_document
+from tickwheel.service.token_scope import allows_prefixed_tokens, check_key, narrowed
 
 __all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures", "Metrics"]
 
@@ -160,7 +160,7 @@ class Figures:
         shards = [shard_document(each) for each in await self._scheduler.shards()]
         return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def get_firings(self, call: Request) -> Reply:
         """
         Return the last firings of all nodes, or with `nodes=this` of this process; with `key`, of one job.
@@ -197,14 +197,14 @@ class Metrics:
     The page of figures in Prometheus' text format.
     """
 
-    def __init__(self, figures: Figures, denials: Denials) -> None:
-        self._denials = denials
+    def __init__(self, figures: Figures, rejections: Rejections) -> None:
+        self._denials = rejections
         self._figures = figures
 
     async def get(self, call: Request) -> Reply:
         """
         Return the metrics in Prometheus' text format, or in OpenMetrics with traces as exemplars, by the Accept header.
         """
-        stats = await self._figures.known_stats() | {"denials": self._denials.counts()}
+        stats = await self._figures.known_stats() | {"rejections": self._denials.counts()}
         kind, text = exposition(stats, call.header(b"accept") or "")
         return Reply(200, kind.encode(), text)

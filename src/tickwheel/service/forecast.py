@@ -14,11 +14,11 @@ from typing import Final
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.documents import ForecastDocument, StripDocument, instant
 
-__all__ = ["STRIPS", "Forecast", "Strip"]
+__all__ = ["BUCKETS", "Forecast", "ForecastBucket"]
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class ForecastBucket:
     """
     A range of the future, divided into cells.
 
@@ -39,13 +39,17 @@ _QUICK_S: Final = 0.05
 """Duration of a count up to which a request waits for it."""
 _SHARE: Final = 20
 """A count is reused for at least this many times its duration: counting takes at most a twentieth of the time."""
-STRIPS: Final = (Strip("minute", 1, 60, 0.5), Strip("hour", 60, 60, 2.0), Strip("day", 900, 96, 10.0))
+BUCKETS: Final = (
+    ForecastBucket("minute", 1, 60, 0.5),
+    ForecastBucket("hour", 60, 60, 2.0),
+    ForecastBucket("day", 900, 96, 10.0),
+)
 
 
 class Forecast:
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
-        self._counts = [_Count(scheduler, strip) for strip in STRIPS]
+        self._counts = [_Count(scheduler, strip) for strip in BUCKETS]
 
     async def read(self) -> ForecastDocument:
         strips = await asyncio.gather(*(count.read() for count in self._counts))
@@ -58,7 +62,7 @@ class _Count:
     The last count of one strip. A slow one is reported while it is counted again, for its expected duration.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, strip: Strip) -> None:
+    def __init__(self, scheduler: AsyncScheduler, strip: ForecastBucket) -> None:
         self._scheduler = scheduler
         self._strip = strip
         self._stale_at = 0.0

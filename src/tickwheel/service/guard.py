@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 
 from tickwheel.jobs.model import Actor
 from tickwheel.jobs.verbs import ACTOR
-from tickwheel.service.denials import Denials
 from tickwheel.service.http import Request
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.rate import Rate
-from tickwheel.service.reach import REACH, Reach
+from tickwheel.service.rejections import Rejections
+from tickwheel.service.token_scope import TOKEN_SCOPE, TokenScope
 from tickwheel.service.tokens import Access, Token, instant
 
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
@@ -46,14 +46,14 @@ _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 
 class Guard:
-    def __init__(self, options: ServiceOptions, denials: Denials, *, is_mounted: bool = False) -> None:
+    def __init__(self, options: ServiceOptions, rejections: Rejections, *, is_mounted: bool = False) -> None:
         """
-        Admit requests by *options*, and count the others in *denials*.
+        Admit requests by *options*, and count the others in *rejections*.
 
         If *is_mounted*, the surrounding application has checked the Host header and the caller.
         """
         self._is_mounted = is_mounted
-        self._denials = denials
+        self._denials = rejections
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
         self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
@@ -117,7 +117,7 @@ class Guard:
         if token.until is not None:
             call.scope[UNTIL] = token.until
         if token.prefix:
-            call.scope[REACH] = Reach(token.prefix, refused)
+            call.scope[TOKEN_SCOPE] = TokenScope(token.prefix, refused)
         if token.access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
             refused()
             raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")

@@ -15,8 +15,8 @@ from tickwheel.service.documents import Moment, instant
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, refuse, to_count
 from tickwheel.service.jobs import LIST_FIELDS
-from tickwheel.service.reach import heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
+from tickwheel.service.token_scope import allows_prefixed_tokens, narrowed
 
 __all__ = ["INCIDENT_FIELDS", "Incidents", "IncidentsDocument"]
 
@@ -94,7 +94,7 @@ class Incidents:
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def list(self, call: Request) -> Reply:
         """
         Return the dead letters as incidents: the same target, and the same error except for numbers and quoted values.

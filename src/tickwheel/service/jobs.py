@@ -20,10 +20,10 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, is_bounded, narrowed
 from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decoded
+from tickwheel.service.token_scope import allows_prefixed_tokens, check_all_keys, check_key, is_bounded, narrowed
 
 __all__ = [
     "CANCEL_FIELDS",
@@ -137,7 +137,7 @@ class Jobs:
         self._figures = figures
         self._options = options
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def set(self, call: Request) -> Reply:
         """
         Set the job of this key, or replace it.
@@ -151,7 +151,7 @@ class Jobs:
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def move(self, call: Request) -> Reply:
         """
         Give a pending job another instant.
@@ -162,7 +162,7 @@ class Jobs:
         answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def cancel(self, call: Request) -> Reply:
         """
         Cancel a pending job, or remove a dead one; with `running=true`, ask a running one to stop.
@@ -172,7 +172,7 @@ class Jobs:
         running = to_flag("running", fields["running"]) if "running" in fields else False
         return answer_reply(key, await self._scheduler.cancel(key, running=running, if_generation=wanted), wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def get(self, call: Request) -> Reply:
         """
         Return the job of this key.
@@ -183,7 +183,7 @@ class Jobs:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def history(self, call: Request) -> Reply:
         """
         Return the past of the jobs of this key, the newest first; also if no job is left.
@@ -196,7 +196,7 @@ class Jobs:
             records = [each for each in records if each.generation]
         return document_reply(HistoryDocument([record_document(each) for each in records]))
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def explain(self, call: Request) -> Reply:
         """
         Explain why the job of this key has not run yet.
@@ -210,7 +210,7 @@ class Jobs:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return document_reply(explanation_document(found))
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def run_now(self, call: Request) -> Reply:
         """
         Move a pending job to now.
@@ -218,7 +218,7 @@ class Jobs:
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def skip(self, call: Request) -> Reply:
         """
         Skip the next run of a recurring job; if no other can follow, the series ends.
@@ -226,7 +226,7 @@ class Jobs:
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def change(self, call: Request) -> Reply:
         """
         Change some fields of a pending job; the rest stays: the phase, the number of runs left, a pause.
@@ -245,7 +245,7 @@ class Jobs:
         answer = await self._scheduler.change(key, if_generation=wanted, **fields)
         return answer_reply(key, answer, wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def pause(self, call: Request) -> Reply:
         """
         Pause a pending job: it is not due until it is resumed.
@@ -259,7 +259,7 @@ class Jobs:
         answer = await self._scheduler.pause(key, note=body.note, by=by, if_generation=wanted)
         return answer_reply(key, answer, wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def resume(self, call: Request) -> Reply:
         """
         End the pause of a job, which is due again at its due time.
@@ -267,7 +267,7 @@ class Jobs:
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def replay(self, call: Request) -> Reply:
         """
         Make a dead job pending again, due now, with all its attempts.
@@ -275,7 +275,7 @@ class Jobs:
         key, wanted = _key(call, b":replay"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def list(self, call: Request) -> Reply:
         """
         Return one page of the jobs that match the query.

@@ -31,8 +31,8 @@ from tickwheel.service.guard import remaining_s
 from tickwheel.service.http import Request
 from tickwheel.service.intake import query
 from tickwheel.service.problems import ProblemError
-from tickwheel.service.reach import heeds_prefix, narrowed
 from tickwheel.service.strict_json import encode
+from tickwheel.service.token_scope import allows_prefixed_tokens, narrowed
 from tickwheel.service.tokens import Access
 
 __all__ = ["Live"]
@@ -43,7 +43,7 @@ _FIRINGS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PageScope:
     """
     The rights of a page: the prefix of its keys, its right to write, and the address of traces.
     """
@@ -72,7 +72,7 @@ class Live:
     def close(self) -> None:
         self._closed.set()
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def stream(self, call: Request) -> Response:
         """
         Answer with the stream, which ends when its token expires; a token with a prefix gets firings of its keys only.
@@ -84,14 +84,14 @@ class Live:
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         can_write = call.scope.get("tickwheel.access") != Access.READ
         is_own = to_own(query(call, LIVE_FIELDS))
-        sight = Sight(narrowed(call, ""), can_write, self._trace_url)
+        sight = PageScope(narrowed(call, ""), can_write, self._trace_url)
         return StreamingResponse(
             () if call.method == "HEAD" else self._events(remaining_s(call), sight, is_own=is_own),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _events(self, valid_s: float | None, sight: Sight, *, is_own: bool) -> AsyncIterator[bytes]:
+    async def _events(self, valid_s: float | None, sight: PageScope, *, is_own: bool) -> AsyncIterator[bytes]:
         self._watchers += 1
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + (self._length_s if valid_s is None else min(valid_s, self._length_s))
@@ -114,7 +114,7 @@ class Live:
         finally:
             self._watchers -= 1
 
-    async def _stats(self, sight: Sight) -> bytes:
+    async def _stats(self, sight: PageScope) -> bytes:
         """
         Return the figures, if the page may see them; if the store does not answer, its error.
         """

@@ -15,7 +15,6 @@ from tickwheel.service.acts import ACT_FIELDS, Acts, ActsDocument
 from tickwheel.service.batch import Batches
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
-from tickwheel.service.denials import Denials
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, LIVE_FIELDS, Figures, Metrics
 from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.http import Request
@@ -26,6 +25,7 @@ from tickwheel.service.live import Live
 from tickwheel.service.manifests import ManifestDocument, Manifests
 from tickwheel.service.minutes import MINUTE_FIELDS, Minutes, MinutesDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
+from tickwheel.service.rejections import Rejections
 from tickwheel.service.schedules import (
     COUNT_FIELDS,
     RULE_FIELDS,
@@ -115,9 +115,9 @@ def operations(
     lanes: Lanes,
     live: Live,
     debug: Debug,
-    denials: Denials,
+    rejections: Rejections,
 ) -> tuple[Operation, ...]:
-    metrics = Metrics(figures, denials)
+    metrics = Metrics(figures, rejections)
     key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
     answer = documents.AnswerDocument
     return (

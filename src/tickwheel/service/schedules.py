@@ -23,10 +23,10 @@ from tickwheel.service.intake import job_key, query, read_body, to_count, to_dur
 from tickwheel.service.jobs import LIST_FIELDS
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 from tickwheel.service.rules import Rule
 from tickwheel.service.strict_json import decoded
+from tickwheel.service.token_scope import allows_prefixed_tokens, check_key, narrowed
 
 __all__ = [
     "COUNT_FIELDS",
@@ -153,7 +153,7 @@ class Schedules:
         self._figures = figures
         self._options = options
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def list(self, call: Request) -> Reply:
         """
         Return one page of the recurring jobs, each with its next runs.
@@ -166,7 +166,7 @@ class Schedules:
         schedules = await asyncio.to_thread(_schedules, page.jobs, count)
         return document_reply(SchedulesDocument(schedules, page.cursor))
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def get(self, call: Request) -> Reply:
         """
         Return the rule and the next runs of the recurring job of this key.
@@ -176,7 +176,7 @@ class Schedules:
         (schedule,) = await asyncio.to_thread(_schedules, [await self._recurring(key)], count)
         return document_reply(schedule)
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def backfill(self, call: Request) -> Reply:
         """
         Run the job of this key again for each of its instants in a past range, each as a separate job.
@@ -199,7 +199,7 @@ class Schedules:
             raise ProblemError("job_not_found", what, value=key)
         return job
 
-    @heeds_prefix
+    @allows_prefixed_tokens
     async def next(self, call: Request) -> Reply:
         """
         Return the instants of a rule; nothing is stored.

@@ -38,7 +38,7 @@ from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces, once_of
 from tickwheel.stores._plan import FIRINGS
 from tickwheel.stores._records import act_of, cut_off, has_no_record
 from tickwheel.stores._reports import ahead_of, owners_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, ShardScan, Skill
 from tickwheel.threads import Event, Lock
 
 __all__ = ["MemoryStore"]
@@ -152,8 +152,8 @@ class MemoryStore:
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
-        return [Sight.of([], 0, ahead_of(cursor, self.due, until, limit), until, limit) for cursor in cursors]
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
+        return [ShardScan.of([], 0, ahead_of(cursor, self.due, until, limit), until, limit) for cursor in cursors]
 
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int

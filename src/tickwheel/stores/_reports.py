@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64
 
-__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Scan", "Shard", "Sight", "ahead_of", "owners_of"]
+__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Scan", "Shard", "ShardScan", "ahead_of", "owners_of"]
 
 KEPT_MS: Final = 600_000
 """Time for which a node is reported after its leases have ended, so that an operator sees it."""
@@ -101,7 +101,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ShardScan:
     """
     The findings of a look into a shard.
 

@@ -15,7 +15,7 @@ from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.stores._examination import Examinable, Finding
 from tickwheel.stores._lane_set import LaneSet
-from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, Sight
+from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, ShardScan
 
 __all__ = [
     "Abilities",
@@ -30,7 +30,7 @@ __all__ = [
     "Partitioned",
     "Scan",
     "Shard",
-    "Sight",
+    "ShardScan",
     "Skill",
     "Store",
     "Versioned",
@@ -261,7 +261,7 @@ class Store(Protocol):
         One query for all shards, made every other second: the cost depends on the result.
         """
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
         Return the due jobs, and the changes, of the shards of *cursors*, in their order, by one query.
 

@@ -21,24 +21,24 @@ from typing import TYPE_CHECKING
 from tickwheel._later import later
 from tickwheel.targets._open import make_target, shown_target
 from tickwheel.targets.contract import (
-    USUAL,
+    DEFAULT,
     Abandoned,
     Call,
     Checking,
     Choosy,
     DeadLetter,
+    Default,
     End,
     FinalError,
     Firing,
+    HasHandlers,
     Limiting,
     Limits,
-    Naming,
     Reporting,
     Requiring,
     Retry,
     Snooze,
     Target,
-    Usual,
 )
 
 if TYPE_CHECKING:
@@ -47,24 +47,24 @@ else:  # it imports asyncio, which programs with threads need not pay for
     __getattr__, __dir__ = later(__name__, {"tickwheel.targets._task": ("apply_at",)})
 
 __all__ = [
-    "USUAL",
+    "DEFAULT",
     "Abandoned",
     "Call",
     "Checking",
     "Choosy",
     "DeadLetter",
+    "Default",
     "End",
     "FinalError",
     "Firing",
+    "HasHandlers",
     "Limiting",
     "Limits",
-    "Naming",
     "Reporting",
     "Requiring",
     "Retry",
     "Snooze",
     "Target",
-    "Usual",
     "apply_at",
     "make_target",
     "shown_target",

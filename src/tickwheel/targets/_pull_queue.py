@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from tickwheel.jobs.model import Job
 from tickwheel.targets.contract import End, Firing
 
-__all__ = ["CallLater", "Held", "JobLease", "Queue", "Served", "Worker"]
+__all__ = ["CallLater", "JobLease", "LeasedFiring", "PullQueue", "Served", "Worker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class LeasedFiring:
     """
     A firing that was dispatched to the queue: ready, started for a worker, and then leased.
     """
@@ -86,11 +86,11 @@ Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]
 """Workers, each with its leases and the functions that report them to observers."""
 
 
-class Queue:
+class PullQueue:
     __slots__ = ("leased", "ready", "workers")
 
     def __init__(self) -> None:
-        self.ready: deque[Held] = deque()
+        self.ready: deque[LeasedFiring] = deque()
         self.workers: deque[Worker] = deque()
         self.leased = 0
 

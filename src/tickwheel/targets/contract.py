@@ -21,39 +21,39 @@ from tickwheel.observe.events import Event
 from tickwheel.typing import Duration
 
 __all__ = [
-    "USUAL",
+    "DEFAULT",
     "Abandoned",
     "Call",
     "Checking",
     "Choosy",
     "DeadLetter",
+    "Default",
     "End",
     "FinalError",
     "Firing",
+    "HasHandlers",
     "Limiting",
     "Limits",
-    "Naming",
     "Reporting",
     "Requiring",
     "Retry",
     "Snooze",
     "Target",
-    "Usual",
 ]
 
 
-class Usual(Enum):
+class Default(Enum):
     """
-    The type of `USUAL`.
+    The type of `DEFAULT`.
     """
 
-    USUAL = "usual"
+    DEFAULT = "default"
 
     def __repr__(self) -> str:
         return self.name
 
 
-USUAL: Final = Usual.USUAL
+DEFAULT: Final = Default.DEFAULT
 """As a limit, the scheduler's default; None means no limit."""
 
 
@@ -100,12 +100,12 @@ class Stopping(Protocol):
 
     Attributes:
         is_stopped: True if the attempt must stop.
-        is_overtaken: True if the reason is the next run of its job, and not a cancel.
+        overlap_cancelled: True if the reason is the next run of its job, and not a cancel.
         expire: Called when the attempt must stop; a function that is set later is not called.
     """
 
     is_stopped: bool
-    is_overtaken: bool
+    overlap_cancelled: bool
     expire: Callable[[], object] | None
 
 
@@ -246,8 +246,8 @@ class Call:
         is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
         wants_payload: True if it takes the decoded payload.
         wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
-        timeout_s: Timeout of an attempt; `USUAL` for the scheduler's own timeout, None for no limit.
-        width: Maximum number of threads, processes or tasks that its attempts occupy; `USUAL` for three quarters, so
+        timeout_s: Timeout of an attempt; `DEFAULT` for the scheduler's own timeout, None for no limit.
+        width: Maximum number of threads, processes or tasks that its attempts occupy; `DEFAULT` for three quarters, so
             that hanging attempts leave room for others, None for all.
         is_held: True if the target starts and ends the attempts: the function gets pairs of a `Firing` and its `End`,
             and returns at once; each attempt lasts until its end is called, without a thread or task. If the function
@@ -259,8 +259,8 @@ class Call:
     is_async: bool = False
     wants_payload: bool = True
     wants_firing: bool = False
-    timeout_s: float | Usual | None = USUAL
-    width: int | Usual | None = USUAL
+    timeout_s: float | Default | None = DEFAULT
+    width: int | Default | None = DEFAULT
     is_held: bool = False
     in_process: bool = False
 
@@ -307,12 +307,12 @@ class Limits:
 
     Attributes:
         concurrency: Maximum number of its attempts under way, or None; an attempt is under way from shortly before its
-            due time until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
+            due time until its end is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
         rate: Maximum number of starts per second, evenly spaced, or None.
         places: Returns the current maximum number of attempts under way, if it changes, or None.
     """
 
-    concurrency: int | Usual | None = USUAL
+    concurrency: int | Default | None = DEFAULT
     rate: float | None = None
     places: Callable[[], int] | None = None
 
@@ -352,7 +352,7 @@ class Target(Protocol):
 
 
 @runtime_checkable
-class Naming(Protocol):
+class HasHandlers(Protocol):
     """
     The methods of a target that can run some handlers and not others.
 

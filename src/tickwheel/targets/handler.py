@@ -15,7 +15,7 @@ from tickwheel.jobs.model import RetryPolicy
 from tickwheel.jobs.near import near
 from tickwheel.targets._around import Middleware, judging, within
 from tickwheel.targets._processes import ProcessPool, check_importable, check_sendable
-from tickwheel.targets.contract import USUAL, Call, Limits, Usual
+from tickwheel.targets.contract import DEFAULT, Call, Default, Limits
 
 __all__ = ["HandlerTarget", "Middleware", "Typed", "name_of"]
 
@@ -78,7 +78,7 @@ class HandlerTarget:
         function: Callable[..., Any],
         retry: RetryPolicy | None = None,
         *,
-        timeout_s: float | Usual | None = USUAL,
+        timeout_s: float | Default | None = DEFAULT,
         limits: Limits | None = None,
         executor: str = "thread",
         task: Typed | None = None,
@@ -100,8 +100,8 @@ class HandlerTarget:
             raise InvalidJobError("handler", function, "it is a task, which needs no handler: set its of(...)")
         limits = limits or Limits()
         _check_limits(timeout_s, limits)
-        seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
-        width = USUAL if limits.concurrency is USUAL else None  # a handler with a number is bounded by it earlier
+        seconds = self._usual_timeout_s if timeout_s is DEFAULT else timeout_s
+        width = DEFAULT if limits.concurrency is DEFAULT else None  # a handler with a number is bounded by it earlier
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -212,11 +212,11 @@ class HandlerTarget:
     async def close(self) -> None: ...
 
 
-def _check_limits(timeout_s: float | Usual | None, limits: Limits) -> None:
+def _check_limits(timeout_s: float | Default | None, limits: Limits) -> None:
     for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
         kind, name_of_kind = (int, "an integer") if what == "concurrency" else (int | float, "a number")
         is_one = isinstance(value, kind) and not isinstance(value, bool)
-        if value is not None and value is not USUAL and not (is_one and value > 0):
+        if value is not None and value is not DEFAULT and not (is_one and value > 0):
             raise InvalidJobError(what, value, f"pass {name_of_kind}, more than 0, or None")
 
 

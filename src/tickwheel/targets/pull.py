@@ -27,7 +27,7 @@ from tickwheel.futures import Future
 from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.jobs.model import Answer, Outcome, Progress
 from tickwheel.targets._endings import Endings
-from tickwheel.targets._pull_queue import CallLater, Held, JobLease, Queue, Served, Worker
+from tickwheel.targets._pull_queue import CallLater, JobLease, LeasedFiring, PullQueue, Served, Worker
 from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Snooze
 
 __all__ = ["JobLease", "PullTarget"]
@@ -52,8 +52,8 @@ class PullTarget:
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self._lock = lock
-        self._queues: dict[str, Queue] = {}
-        self._leases: dict[str, Held] = {}
+        self._queues: dict[str, PullQueue] = {}
+        self._leases: dict[str, LeasedFiring] = {}
         self._endings = Endings()
         self._waiting = 0
         self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
@@ -123,9 +123,9 @@ class PullTarget:
         with self._lock:
             is_open = self._open
             if is_open is not None:
-                queue = self._queues.setdefault(name, Queue())
+                queue = self._queues.setdefault(name, PullQueue())
                 for firing, end in batch:
-                    held = Held(name, firing, end)
+                    held = LeasedFiring(name, firing, end)
                     if firing.stopping is not None:
                         firing.stopping.expire = partial(self._stop, held)
                     held.timer = is_open[1](_GRACE_S, self._give_back, held)
@@ -134,13 +134,13 @@ class PullTarget:
         if is_open is not None:
             _announce(served)
 
-    def _give_back(self, held: Held) -> None:
+    def _give_back(self, held: LeasedFiring) -> None:
         with self._lock:
             was_ready = self._take_out(held)
         if was_ready:
             held.end(GIVE_BACK)
 
-    def _stop(self, held: Held) -> None:
+    def _stop(self, held: LeasedFiring) -> None:
         """
         Release a firing: its job was cancelled, its next run is due, or its shard was lost.
         """
@@ -171,7 +171,7 @@ class PullTarget:
             if self._waiting >= _WAITING_MAX:
                 raise TooManyWaitingError(_WAITING_MAX)
             _, wait_timer, _, on_demand = self._open
-            queue = self._queues.setdefault(name, Queue())
+            queue = self._queues.setdefault(name, PullQueue())
             queue.workers.append(worker)
             self._waiting += 1
             served = self._serve(queue)
@@ -238,7 +238,7 @@ class PullTarget:
                 held.end.note(progress)
             return self._lease(held, seconds)
 
-    def _expire(self, held: Held, seconds: float) -> None:
+    def _expire(self, held: LeasedFiring, seconds: float) -> None:
         with self._lock:
             if self._leases.get(held.firing.fire_id) is not held:
                 return
@@ -269,7 +269,7 @@ class PullTarget:
 
     # ---- under the lock --------------------------------------------------------------------------------------------
 
-    def _serve(self, queue: Queue) -> Served:
+    def _serve(self, queue: PullQueue) -> Served:
         """
         Lease ready firings to waiting workers; return the pairs, which are reported without the lock.
         """
@@ -280,14 +280,14 @@ class PullTarget:
             if worker.timer is not None:
                 worker.timer.cancel()
             if worker.found.set_running_or_notify_cancel():
-                granted: list[Held] = []
+                granted: list[LeasedFiring] = []
                 while len(granted) < worker.limit and self._start_first(queue):
                     granted.append(queue.ready.popleft())
                 leases = [self._grant(queue, held, worker.seconds) for held in granted]
                 served.append((worker, leases, [held.announce for held in granted if held.announce is not None]))
         return served
 
-    def _start_first(self, queue: Queue) -> bool:
+    def _start_first(self, queue: PullQueue) -> bool:
         """
         Start the first ready firing that may start, and drop those that may not; return False if there is none.
         """
@@ -301,12 +301,12 @@ class PullTarget:
                 held.timer.cancel()
         return False
 
-    def _grant(self, queue: Queue, held: Held, seconds: float) -> JobLease:
+    def _grant(self, queue: PullQueue, held: LeasedFiring, seconds: float) -> JobLease:
         queue.leased += 1
         self._leases[held.firing.fire_id] = held
         return JobLease(held.firing.job, held.firing.attempt, self._lease(held, seconds))
 
-    def _lease(self, held: Held, seconds: float) -> int:
+    def _lease(self, held: LeasedFiring, seconds: float) -> int:
         assert self._open is not None
         if held.timer is not None:
             held.timer.cancel()
@@ -314,7 +314,7 @@ class PullTarget:
         held.timer = lease_timer(seconds, self._expire, held, seconds)
         return now_ms() + int(seconds * 1000)
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: LeasedFiring) -> None:
         del self._leases[held.firing.fire_id]
         if held.timer is not None:
             held.timer.cancel()
@@ -322,7 +322,7 @@ class PullTarget:
         queue.leased -= 1
         self._tidy(held.queue, queue)
 
-    def _take_out(self, held: Held) -> bool:
+    def _take_out(self, held: LeasedFiring) -> bool:
         queue = self._queues.get(held.queue)
         if queue is None or held not in queue.ready:
             return False
@@ -332,19 +332,19 @@ class PullTarget:
         self._tidy(held.queue, queue)
         return True
 
-    def _tidy(self, name: str, queue: Queue) -> None:
+    def _tidy(self, name: str, queue: PullQueue) -> None:
         if queue.is_empty:
             self._queues.pop(name, None)
 
 
-def _stopped(held: Held) -> str | None:
+def _stopped(held: LeasedFiring) -> str | None:
     """
     Return the reason why *held* was asked to stop; by default, that the scheduler stops.
     """
     stopping = held.firing.stopping
     if stopping is None or not stopping.is_stopped:
         return None
-    return _OVERTAKEN if stopping.is_overtaken else _CANCELLED
+    return _OVERTAKEN if stopping.overlap_cancelled else _CANCELLED
 
 
 def _announce(served: Served) -> None:

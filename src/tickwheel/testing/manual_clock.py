@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from tickwheel.clock import NEVER, seconds, to_ns
 from tickwheel.threads import RLock
-from tickwheel.typing import Seconds, Unique
+from tickwheel.typing import NonCopyable, Seconds
 from tickwheel.wheels.contract import checked_deadline
 
 __all__ = ["Attached", "ManualClock"]
@@ -37,7 +37,7 @@ class Attached(Protocol):
         """
 
 
-class ManualClock(Unique):
+class ManualClock(NonCopyable):
     """
     Time for tests: it moves only when you move it.
 

@@ -17,7 +17,7 @@ from tickwheel.clock import NEVER, to_deadline, to_delay
 from tickwheel.errors import SpanExceededError
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
-from tickwheel.typing import Seconds, Unique
+from tickwheel.typing import NonCopyable, Seconds
 from tickwheel.wheels.contract import Wheel
 
 __all__ = ["BulkTimer", "BulkVerbs"]
@@ -34,7 +34,7 @@ class BulkTimer(WheelTimer):
         return (array("q", self.words),)
 
 
-class BulkVerbs(ABC, Unique):
+class BulkVerbs(ABC, NonCopyable):
     """
     The bulk verbs of the `Engine` protocol, written with an engine's methods for one timer.
     """

@@ -13,7 +13,7 @@ from tickwheel.errors import ContextCancelledError, DeadlineExceededError, Tickw
 from tickwheel.timers.contract import Timer
 from tickwheel.timers.locks import OUTER, new_lock
 from tickwheel.timers.log import logger
-from tickwheel.timers.standin import StandIn
+from tickwheel.timers.proxy import TimerProxy
 from tickwheel.typing import Callback, Seconds
 
 __all__ = ["BoundCallback", "DeadlineCallback", "Ending"]
@@ -132,7 +132,7 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
             failures.append(failure)
 
 
-class BoundCallback(StandIn):
+class BoundCallback(TimerProxy):
     """
     The callback of a timer that a context cancels.
 
@@ -164,7 +164,7 @@ class BoundCallback(StandIn):
         return self._callback, self._args
 
 
-class DeadlineCallback(StandIn):
+class DeadlineCallback(TimerProxy):
     def __init__(self, ending: Ending, deadline: float) -> None:
         self._ending = ending
         self._deadline = deadline

@@ -9,8 +9,8 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.clock import NEVER, seconds, to_deadline
-from tickwheel.timers.standin import given
-from tickwheel.typing import Callback, Pending, Seconds, Unique
+from tickwheel.timers.proxy import given
+from tickwheel.typing import Callback, NonCopyable, Pending, Seconds
 
 if TYPE_CHECKING:
     from tickwheel.timers.engine import WheelEngine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WheelTimer"]
 
 
-class WheelTimer(Unique):
+class WheelTimer(NonCopyable):
     """
     A timer of a `WheelEngine`; its methods are those of the `DueTimer` protocol.
 

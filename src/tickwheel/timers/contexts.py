@@ -27,7 +27,7 @@ from tickwheel.threads import Gate
 from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers._ending import BoundCallback, DeadlineCallback, Ending
 from tickwheel.timers.contract import Timer
-from tickwheel.typing import Seconds, Unique
+from tickwheel.typing import NonCopyable, Seconds
 
 __all__ = ["Context", "Timers", "background", "with_cancel", "with_deadline", "with_timeout", "with_value"]
 
@@ -53,7 +53,7 @@ class Timers(Protocol):
     def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer: ...
 
 
-class Context(Unique):
+class Context(NonCopyable):
     """
     One scope: made by the functions of this module, ended by `cancel()`, by its deadline, or with its parent.
 

@@ -134,7 +134,7 @@ class Engine(Protocol):
 
     Other BaseExceptions propagate from `fire_due`, which leaves the state consistent.
     An exception that it raises itself propagates from `fire_due` too. If it is None, errors go to `sys.unraisablehook`.
-    Before either, the `failed` method of a callback that is a `StandIn` is called for every exception that leaves
+    Before either, the `failed` method of a callback that is a `TimerProxy` is called for every exception that leaves
     it."""
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """Receives every coroutine that a callback returned, with the timer, or the callback of a batch, in the callback's
@@ -150,7 +150,7 @@ class Engine(Protocol):
     runner: Callable[[Any], object] | None
     """If set, `fire_due` passes it every due timer (a `DueTimer`); it must have `timer.run()` called once.
 
-    If it raises, the timer counts as fired and the error goes to `on_error`; the `refused` method of a `StandIn` is
+    If it raises, the timer counts as fired and the error goes to `on_error`; the `refused` method of a `TimerProxy` is
     called."""
 
     def call_at(

@@ -24,7 +24,7 @@ from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.locks import INNER, new_lock
 from tickwheel.timers.log import log_error
-from tickwheel.timers.standin import StandIn
+from tickwheel.timers.proxy import TimerProxy
 from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
 from tickwheel.wheels.contract import Wheel, checked_limit
 
@@ -305,7 +305,7 @@ class WheelEngine(BulkVerbs):
         with self._lock:
             callback = timer.call if timer.is_due else None
         try:
-            if isinstance(callback, StandIn):
+            if isinstance(callback, TimerProxy):
                 try:
                     callback.refused()
                 except BaseException:
@@ -344,7 +344,7 @@ class WheelEngine(BulkVerbs):
         try:
             return handed_on(callback(*args), callback, timer, self.on_coroutine)
         except BaseException:
-            if isinstance(callback, StandIn):
+            if isinstance(callback, TimerProxy):
                 callback.failed()
             raise
 

@@ -24,14 +24,14 @@ from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
-from tickwheel.timers.standin import KeyedStandIn, StandIn, end_all, listed, shown
-from tickwheel.typing import Pending, Seconds, Unique
+from tickwheel.timers.proxy import KeyedTimerProxy, TimerProxy, end_all, listed, shown
+from tickwheel.typing import NonCopyable, Pending, Seconds
 
 __all__ = ["Keyed", "check_key"]
 
 
 def check_key(key: object) -> None:
-    if isinstance(key, NativeTimer | WheelTimer | StandIn):
+    if isinstance(key, NativeTimer | WheelTimer | TimerProxy):
         message = (
             f"key is {key!r}, a timer without a key: call its own cancel(), restart(delay) or pending(), or pass it to "
             "cancel_many or move_many"
@@ -39,7 +39,7 @@ def check_key(key: object) -> None:
         raise TypeError(message)
 
 
-class Keyed(Keys, Unique):
+class Keyed(Keys, NonCopyable):
     """
     The keyed timers of an engine; all methods may be called from any thread.
 
@@ -56,7 +56,7 @@ class Keyed(Keys, Unique):
 
     def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
         if on_expire is not None:
-            callback = on_expire.callback if isinstance(on_expire, KeyedStandIn) else on_expire
+            callback = on_expire.callback if isinstance(on_expire, KeyedTimerProxy) else on_expire
             check_callback(callback, is_awaited=engine.on_coroutine is not None, name="on_expire")
         self._engine = engine
         self._on_expire = on_expire
@@ -229,7 +229,7 @@ class Keyed(Keys, Unique):
         """
         End *entry*, unless it was overtaken, without calling the user's code.
         """
-        self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
+        self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedTimerProxy) else None)
 
     def go_on(self, entry: _Entry) -> None:
         """
@@ -272,7 +272,7 @@ class _TimerInContext:
         return getattr(self._timer, verb)
 
 
-class _Entry(StandIn):
+class _Entry(TimerProxy):
     """
     One key with its value and timer. It is the timer's callback; `Keyed` ends it, under its lock.
     """

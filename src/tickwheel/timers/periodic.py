@@ -19,7 +19,7 @@ from tickwheel.timers._run import Run
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
 from tickwheel.timers.phase import Phase, Reading
-from tickwheel.timers.standin import StandIn
+from tickwheel.timers.proxy import TimerProxy
 from tickwheel.typing import Callback, Pending, Seconds
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Firing:
         self.is_extra = is_extra
 
 
-class Periodic(StandIn):
+class Periodic(TimerProxy):
     """
     The handle of a series: the result of `call_every`, `call_cron` and `call_at_wall`.
 

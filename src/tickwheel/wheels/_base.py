@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tickwheel.typing import Unique
+from tickwheel.typing import NonCopyable
 from tickwheel.wheels.contract import Abilities, Expired, checked_deadline
 from tickwheel.wheels.entry import Entry, by_order
 from tickwheel.wheels.view import RingView
@@ -17,7 +17,7 @@ from tickwheel.wheels.view import RingView
 __all__ = ["BaseWheel"]
 
 
-class BaseWheel(ABC, Unique):
+class BaseWheel(ABC, NonCopyable):
     """
     A wheel without its slots.
 

@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError
-from tickwheel.typing import Seconds, Unique
+from tickwheel.typing import NonCopyable, Seconds
 from tickwheel.wheels.heap import HeapWheel
 
 __all__ = ["DelayQueue"]
@@ -37,7 +37,7 @@ __all__ = ["DelayQueue"]
 T = TypeVar("T")
 
 
-class DelayQueue(Unique, Generic[T]):
+class DelayQueue(NonCopyable, Generic[T]):
     """
     A queue of items by deadline; items with equal deadlines keep the order in which they were offered.
 

@@ -24,7 +24,7 @@ has the algorithm and its table of costs; this module wraps it in the protocol.
 from __future__ import annotations
 
 from tickwheel._core import Wheel
-from tickwheel.typing import Unique
+from tickwheel.typing import NonCopyable
 from tickwheel.wheels.card import Card, Geometry, Load
 from tickwheel.wheels.contract import Abilities
 from tickwheel.wheels.view import RingView
@@ -34,7 +34,7 @@ __all__ = ["NativeWheel"]
 SLOTS = 64
 
 
-class NativeWheel(Unique):
+class NativeWheel(NonCopyable):
     """
     The core's wheel in the wheel protocol: exact deadlines, any span, every operation O(1).
 

@@ -239,7 +239,7 @@ class Health:
         by the new clock.
         """
         write, job = event.write, event.answer.job
-        wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
+        wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
         if (
             job is not None
             and job.due_at == wanted

@@ -23,7 +23,7 @@ from tickwheel.jobs.minutes import Minute
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._reports import ahead_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, LaneSet, Lease, Node, Scan, Shard, ShardScan, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 
@@ -261,7 +261,7 @@ class SimulatedStore:
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return dict(self._read("overdue", shards, until, limit))
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
         Read changes and due jobs in two queries, as PostgreSQL does, so that any event may come between them.
         """
@@ -270,7 +270,7 @@ class SimulatedStore:
             changed = self._call("changes", lambda: [self._world.changes(self._inner, each) for each in cursors])
         due = partial(self._world.read, self._inner, "due")
         ahead = self._call("look", lambda: [ahead_of(cursor, due, until, limit) for cursor in cursors])
-        return [Sight.of(*found, jobs, until, limit) for found, jobs in zip(changed, ahead, strict=True)]
+        return [ShardScan.of(*found, jobs, until, limit) for found, jobs in zip(changed, ahead, strict=True)]
 
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int

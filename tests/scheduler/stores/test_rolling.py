@@ -12,7 +12,7 @@ from tickwheel.observe.events import JobDied, JobFailed
 from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()
-USUAL = RetryPolicy(attempts=3)
+DEFAULT = RetryPolicy(attempts=3)
 """A shard that changes hands may cut off an attempt; a missing handler may not cost one."""
 
 
@@ -46,7 +46,7 @@ class Deployment:
         """
         Start the node *name*.
         """
-        node = Scheduler(self.address, options=SchedulerOptions(owner=name, retry=USUAL))
+        node = Scheduler(self.address, options=SchedulerOptions(owner=name, retry=DEFAULT))
         node.subscribe(self.notice)
         for handler in handlers:
             node.handler(handler)(lambda payload, handler=handler: self.runs.append((name, handler, payload)))

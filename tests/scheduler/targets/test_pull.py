@@ -396,7 +396,7 @@ class _Stopping:
     Decides whether a firing is stopped, and receives the store's answer to its end.
     """
 
-    is_stopped = is_overtaken = False
+    is_stopped = overlap_cancelled = False
     expire = written = None
 
 

@@ -63,7 +63,7 @@ def refused(server, reason):
     Return how many requests were refused for that *reason*.
     """
     text = server.ask("GET", "/metrics", headers={"authorization": f"Bearer {ALL}"}).body.decode()
-    return float(text.partition(f'tickwheel_denials_total{{reason="{reason}"}} ')[2].split()[0])
+    return float(text.partition(f'tickwheel_rejections_total{{reason="{reason}"}} ')[2].split()[0])
 
 
 def test_expired(page, sign_in):

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::Spares;
+use tickwheel_core::FreeList as Bounded;
 
 use crate::cpython::cell::GilCell;
 
@@ -16,19 +16,19 @@ struct Dead<T>(NonNull<T>);
 unsafe impl<T> Send for Dead<T> {}
 
 /// Memory of dead objects that all have the same size.
-pub(crate) struct FreeList<T>(GilCell<Spares<Dead<T>>>);
+pub(crate) struct FreeList<T>(GilCell<Bounded<Dead<T>>>);
 
 impl<T> FreeList<T> {
     /// An empty list of at most `limit` objects.
     pub(crate) const fn new(limit: usize) -> Self {
-        Self(GilCell::new(Spares::new(limit)))
+        Self(GilCell::new(Bounded::new(limit)))
     }
 
     /// Take an object, if there is one. The caller owns it, and must initialise it.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
         // SAFETY: the cell is entered only here and in `keep`, and taking runs no code that could re-enter.
-        unsafe { self.0.with_unchecked(py, Spares::take) }.map(|Dead(memory)| memory)
+        unsafe { self.0.with_unchecked(py, Bounded::take) }.map(|Dead(memory)| memory)
     }
 
     /// Take an object as a new object of `kind`, with one reference, or call `allocate`.
@@ -70,7 +70,7 @@ impl<T> FreeList<T> {
         // the cell.
         unsafe {
             let dead = Dead(NonNull::new_unchecked(dead));
-            if let Err(Dead(dead)) = self.0.with_unchecked(py, |spares| spares.keep(dead)) {
+            if let Err(Dead(dead)) = self.0.with_unchecked(py, |list| list.keep(dead)) {
                 free(dead.as_ptr().cast());
             }
         }

@@ -28,11 +28,11 @@ impl Module {
 pub(crate) static ARRAY: Module = Module::new("array");
 pub(crate) static COROUTINES: Module = Module::new("tickwheel.timers._coroutines");
 pub(crate) static ERRORS: Module = Module::new("tickwheel.errors");
-pub(crate) static STANDIN: Module = Module::new("tickwheel.timers.standin");
+pub(crate) static PROXY: Module = Module::new("tickwheel.timers.proxy");
 pub(crate) static TYPING: Module = Module::new("tickwheel.typing");
 
 /// Import all modules that an engine may need later.
 pub(crate) fn import_for_engines(py: Python<'_>) -> PyResult<()> {
     crate::clock::invalid(py)?;
-    [&ARRAY, &COROUTINES, &ERRORS, &STANDIN, &TYPING].into_iter().try_for_each(|module| module.get(py).map(drop))
+    [&ARRAY, &COROUTINES, &ERRORS, &PROXY, &TYPING].into_iter().try_for_each(|module| module.get(py).map(drop))
 }

@@ -13,7 +13,7 @@ use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::{Held, Payload};
-use crate::timers::stand_in::{call_ours, note_failure};
+use crate::timers::proxy::{call_ours, note_failure};
 use crate::timers::timer;
 
 /// Maximum number of entries that a turn with a limit files again: about a millisecond of work.
@@ -195,7 +195,7 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Call `refused` of a `StandIn` that the runner would not run; it may reschedule the timer.
+/// Call `refused` of a `TimerProxy` that the runner would not run; it may reschedule the timer.
 ///
 /// # Safety
 ///

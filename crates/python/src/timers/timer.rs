@@ -19,7 +19,7 @@ use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
-use crate::timers::stand_in::note_failure;
+use crate::timers::proxy::note_failure;
 
 /// Maximum number of dead handles that are kept: the bursts of a busy server. That is 768 kB, in programs that have had
 /// this number of handles.

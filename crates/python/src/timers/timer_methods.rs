@@ -10,7 +10,7 @@ use tickwheel_core::NEVER;
 use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
-use crate::cpython::modules::STANDIN;
+use crate::cpython::modules::PROXY;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::memory::prefetch;
 use crate::once::intern;
@@ -114,7 +114,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller, which reads an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
-    let given = STANDIN.get(py)?.call_method1(intern!(py, "given"), parts)?;
+    let given = PROXY.get(py)?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())
 }
 

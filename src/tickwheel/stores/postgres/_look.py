@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64, job_of
-from tickwheel.stores.contract import Cursor, LaneSet, Scan, Sight
+from tickwheel.stores.contract import Cursor, LaneSet, Scan, ShardScan
 from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._queries import SQL
 
@@ -29,7 +29,7 @@ def look(
     limit: int,
     *,
     with_changes: bool,
-) -> tuple[list[Sight], bool]:
+) -> tuple[list[ShardScan], bool]:
     """
     Return the sights of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
 
@@ -45,7 +45,7 @@ def look(
         rows = connection.execute(SQL["jobs_ahead"], values)
     notes = taken.fetchall() if taken else []
     changed, ahead = _by_shard(notes), _by_shard(rows.fetchall())
-    sights = [Sight.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
+    sights = [ShardScan.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
     return sights, len(notes) == _NOTES_MAX
 
 

@@ -22,7 +22,19 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import (
+    Abilities,
+    Aside,
+    Cursor,
+    Finding,
+    LaneSet,
+    Lease,
+    Node,
+    Scan,
+    Shard,
+    ShardScan,
+    Skill,
+)
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.stores.postgres._alone import Alone, firings_alone, sets_alone
 from tickwheel.stores.postgres._arrays import Texts
@@ -268,7 +280,7 @@ class PostgresStore:
         self._floors.learn(turn, firsts, until)
         return found
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         connections = self._open_connections()
         with self._floors.doubted():
             sights, has_more = look(connections, self._owner, cursors, until, limit, with_changes=with_changes)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tickwheel.jobs.model import Job, State
 from tickwheel.jobs.rows import in_int64
-from tickwheel.stores.contract import Cursor, LaneSet, Scan, Sight
+from tickwheel.stores.contract import Cursor, LaneSet, Scan, ShardScan
 from tickwheel.stores.redis._blob import instant, lane_mark, place_in, read_rows, target_mark
 from tickwheel.stores.redis._connections import Connections
 from tickwheel.stores.redis._scripts import packed
@@ -29,7 +29,7 @@ def look(
     limit: int,
     *,
     with_changes: bool,
-) -> list[Sight]:
+) -> list[ShardScan]:
     words: list[bytes | int] = []
     for cursor in cursors:
         first = just_after(cursor.after)
@@ -41,7 +41,9 @@ def look(
     for cursor, changed, mark, ahead in zip(cursors, found[::3], found[1::3], found[2::3], strict=True):
         jobs = [job for job in _jobs(changed) if job.state is State.PENDING and job.pause is None]
         reached = [job for job in jobs if job.due_at <= cursor.after[0]]
-        sights.append(Sight.of(reached, int(mark) if with_changes else cursor.mark or 0, _jobs(ahead), until, limit))
+        sights.append(
+            ShardScan.of(reached, int(mark) if with_changes else cursor.mark or 0, _jobs(ahead), until, limit)
+        )
     return sights
 
 

@@ -26,7 +26,19 @@ from tickwheel.loops import new_pool
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import (
+    Abilities,
+    Aside,
+    Cursor,
+    Finding,
+    LaneSet,
+    Lease,
+    Node,
+    Scan,
+    Shard,
+    ShardScan,
+    Skill,
+)
 from tickwheel.stores.redis._listener import Subscriptions
 from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
@@ -173,7 +185,7 @@ class PartitionedRedisStore:
             for shard, jobs in each.items()
         }
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         return self._at_cursors(
             lambda partition, own: partition.look(own, until, limit, with_changes=with_changes), cursors
         )

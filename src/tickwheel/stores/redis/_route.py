@@ -86,7 +86,7 @@ class SearchedRoute(Route):
 
     is_searched = True
 
-    def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: Look) -> None:
+    def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: RouteProbe) -> None:
         super().__init__(redis, location, call_s)
         self._look_s = min(_LOOK_S, call_s)
         self._hosts, self._look = list(hosts), look
@@ -139,7 +139,7 @@ class SearchedRoute(Route):
         return self._kind(**{**self._options, "host": address.host, "port": address.port, **options})
 
 
-class Look(NamedTuple):
+class RouteProbe(NamedTuple):
     """
     The question to a node about the server's address, and the parser of its answer.
 
@@ -187,13 +187,13 @@ def _address(text: str, port: int) -> Address:
     return Address(unquote(found[1]).strip("[]"), int(found[2] or port))
 
 
-def _by_slot(slot: int) -> Look:
+def _by_slot(slot: int) -> RouteProbe:
     def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
         ranges = [(first, last, [_node(node, asked) for node in nodes]) for first, last, *nodes in reply]
         holder = next((nodes[0] for first, last, nodes in ranges if first <= slot <= last), None)  # replicas follow it
         return holder, list(dict.fromkeys(node for *_, nodes in ranges for node in nodes))
 
-    return Look(("CLUSTER", "SLOTS"), read, f"no node serves slot {slot}", {"db": 0})
+    return RouteProbe(("CLUSTER", "SLOTS"), read, f"no node serves slot {slot}", {"db": 0})
 
 
 def _node(node: Any, asked: Address) -> Address:
@@ -201,7 +201,7 @@ def _node(node: Any, asked: Address) -> Address:
     return Address(host.decode() if host else asked.host, int(port))
 
 
-def _by_sentinel(options: dict[str, str]) -> Look:
+def _by_sentinel(options: dict[str, str]) -> RouteProbe:
     """
     Return the question to a sentinel for the master in *options*; the options for sentinels are removed from *options*.
     """
@@ -213,4 +213,4 @@ def _by_sentinel(options: dict[str, str]) -> Look:
         return (Address(reply[0].decode(), int(reply[1])) if reply else None), []
 
     words = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
-    return Look(words, read, f"no sentinel knows a master named {name!r}", {"db": 0, **account})
+    return RouteProbe(words, read, f"no sentinel knows a master named {name!r}", {"db": 0, **account})

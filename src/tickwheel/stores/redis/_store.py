@@ -22,7 +22,19 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, LaneSet, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import (
+    Abilities,
+    Aside,
+    Cursor,
+    Finding,
+    LaneSet,
+    Lease,
+    Node,
+    Scan,
+    Shard,
+    ShardScan,
+    Skill,
+)
 from tickwheel.stores.redis import _history, _manifests, _minutes, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
@@ -193,7 +205,7 @@ class RedisStore:
             found.setdefault(shard, []).append(row.job)
         return found
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         return look(self._open_connections(), self._owner, cursors, until, limit, with_changes=with_changes)
 
     def scan(

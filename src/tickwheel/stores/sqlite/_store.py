@@ -19,7 +19,7 @@ from tickwheel.jobs.rows import in_int64, job_of
 from tickwheel.stores._lane_set import LaneSet
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import ahead_of, owners_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, ShardScan, Skill
 from tickwheel.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.stores.sqlite._batch import Batch
 from tickwheel.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
@@ -195,7 +195,7 @@ class SqliteStore:
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
-    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         sights = []
         for cursor in cursors:
             jobs, mark = list[Job](), cursor.mark or 0
@@ -203,7 +203,7 @@ class SqliteStore:
                 with translated(self.url), self._open_connections().reading() as connection:
                     jobs, mark = changed(connection, cursor)
                 self._seen = max(self._seen, cursor.mark or 0)
-            sights.append(Sight.of(jobs, mark, ahead_of(cursor, self.due, until, limit), until, limit))
+            sights.append(ShardScan.of(jobs, mark, ahead_of(cursor, self.due, until, limit), until, limit))
         return sights
 
     def scan(

@@ -28,7 +28,7 @@ from tickwheel.jobs.model import (
     State,
     Write,
 )
-from tickwheel.stores.contract import Cursor, Lease, Sight, Store
+from tickwheel.stores.contract import Cursor, Lease, ShardScan, Store
 
 __all__ = ["EVER", "OWNER", "PATIENCE_S", "Rig", "StoreTests", "changes_of", "everything", "refused"]
 
@@ -66,7 +66,7 @@ class Rig:
         (answer,) = self.store.apply([write])
         return answer
 
-    def changes(self, shard: int, until: int, mark: int | None) -> Sight:
+    def changes(self, shard: int, until: int, mark: int | None) -> ShardScan:
         return changes_of(self.store, shard, self.leases[shard].epoch, until, mark)
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
@@ -183,7 +183,7 @@ def everything(store: Store, **query: object) -> list[Job]:
             return jobs
 
 
-def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | None) -> Sight:
+def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | None) -> ShardScan:
     (sight,) = store.look([Cursor(shard, epoch, (until - 1, 0), mark)], until, 0, with_changes=True)
     return sight
 

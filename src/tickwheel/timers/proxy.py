@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from tickwheel.typing import Callback, Pending, Unique
+from tickwheel.typing import Callback, NonCopyable, Pending
 
-__all__ = ["KeyedStandIn", "StandIn", "end_all", "given", "listed", "shown"]
+__all__ = ["KeyedTimerProxy", "TimerProxy", "end_all", "given", "listed", "shown"]
 
 
-class StandIn(ABC, Unique):
+class TimerProxy(ABC, NonCopyable):
     """
     A callable for an engine that does more than call the user's function.
     """
@@ -70,7 +70,7 @@ def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | 
     """
     Return the user's callback and arguments for those that an engine has.
     """
-    return callback.given() if isinstance(callback, StandIn) else (callback, args)
+    return callback.given() if isinstance(callback, TimerProxy) else (callback, args)
 
 
 def shown(pending: Pending) -> Pending:
@@ -78,7 +78,7 @@ def shown(pending: Pending) -> Pending:
     Convert an engine's description of a timer to the user's terms.
     """
     callback = pending.callback
-    if not isinstance(callback, StandIn):
+    if not isinstance(callback, TimerProxy):
         return pending
     return Pending(*callback.given(), *callback.times(pending), callback.handle(pending.timer))
 
@@ -92,13 +92,13 @@ def listed(pending: list[Pending]) -> list[Pending]:
 
 def end_all(pending: Iterable[Pending]) -> None:
     """
-    Call `ended` of each `StandIn` among the drained timers.
+    Call `ended` of each `TimerProxy` among the drained timers.
 
     If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
     """
     failures: list[BaseException] = []
     for each in pending:
-        if isinstance(each.callback, StandIn):
+        if isinstance(each.callback, TimerProxy):
             try:
                 each.callback.ended()  # it may call the user's functions
             except BaseException as failure:  # noqa: BLE001  the others must also end
@@ -107,7 +107,7 @@ def end_all(pending: Iterable[Pending]) -> None:
         raise failures[0]
 
 
-class KeyedStandIn(ABC):
+class KeyedTimerProxy(ABC):
     """
     A callable for a wheel's `on_expire` that does more than call the user's function.
 

@@ -6,12 +6,12 @@
 
 /// A stack of limited size. It reuses the object that died last first, as its memory is still cached.
 #[derive(Debug)]
-pub struct Spares<T> {
+pub struct FreeList<T> {
     kept: Vec<T>,
     limit: usize,
 }
 
-impl<T> Spares<T> {
+impl<T> FreeList<T> {
     /// An empty stack. It grows on use, so a limit that is never reached costs nothing.
     #[must_use]
     pub const fn new(limit: usize) -> Self {

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from tickwheel.service.problems import show
 
-__all__ = ["REASONS", "Denials", "Reason"]
+__all__ = ["REASONS", "Reason", "Rejections"]
 
 Reason: TypeAlias = Literal["missing", "unknown", "expired", "forbidden"]
 REASONS: Final[tuple[Reason, ...]] = ("missing", "unknown", "expired", "forbidden")
@@ -20,7 +20,7 @@ _EVERY_S: Final = 10.0
 """Minimum interval between two log lines about one reason, so that a flood does not fill the disk."""
 
 
-class Denials:
+class Rejections:
     """
     The rejected requests of one service. All methods run on its loop.
     """

@@ -1,13 +1,13 @@
-//! Internal callbacks, `StandIn`s in Python, and their notifications.
+//! Internal callbacks, `TimerProxy`s in Python, and their notifications.
 
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::cpython::modules::STANDIN;
+use crate::cpython::modules::PROXY;
 use crate::once::intern;
 
-/// Call `failed` of a `StandIn` after its call has raised; the exception stays set.
+/// Call `failed` of a `TimerProxy` after its call has raised; the exception stays set.
 ///
 /// # Safety
 ///
@@ -27,10 +27,10 @@ pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) 
     error.restore(py);
 }
 
-/// Call a method of a `StandIn`, which runs no code of the user's.
+/// Call a method of a `TimerProxy`, which runs no code of the user's.
 pub(crate) fn call_ours(callback: &Bound<'_, PyAny>, method: &str) -> PyResult<()> {
     let py = callback.py();
-    if callback.is_instance(&STANDIN.get(py)?.getattr(intern!(py, "StandIn"))?)? {
+    if callback.is_instance(&PROXY.get(py)?.getattr(intern!(py, "TimerProxy"))?)? {
         callback.call_method0(method)?;
     }
     Ok(())

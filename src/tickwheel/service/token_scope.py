@@ -15,17 +15,26 @@ from starlette.types import ASGIApp
 from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["REACH", "Reach", "bounded", "check_all_keys", "check_key", "heeds_prefix", "is_bounded", "narrowed"]
+__all__ = [
+    "TOKEN_SCOPE",
+    "TokenScope",
+    "allows_prefixed_tokens",
+    "bounded",
+    "check_all_keys",
+    "check_key",
+    "is_bounded",
+    "narrowed",
+]
 
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
-_MARK: Final = "heeds_prefix"
-REACH: Final = "tickwheel.reach"
-"""Key in the scope of a request for the `Reach` of its token, if it has a prefix."""
+_MARK: Final = "allows_prefixed_tokens"
+TOKEN_SCOPE: Final = "tickwheel.token_scope"  # noqa: S105 a name, no password
+"""Key in the scope of a request for the `TokenScope` of its token, if it has a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TokenScope:
     """
     The keys that begin with *prefix*; *on_refusal* counts refusals.
     """
@@ -41,7 +50,7 @@ class Reach:
 
 
 def is_bounded(call: Request) -> bool:
-    return REACH in call.scope
+    return TOKEN_SCOPE in call.scope
 
 
 def check_key(call: Request, key: str) -> str:
@@ -51,10 +60,10 @@ def check_key(call: Request, key: str) -> str:
     Raises:
         ProblemError: `forbidden`, whether or not there is such a job.
     """
-    reach: Reach | None = call.scope.get(REACH)
-    if reach is not None and not key.startswith(reach.prefix):
+    scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
+    if scope is not None and not key.startswith(scope.prefix):
         what = f"the key {show(key)} is out of reach"
-        raise reach.refusal(what, key)
+        raise scope.refusal(what, key)
     return key
 
 
@@ -65,23 +74,23 @@ def narrowed(call: Request, prefix: str) -> str:
     Raises:
         ProblemError: `forbidden`, if *prefix* goes beyond the token's.
     """
-    reach: Reach | None = call.scope.get(REACH)
-    if reach is None or prefix.startswith(reach.prefix):
+    scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
+    if scope is None or prefix.startswith(scope.prefix):
         return prefix
     if not prefix:
-        return reach.prefix
+        return scope.prefix
     what = f"the prefix {show(prefix)} is out of reach"
-    raise reach.refusal(what, prefix)
+    raise scope.refusal(what, prefix)
 
 
 def check_all_keys(call: Request) -> None:
-    reach: Reach | None = call.scope.get(REACH)
-    if reach is not None:
+    scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
+    if scope is not None:
         what = "this is about the jobs of all keys"
-        raise reach.refusal(what)
+        raise scope.refusal(what)
 
 
-def heeds_prefix(run: _Method) -> _Method:
+def allows_prefixed_tokens(run: _Method) -> _Method:
     """
     Mark an operation that limits tokens with a prefix by `check_key` and `narrowed`.
     """
