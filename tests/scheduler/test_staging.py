@@ -242,6 +242,37 @@ def test_reads_that_fail(make, events, record):
     assert any(isinstance(each, StoreFailed) and each.doing == "staging jobs" for each in told.items)
 
 
+class CountingStore(MemoryStore):
+    """
+    A store that counts the scans of its owner.
+    """
+
+    scans = 0
+
+    def look(self, *args, **options):
+        """
+        Scan, and count it.
+        """
+        self.scans += 1
+        return super().look(*args, **options)
+
+
+def test_a_set_within_reach_reads_nothing(make, record, until):
+    """
+    A near job that is set while nothing is pending fires without a scan of the store.
+    """
+    store = CountingStore()
+    scheduler = make(store, options=SchedulerOptions(horizon_s=HOUR)).start()
+    scheduler.handler("h")(record)
+    until(lambda: store.scans)
+    time.sleep(0.3)  # until the last scan of the start is over
+    before = store.scans
+    scheduler.set("k", delay=0.05, handler="h")
+    record.wait(1)
+    until(lambda: scheduler.get("k") is None)
+    assert store.scans == before
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_writes_that_fail(make, events, record, after):
     """

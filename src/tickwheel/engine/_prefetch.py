@@ -223,7 +223,7 @@ class Prefetcher:
             shards = [(self._shards.get(self._store.shard_of(job.key)), job) for job in jobs]
         self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
         if not self._is_watching:
-            self.request_scan()
+            self._wake.set()  # the clock is checked from now on; nothing is to be read
 
     def on_external_writes(self) -> None:
         self._has_changes = self._has_news = True
@@ -293,6 +293,7 @@ class Prefetcher:
                     self._look()
                 if is_lookout:
                     self._sweep_overdue()
+                self._is_watching = self._has_pending()
                 self._report()
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self._hooks.failed("staging jobs", error)
@@ -320,7 +321,6 @@ class Prefetcher:
         until = int(self._clock.now()) + self._horizon_ms
         soonest = self._read_on(shards, until, has_changes=has_changes)
         self._read_lanes(shards, until)
-        self._is_watching = soonest is not None or self._staged.waiting > 0
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
@@ -384,8 +384,11 @@ class Prefetcher:
         Return whether the clock was set or the machine slept; if no job is pending, the checks stop.
         """
         offset = self._clock.now() - self._clock.local()
-        self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
+        self._is_watching = self._has_pending()
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
+
+    def _has_pending(self) -> bool:
+        return self._staged.waiting > 0 or self._look_at is not None or self._is_full
 
     def _notice_step(self) -> None:
         offset, clock_step = self._clock.now() - self._clock.local(), self._clock.clock_step
