@@ -5,7 +5,7 @@ The shard of a key, and its bucket.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -27,6 +27,14 @@ def sharding(shards: int) -> Callable[[str], int]:
         return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 
     return lru_cache(maxsize=16_384)(shard_of)
+
+
+def shards_of(keys: Iterable[bytes], shards: int) -> list[int]:
+    """
+    Return the shards of encoded *keys*.
+    """
+    crc32 = zlib.crc32
+    return [crc32(key) % shards for key in keys]
 
 
 def bucket_of(key: str) -> int:

@@ -67,6 +67,44 @@ def test_what_was_guessed_right_is_stored(make):
     assert store.count() == {"pending": len(JOBS), "running": 0, "dead": 0}
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"trace": [None, "a"]},
+        {"trace": ["a", None]},
+        {"trace": ["a", "a"], "retry": [model.RetryPolicy(2), model.RetryPolicy(2)]},
+        {"retry": [model.RetryPolicy(2), model.Job("", 0, 0).retry], "expires_at": [9, None]},
+        {"expires_at": [None, 9], "due_at": [5, 5], "payload": [b"", b""]},
+        {"handler": ["a", "b"], "target": ["a", "a"], "payload": [b"", b"x"], "expires_at": [9, 9]},
+    ],
+)
+def test_columns_of_one_value_and_of_several(make, values):
+    """
+    A column whose value is the same for all rows is sent once, and any other with a value for each row.
+    """
+    store = make()
+    jobs = [
+        replace(PLAIN, key=key, **{name: column[index] for name, column in values.items()})
+        for index, key in enumerate("ba")
+    ]
+    answers = store.apply([model.Set(job) for job in jobs])
+    assert [answer.outcome for answer in answers] == [CREATED] * 2
+    for job in jobs:
+        stored = store.get(job.key)
+        assert {name: getattr(stored, name) for name in values} == {name: getattr(job, name) for name in values}
+
+
+def test_a_job_under_another_key_is_an_error(make, postgres, database):
+    """
+    Only a job of the same key is a wrong guess: that another row exists already is an error, not a reason to try again.
+    """
+    store = make()
+    postgres.execute("CREATE UNIQUE INDEX theirs ON tickwheel_job (handler)", database)
+    assert set_all(store, ["a"]) == [CREATED]
+    with pytest.raises(StoreError, match="theirs"):
+        set_all(store, ["b"])
+
+
 def test_wrong_guess(make):
     """
     An existing key among new ones, a key set twice, and a conditional set are answered as usual.

@@ -10,19 +10,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import ALL
 from tickwheel.jobs.model import Answer, Begin, Set, Settle, Settled, Write
 from tickwheel.jobs.rules import BEGUN, GONE, created, is_plain_set
-from tickwheel.stores.postgres._arrays import Array, Byteas, Int4s, Int8s, Texts
+from tickwheel.stores._sharding import shards_of
+from tickwheel.stores.postgres._arrays import ARRAY_TYPES, Array, Byteas, Int4s, Int8s, Texts
 
 __all__ = ["Alone", "firings_alone", "sets_alone"]
 
 _Row: TypeAlias = tuple[Any, ...]
 
 _RETRY: Final = next(column for column in ALL if column.name == "retry")
+_NONE: Final[dict[type[Array], Array]] = {kind: kind.of(()) for kind in ARRAY_TYPES}
+_COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None], ...]] = (
+    ("counted_from", "counted", Int8s, None),
+    ("due_at", "dues", Int8s, None),
+    ("payload", "payloads", Byteas, None),
+    ("target", "targets", Texts, None),
+    ("handler", "handlers", Texts, None),
+    ("retry", "retries", Texts, _RETRY.encode),
+    ("expires_at", "expiries", Int8s, None),
+    ("trace", "traces", Texts, None),
+)
+"""The columns that may have one value for all rows: the names of that value and of the array, and their form."""
+_VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _FIRST: Final = itemgetter(0)
 _DONE: Final = Settled.DONE  # an enum is slow to look into
 _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
@@ -46,49 +60,42 @@ class Alone:
     noted: Collection[int] = ()
 
 
-def sets_alone(writes: Sequence[Write], shard_of: Callable[[str], int], owned: frozenset[int]) -> Alone | None:
+def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
     """
     Return the statement for *writes* if all are plain sets of different keys, which may have no jobs; else None.
 
-    The owner of the shards *owned* learns of these writes without a note.
+    The store has that many *shards*. The owner of those that are *owned* learns of these writes without a note.
     """
-    plain: list[Set] = []
-    for write in writes:
-        if not (isinstance(write, Set) and is_plain_set(write)):
-            return None
-        plain.append(write)
-    keys = [write.job.key for write in plain]
-    places: Sequence[int] = range(1, len(keys) + 1)
-    ordered = plain
-    if len(keys) > 1:
-        if len(set(keys)) < len(keys):
-            return None
-        keys, places, ordered = map(list, zip(*sorted(zip(keys, places, plain, strict=True), key=_FIRST), strict=True))
-    jobs = [write.job for write in ordered]
-    shards = [*map(shard_of, keys)]
-    values = {
-        "keys": Texts.of(keys),
-        "places": Int4s.of(places),
-        "dues": Int8s.of([job.due_at for job in jobs]),
-        "counted": Int8s.of([write.counted_from for write in ordered]),
-        "payloads": Byteas.of([job.payload for job in jobs]),
-        "targets": Texts.of([job.target for job in jobs]),
-        "handlers": Texts.of([job.handler for job in jobs]),
-        "retries": _retries_of([job.retry for job in jobs]),
-        "expiries": Int8s.of([job.expires_at for job in jobs]),
-        "traces": Texts.of([job.trace for job in jobs]),
-        "shards": Int4s.of(shards),
-        "owned": Int4s.of(sorted(owned)),
+    plain = [write for write in writes if isinstance(write, Set) and is_plain_set(write)]
+    keys = [write.job.key.encode() for write in plain]
+    if len(keys) < len(writes) or len(set(keys)) < len(keys):
+        return None
+    places = sorted(range(len(keys)), key=keys.__getitem__)
+    ordered = [plain[place] for place in places]
+    keys.sort()
+    homes = shards_of(keys, shards)
+    others = {*homes} - owned
+    values: dict[str, Any] = {
+        "keys": Texts.of_bytes(keys),
+        "places": Int4s.of([place + 1 for place in places]),
+        "shards": Int4s.of(homes),
+        "others": Int4s.of(sorted(others)) if others else _NONE[Int4s],
     }
-    return Alone("set_new", values, lambda row: _created(plain, row), set(shards) - owned)
+    columns = zip(*[_VALUES(write.job) for write in ordered], strict=True)
+    counted = [write.counted_from for write in ordered]
+    for (one, many, kind, encode), column in zip(_COLUMNS, (counted, *columns), strict=True):
+        first = column[0]
+        if column.count(first) == len(column):
+            values[one], values[many] = _checked(encode(first) if encode else first), _NONE[kind]
+        else:
+            values[one], values[many] = None, kind.of([*map(encode, column)] if encode else column)
+    return Alone("set_new", values, lambda row: _created(plain, row), others)
 
 
-def _retries_of(policies: list[Any]) -> Array:
-    default, empty, encode = _RETRY.default, _RETRY.empty, _RETRY.encode
-    assert encode is not None
-    if all(policy is default for policy in policies):
-        return Texts.of([empty] * len(policies))
-    return Texts.of([empty if policy is default else encode(policy) for policy in policies])
+def _checked(value: Any) -> Any:
+    if type(value) is int:
+        value.to_bytes(8, "big", signed=True)  # raises an error here, as an array does
+    return value
 
 
 def _created(writes: Sequence[Set], row: _Row) -> list[Answer]:

@@ -7,8 +7,8 @@ than the server takes to store them. A column has one type here, and often one v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Sequence
+from itertools import chain
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Any, ClassVar, Final
@@ -67,6 +67,10 @@ def _bytes(value: bytes) -> bytes:
 
 
 def _all_bytes(values: Sequence[bytes]) -> bytes:
+    sizes = set(map(len, values))
+    if len(sizes) == 1:
+        head = _LENGTH(sizes.pop())
+        return head + head.join(values)
     return b"".join(chain.from_iterable(zip(map(_LENGTH, map(len, values)), values, strict=True)))
 
 
@@ -84,10 +88,16 @@ def _integer(code: str) -> Callable[[int], bytes]:
     return lambda value: pack_both(size, value)
 
 
-def _all_integers(code: str) -> Callable[[Iterable[int]], bytes]:
-    number = Struct(f">i{code}")
-    size, pack_both = number.size - 4, number.pack
-    return lambda values: b"".join(map(pack_both, repeat(size), values))
+def _all_integers(code: str) -> Callable[[Sequence[int]], bytes]:
+    pair = f"i{code}"
+    size = Struct(f">{pair}").size - 4
+
+    def encoded(values: Sequence[int]) -> bytes:
+        both = [size] * (2 * len(values))
+        both[1::2] = values
+        return Struct(f">{pair * len(values)}").pack(*both)
+
+    return encoded
 
 
 class Int2s(Array):
@@ -107,6 +117,10 @@ class Int8s(Array):
 
 class Texts(Array):
     oid, element_oid, encode, encode_all = 1009, 25, staticmethod(_text), staticmethod(_all_texts)
+
+    @classmethod
+    def of_bytes(cls, values: Sequence[bytes]) -> Texts:
+        return cls(pack(">iiiii", 1, 1, cls.element_oid, len(values), 1) + _all_bytes(values))
 
 
 class Byteas(Array):

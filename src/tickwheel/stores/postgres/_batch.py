@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
 from tickwheel.jobs.rows import job_of, row_of
@@ -37,6 +37,10 @@ _FLOOR_MARGIN: Final = 100_000
 _WRONG_GUESS: Final = "22P02"
 """Raised by the macro `@guessed` of the statements, and by nothing else of a batch."""
 
+_DUPLICATE: Final = "23505"
+_KEYS: Final = "tickwheel_job_pkey"
+"""The constraint that a job of an existing key breaks, for which `set_new` does not look first."""
+
 ASIDE: Final = 2**31 - 1
 """The shard of jobs that were set aside: unowned; any node may claim its jobs."""
 
@@ -57,7 +61,11 @@ def is_wrong_guess(error: BaseException | None) -> bool:
     """
     Return True if *error* is a wrong guess: of a batch, or of one of its statements on the server.
     """
-    return isinstance(error, WrongGuessError) or getattr(error, "sqlstate", None) == _WRONG_GUESS
+    state = getattr(error, "sqlstate", None)
+    if state == _DUPLICATE:
+        diagnosis: Any = getattr(error, "diag", None)
+        return bool(diagnosis.constraint_name == _KEYS)
+    return state == _WRONG_GUESS or isinstance(error, WrongGuessError)
 
 
 class Batch:

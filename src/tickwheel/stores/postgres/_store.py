@@ -205,7 +205,7 @@ class PostgresStore:
     def _alone_of(self, writes: Sequence[Write]) -> Alone | None:
         try:
             if isinstance(writes[0], Set):
-                return sets_alone(writes, self._shard_of, self._surely_owned()) if self._sets_new else None
+                return sets_alone(writes, self._shards, self._surely_owned()) if self._sets_new else None
             return firings_alone(writes, {epoch: shard for shard, epoch in self._held}, self._owner)
         except (IndexError, UnicodeError, OverflowError):
             return None
