@@ -8,11 +8,12 @@ import subprocess
 import sys
 import textwrap
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
 from tickwheel.stores import open_store
-from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite import SqliteStore, _store
 from tickwheel.testing import ManualClock
 
 
@@ -50,6 +51,17 @@ def clock():
 
 
 @pytest.fixture
+def weighed(monkeypatch):
+    """
+    Return a list that gets the weight of each commit; no thread moves the log of the stores that are owned from now on.
+    """
+    weights = []
+    made = SimpleNamespace(wrote=weights.append, close=lambda: None)
+    monkeypatch.setattr(_store, "Checkpointer", lambda _connect: made)
+    return weights
+
+
+@pytest.fixture
 def store(path, clock):
     """
     Return an open store on *path* that has an owner and uses *clock*.
@@ -80,7 +92,7 @@ def open_database(postgres, database):
 OWNING = """
     import os, sys
     from tickwheel.jobs.model import Job, Set
-    from tickwheel.stores.sqlite import SqliteStore
+    from tickwheel.stores.sqlite import SqliteStore, _store
     from tickwheel.jobs.errors import StoreError
     if os.geteuid() == 0:
         os.setgid(NOBODY); os.setuid(NOBODY)

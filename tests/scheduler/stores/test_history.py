@@ -8,6 +8,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from sqlite_files import noted_connections, statements_of
 
 from tickwheel.jobs import model
 from tickwheel.observe.events import JobSucceeded
@@ -92,22 +93,18 @@ def test_a_success_costs_no_statement(tmp_path):
     """
     The end of a job that fires once runs no statement on the history; each record costs one statement.
     """
-    statements: list[str] = []
-    with closing(SqliteStore(tmp_path / "jobs.db")) as store:
+    with noted_connections() as made, closing(SqliteStore(tmp_path / "jobs.db")) as store:
         store.open()
         (lease,) = store.acquire("owner")
 
         def of_settles(*, is_recorded):
             jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"k{i}", 0, i)) for i in range(9)])]
             store.apply([model.Begin(job, lease.epoch) for job in jobs])
-            store._connections.writer.set_trace_callback(statements.append)
             record = (lambda job: record_of(job, "succeeded")) if is_recorded else lambda _job: None
-            store.apply([model.Settle(job, lease.epoch, record=record(job)) for job in jobs])
-            store._connections.writer.set_trace_callback(None)
+            settles = [model.Settle(job, lease.epoch, record=record(job)) for job in jobs]
+            statements = statements_of(made, lambda: store.apply(settles))
             of_history = [statement for statement in statements if "tickwheel_history" in statement]
-            found = (len(statements) - len(of_history), len(of_history))
-            statements.clear()
-            return found
+            return (len(statements) - len(of_history), len(of_history))
 
         others, of_history = of_settles(is_recorded=False)
         assert of_history == 0

@@ -5,8 +5,9 @@ Tombstones: rows of far jobs that were moved or cancelled. They stay in place, a
 from __future__ import annotations
 
 import random
-import sqlite3
 from contextlib import closing
+
+from sqlite_files import connected, is_sound, pages_logged, value
 
 from tickwheel.jobs import model
 from tickwheel.stores.sqlite import SqliteStore, _far
@@ -15,22 +16,15 @@ DAY_MS = 86_400_000
 EVER = 2**63 - 1
 
 
-def one(store, query):
-    """
-    Return the one value of *query*.
-    """
-    return store._connections.writer.execute(query).fetchone()[0]
-
-
 def rows(store):
     """
     Return the numbers of far rows and of tombstones among them, and the number of tombstones in the meta row.
     """
     return (
-        one(store, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
-        one(store, "SELECT count(*) FROM tickwheel_job WHERE shard = -4")
-        - one(store, "SELECT count(*) FROM tickwheel_live WHERE shard = -4"),
-        one(store, "SELECT gone FROM tickwheel_ledger"),
+        value(store.path, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
+        value(store.path, "SELECT count(*) FROM tickwheel_job WHERE shard = -4")
+        - value(store.path, "SELECT count(*) FROM tickwheel_live WHERE shard = -4"),
+        value(store.path, "SELECT gone FROM tickwheel_ledger"),
     )
 
 
@@ -46,20 +40,18 @@ def set_far(store, count, seed=1):
     return [answer.job for answer in store.apply(writes)]
 
 
-def test_moves_and_cancels_of_any_jobs_share_pages(store):
+def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
     A commit of a thousand moves or cancels among twenty thousand jobs logs little more than one of a thousand sets.
     """
-    store._checkpointer.close()
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)
     for writes, bar in (
         ([model.Cancel(job.key) for job in chosen[:1_000]], 100),
         ([model.Move(job.key, job.due_at + DAY_MS) for job in chosen[1_000:]], 400),
     ):
-        assert store._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
-        store.apply(writes)
-        assert store._connections.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < bar
+        assert pages_logged(store.path, lambda writes=writes: store.apply(writes)) < bar
+    assert len(weighed) == 3
     assert rows(store) == (21_000, 2_000, 2_000)
 
 
@@ -84,7 +76,7 @@ def test_what_is_gone_is_found_nowhere(store, clock):
         for _ in range(9):
             store.renew("owner")
     assert rows(store) == (0, 0, 0)
-    assert one(store, "SELECT count(*) FROM tickwheel_gone") == 0
+    assert value(store.path, "SELECT count(*) FROM tickwheel_gone") == 0
 
 
 def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
@@ -101,7 +93,7 @@ def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
         far, gone, counted = rows(store)
         assert far == 500 + gone
         assert gone == counted <= 600, turn
-    assert store._connections.writer.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert is_sound(store.path)
     assert len(store.due(0, EVER, None, 1_000)) == 500
 
 
@@ -123,7 +115,7 @@ def test_others_bury_as_well(store, tmp_path, clock):
     """
     path = tmp_path / "jobs.db"
     first, second, third, fourth = set_far(store, 4)
-    with closing(SqliteStore(path, clock=clock)) as other, closing(sqlite3.connect(path)) as connection:
+    with closing(SqliteStore(path, clock=clock)) as other, connected(path) as connection:
         other.open()
         assert other.apply([model.Cancel(first.key)])[0].outcome == "cancelled"
         for job, end in ((second, connection.commit), (third, connection.rollback)):
@@ -134,13 +126,10 @@ def test_others_bury_as_well(store, tmp_path, clock):
     assert store.due(0, EVER, None, 9) == sorted((third, fourth), key=lambda job: job.due_at)
 
 
-def test_far_jobs_weigh_what_they_change(store):
+def test_far_jobs_weigh_what_they_change(weighed, store):
     """
     Checkpoints depend on the pages that a commit changes: fewer for a far job than for a near one.
     """
-    weighed = []
-    store._checkpointer.close()
-    store._checkpointer.wrote = weighed.append
     jobs = set_far(store, 2_000)
     store.apply([model.Set(model.Job(f"near {i}", 0, store.now_ms() + i)) for i in range(2_000)])
     store.apply([model.Cancel(job.key) for job in jobs[:1_000]])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from sqlite_files import noted_connections, pages_logged, rows, steps_of, value
 
 from tickwheel.jobs import model
 from tickwheel.stores import Cursor
@@ -25,7 +26,16 @@ EVER = 2**63 - 1
 
 
 @pytest.fixture
-def store(tmp_path):
+def made():
+    """
+    Return the connections that stores have made.
+    """
+    with noted_connections() as made:
+        yield made
+
+
+@pytest.fixture
+def store(tmp_path, made, weighed):  # noqa: ARG001  no thread beside it takes steps
     """
     Return an open store with an owner and a hundred jobs due soon.
     """
@@ -42,27 +52,6 @@ def add_far(store, count, first=FAR):
     Set *count* jobs far ahead.
     """
     store.apply([model.Set(model.Job(f"far {i}", 0, first + i)) for i in range(count)])
-
-
-def steps_of(store, call):
-    """
-    Return how many steps SQLite takes for *call*.
-    """
-    steps = 0
-
-    def count():
-        nonlocal steps
-        steps += 1
-
-    connections = [store._connections.writer, *store._connections._idle]
-    assert len(connections) > 1
-    for connection in connections:
-        connection.set_progress_handler(count, 1)
-    call()
-    for connection in connections:
-        connection.set_progress_handler(None, 1)
-    assert steps > 0
-    return steps
 
 
 @pytest.mark.parametrize(
@@ -97,37 +86,27 @@ def steps_of(store, call):
     ],
 )
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
-def test_future_costs_nothing(store, call, first):
+def test_future_costs_nothing(store, made, call, first):
     """
     No call takes more steps with ten thousand future jobs than with ten, except for a lookup in their run.
     """
     store.count()
     add_far(store, 10, first)
-    before = steps_of(store, lambda: call(store))
+    before = steps_of(made, lambda: call(store))
     add_far(store, 10_000, first)
-    assert steps_of(store, lambda: call(store)) <= before + 40  # it takes 35 with SQLite 3.53
+    assert steps_of(made, lambda: call(store)) <= before + 40  # it takes 35 with SQLite 3.53
 
 
-def test_dead_cost_nothing(store):
+def test_dead_cost_nothing(store, made):
     """
     The query for due jobs does not pass dead ones.
     """
     epoch = store.renew("owner")[0].epoch
-    before = steps_of(store, lambda: store.due(0, 1_000, None, 50))
+    before = steps_of(made, lambda: store.due(0, 1_000, None, 50))
     dying = [answer.job for answer in store.apply([model.Set(model.Job(f"dead {i}", 0, -i)) for i in range(2_000)])]
     store.apply([model.Begin(job, epoch) for job in dying])
     store.apply([model.Settle(job, epoch, model.Settled.DEAD, 1, error="x") for job in dying])
-    assert steps_of(store, lambda: store.due(0, 1_000, None, 50)) <= before + 15
-
-
-def pages_logged(store, call):
-    """
-    Return the number of pages that *call* writes to the log.
-    """
-    connection = store._connections.writer
-    assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
-    call()
-    return connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+    assert steps_of(made, lambda: store.due(0, 1_000, None, 50)) <= before + 15
 
 
 def test_near_jobs_share_pages(tmp_path):
@@ -146,31 +125,24 @@ def test_near_jobs_share_pages(tmp_path):
         store.open()
         for count in (10, 10_000):
             store.apply(far(count))
-            assert pages_logged(store, near) < 200
-        assert pages_logged(store, lambda: store.apply(far(100))) > 150
+            assert pages_logged(store.path, near) < 200
+        assert pages_logged(store.path, lambda: store.apply(far(100))) > 150
 
 
-def floor_of(store):
-    """
-    Return the instant at which the queries for due jobs start.
-    """
-    return store._connections.writer.execute("SELECT floor FROM tickwheel_ledger").fetchone()[0]
-
-
-def test_running_cost_nothing(store):
+def test_running_cost_nothing(store, made):
     """
     The query for due jobs does not pass the jobs begun before them.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
     next_due()
-    before = steps_of(store, next_due)
+    before = steps_of(made, next_due)
     store.apply([model.Set(model.Job(f"run {i}", 0, 100 + i)) for i in range(3_000)])
     while due := store.due(0, FAR, None, 1_000):
         store.apply([model.Begin(job, 1) for job in due])
     assert [job.key for job in next_due()] == ["far 0"]
     assert store.count()["running"] == 3_100
-    assert steps_of(store, next_due) <= before + 15
+    assert steps_of(made, next_due) <= before + 15
 
 
 def fail_and_retry(store, first, _path):
@@ -195,7 +167,7 @@ def set_aside_and_take_up(store, _first, _path):
     early = store.apply([model.Set(model.Job("early", 0, 3, target="t", handler="h"))])[0].job
     store.apply([model.SetAside(early, 1)])
     store.apply([model.Begin(store.get("near 7"), 1)])
-    assert floor_of(store) == 8
+    assert value(store.path, "SELECT floor FROM tickwheel_ledger") == 8
     assert len(store.take_up(0, 1, [("t", "h")], 10)) == 1
 
 
@@ -236,7 +208,7 @@ def test_nothing_pending_is_passed_over(store, tmp_path, call):
     """
     first, *others = store.due(0, 7, None, 10)
     store.apply([model.Begin(job, 1) for job in (first, *others)])
-    assert floor_of(store) == 7
+    assert value(store.path, "SELECT floor FROM tickwheel_ledger") == 7
     assert [job.due_at for job in store.due(0, EVER, None, 1)] == [7]
     call(store, first, tmp_path / "jobs.db")
     (found,) = store.due(0, EVER, None, 1)
@@ -248,7 +220,6 @@ def test_no_statement_scans(store):
     """
     Every statement finds its jobs by a key: no plan scans a table of jobs, keys or notes.
     """
-    connection = store._connections.writer
     partial_ones = {"page", "end_of_reach", "keys_of_shelf", "jobs_by_key", "delete_keys", "delete_stale_keys"}
     named = [sql for name, sql in SQL.items() if name not in partial_ones]
     named += [
@@ -258,7 +229,7 @@ def test_no_statement_scans(store):
         for_keys("delete_stale_keys", 25),
         *(paging(name, *keys) for name in ("page", "end_of_reach") for keys in KEYS),
     ]
-    plans = [row[3] for sql in named for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
+    plans = [row[3] for sql in named for row in rows(store.path, f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
     assert len(plans) > 20
     assert [plan for plan in plans if re.match(r"SCAN tickwheel_(job|key|note)", plan)] == []
 
@@ -269,12 +240,11 @@ def test_jobs_that_come_back_have_an_index(store):
     """
     far = [model.Job(f"every {i}", 0, FAR + i, recurrence="every 5 s") for i in range(3)]
     store.apply([model.Set(job) for job in far])
-    connection = store._connections.writer
     sql = SQL["recurring_keys"]
-    plans = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
+    plans = [row[3] for row in rows(store.path, f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
     assert plans == ["SEARCH tickwheel_job USING INDEX tickwheel_job_recurring (key>? AND key<?)"]
-    connection.execute("ANALYZE")
-    (facts,) = connection.execute("SELECT stat FROM sqlite_stat1 WHERE idx = 'tickwheel_job_recurring'").fetchone()
+    rows(store.path, "ANALYZE")
+    facts = value(store.path, "SELECT stat FROM sqlite_stat1 WHERE idx = 'tickwheel_job_recurring'")
     assert facts.split()[0] == "3"
     assert [job.key for job in store.page(model.JobQuery(recurring=True)).jobs] == ["every 0", "every 1", "every 2"]
 
@@ -324,12 +294,12 @@ def test_jobs_side_by_side(store, missing):
     assert store.count() == {"pending": 101, "running": 0, "dead": 0}
 
 
-def test_side_by_side_costs_less(store):
+def test_side_by_side_costs_less(store, made):
     """
     Adjacent jobs are begun in fewer steps than the same number of scattered jobs.
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]
     store.upcoming(0, EVER, 1)
-    few = steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in together]))
-    assert few < steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in apart]))
+    few = steps_of(made, lambda: store.apply([model.Begin(job, 1) for job in together]))
+    assert few < steps_of(made, lambda: store.apply([model.Begin(job, 1) for job in apart]))

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlite_files import noted_connections
 from writes import a_set, set_one
 
 from tickwheel.jobs import model
@@ -127,9 +128,10 @@ def test_disk_full(open_file):
     """
     A full disk is a transient error that says so, nothing of the batch is stored, and writes work once there is room.
     """
-    store = open_file()
+    with noted_connections() as made:
+        store = open_file()
     set_one(store)
-    connection = store._connections.writer
+    connection = made[0]  # the one that writes
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     large = [model.Set(model.Job(f"large {i}", 0, 0, bytes(10_000))) for i in range(10)]
@@ -292,11 +294,11 @@ def test_synchronous_is_labelled(path, open_file):
     """
     The store reports the loss window of the faster mode, and that mode is really set.
     """
-    full, normal = open_file(), open_file(synchronous="normal")
+    with noted_connections() as made:
+        full, normal = open_file(), open_file(synchronous="normal")
     assert full.abilities.loss_window == ""
     assert "power cut" in normal.abilities.loss_window
-    assert full._connections.writer.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert normal._connections.writer.execute("PRAGMA synchronous").fetchone() == (1,)
+    assert [each.execute("PRAGMA synchronous").fetchone() for each in made] == [(2,), (1,)]
     with pytest.raises(ValueError, match="synchronous is 'off': pass 'full' or 'normal'"):
         SqliteStore(path, synchronous="off")
 

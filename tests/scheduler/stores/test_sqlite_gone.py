@@ -9,6 +9,7 @@ import shutil
 import threading
 
 import pytest
+from sqlite_files import connected
 from writes import set_one
 
 from tickwheel.jobs import model
@@ -16,6 +17,7 @@ from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import Scheduler
 from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite._open_file import OpenFile
 
 
 @pytest.fixture
@@ -124,14 +126,13 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
     """
     store = open_file()
     set_one(store, "kept")
-    file = store._connections.file
-    look, away = file.look, path.with_name("elsewhere")
+    look, away = OpenFile.look, path.with_name("elsewhere")
 
-    def look_and_lose():
-        look()
+    def look_and_lose(file):
+        look(file)
         path.rename(away)
 
-    monkeypatch.setattr(type(file), "look", lambda _: look_and_lose())
+    monkeypatch.setattr(OpenFile, "look", look_and_lose)
     with pytest.raises(StoreError):
         store.get("kept")
     assert not path.exists()
@@ -165,8 +166,8 @@ def test_joined_transaction(path, open_file):
     """
     store = open_file()
     replace(path)
-    with pytest.raises(StoreError, match="was moved, deleted or replaced"):
-        store.join(store._connections.writer, [model.Set(model.Job("key", 0, 0))])
+    with connected(path) as connection, pytest.raises(StoreError, match="was moved, deleted or replaced"):
+        store.join(connection, [model.Set(model.Job("key", 0, 0))])
 
 
 def test_deleted_fifo_is_made_again(path, open_file):

@@ -8,6 +8,7 @@ import errno
 import os
 import sqlite3
 from contextlib import closing
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -99,22 +100,20 @@ def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done)
     """
     A write interrupted at its begin or end leaves no transaction open.
     """
-    store = open_file()
-    connection, signals = store._connections.writer, [KeyboardInterrupt()]
+    signals = []
 
-    class Interrupted:
-        def __getattr__(self, name):
-            return getattr(connection, name)
-
+    class Interrupted(sqlite3.Connection):
         def execute(self, sql, *values):
             if sql == statement and signals and not is_done:
                 raise signals.pop()
-            answer = connection.execute(sql, *values)
+            answer = super().execute(sql, *values)
             if sql == statement and signals:
                 raise signals.pop()
             return answer
 
-    monkeypatch.setattr(store._connections, "writer", Interrupted())
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupted))
+    store = open_file()
+    signals.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         set_one(store, "lost")
     assert store.apply([a_set("kept")])[0].outcome == "created"

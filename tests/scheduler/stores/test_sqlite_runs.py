@@ -13,28 +13,32 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from sqlite_files import is_sound, noted_connections, pages_logged, rows, statements_of, value, writing
 
 from tickwheel.jobs import model
 from tickwheel.jobs.rows import row_of
 from tickwheel.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
 from tickwheel.stores.sqlite._filters import Filters, filter_of
 from tickwheel.stores.sqlite._queries import SQL
+from tickwheel.stores.sqlite._reserve import Reserve
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MERGING = """
-import sys
+import sqlite3, sys
 from tickwheel.stores.sqlite import SqliteStore, _runs
 
 _runs._SHELF_MAX, _runs._SLICE = 20, 8
 store = SqliteStore(sys.argv[1])
 store.open()
 store.acquire("owner")
+connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
 print("up", flush=True)
 while True:
-    with store._connections.writing() as connection:
-        _runs.merge(connection, store.now_ms())
+    connection.execute("BEGIN IMMEDIATE")
+    _runs.merge(connection, store.now_ms())
+    connection.execute("COMMIT")
 """
 
 
@@ -102,7 +106,7 @@ def merge_once(store):
     """
     Move one slice of keys.
     """
-    with store._connections.writing() as connection:
+    with writing(store.path) as connection:
         return _runs.merge(connection, store.now_ms())
 
 
@@ -118,14 +122,14 @@ def runs(store):
     """
     Return the number of keys that each run was made of.
     """
-    return sorted(size for _, size in store._connections.writer.execute(SQL["runs"]))
+    return sorted(size for _, size in rows(store.path, SQL["runs"]))
 
 
 def hints(store):
     """
     Return the number of keys in partition 1 and in the runs.
     """
-    return store._connections.writer.execute("SELECT count(*) FROM tickwheel_key WHERE shelf > 0").fetchone()[0]
+    return value(store.path, "SELECT count(*) FROM tickwheel_key WHERE shelf > 0")
 
 
 def listed(store, limit=1_000):
@@ -170,14 +174,14 @@ def write_some(store, dice, jobs, keys=1_500):
         jobs[key] = answer.job
 
 
-def test_anything_in_the_midst_of_merges(tmp_path, store, monkeypatch):
+def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
     """
     Two processes set, move and cancel while keys are moved: each key has one job, which every query finds.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
     dice, jobs = random.Random(11), {}
-    with closing(SqliteStore(tmp_path / "jobs.db", clock=store._clock)) as other:
+    with closing(SqliteStore(store.path, clock=clock)) as other:
         other.open()
         for turn in range(300):
             write_some(dice.choice((store, other)), dice, jobs)
@@ -189,12 +193,11 @@ def test_anything_in_the_midst_of_merges(tmp_path, store, monkeypatch):
     check(store, jobs)
 
 
-def test_far_keys_share_pages(store, monkeypatch):
+def test_far_keys_share_pages(weighed, store, monkeypatch):
     """
     A commit of a thousand random keys logs the partition's pages and those of a slice, however many keys there are.
     """
     small(monkeypatch, 2_000, 1_000)
-    store._checkpointer.close()
     dice, day = random.Random(1), store.now_ms() + DAY_MS
 
     def set_some(count):
@@ -203,13 +206,11 @@ def test_far_keys_share_pages(store, monkeypatch):
     for _ in range(40):
         set_some(1_000)
     merge_all(store)
-    connection = store._connections.writer
-    assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
-    set_some(1_000)
-    assert connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < 250
+    assert pages_logged(store.path, lambda: set_some(1_000)) < 250
+    assert len(weighed) == 41
 
 
-def test_shelf_stays_small(store, monkeypatch):
+def test_shelf_stays_small(store, clock, monkeypatch):
     """
     Keys of own commits are moved in commits, and keys of other processes at renewals.
     """
@@ -217,15 +218,15 @@ def test_shelf_stays_small(store, monkeypatch):
     day = store.now_ms() + DAY_MS
     for part in range(30):
         store.apply([model.Set(model.Job(f"{part} {i}", 0, day)) for i in range(100)])
-    on_shelf = partial(store._connections.writer.execute, "SELECT count(*) FROM tickwheel_key WHERE shelf = 1")
-    assert on_shelf().fetchone()[0] <= 400
-    with closing(SqliteStore(store.path, clock=store._clock)) as other:
+    on_shelf = partial(value, store.path, "SELECT count(*) FROM tickwheel_key WHERE shelf = 1")
+    assert on_shelf() <= 400
+    with closing(SqliteStore(store.path, clock=clock)) as other:
         other.open()
         other.apply([model.Set(model.Job(f"other {i}", 0, day)) for i in range(5_000)])
-    assert on_shelf().fetchone()[0] > 4_000
+    assert on_shelf() > 4_000
     for _ in range(100):
         store.renew("owner")
-    assert on_shelf().fetchone()[0] <= 200
+    assert on_shelf() <= 200
     assert hints(store) == 8_000
 
 
@@ -264,7 +265,7 @@ def test_stale_keys_go(store, clock, monkeypatch):
     monkeypatch.setattr(_runs, "_HINTS_MIN", 0)
     store.renew("owner")
     assert runs(store) == []
-    assert store._connections.writer.execute("SELECT count(*) FROM tickwheel_filter").fetchone() == (0,)
+    assert value(store.path, "SELECT count(*) FROM tickwheel_filter") == 0
 
 
 def test_job_that_comes_back_is_listed_once(store, monkeypatch):
@@ -345,14 +346,14 @@ def test_owner_is_killed_while_it_merges(tmp_path):
             command = [sys.executable, "-c", MERGING, str(store.path)]
             with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
                 assert owner.stdout.readline() == b"up\n"
-                before = set(store._connections.writer.execute(SQL["runs"]))
+                before = set(rows(store.path, SQL["runs"]))
                 for turn in itertools.count():
                     write_some(store, dice, jobs, 400)
-                    if turn > 60 and before != set(store._connections.writer.execute(SQL["runs"])):
+                    if turn > 60 and before != set(rows(store.path, SQL["runs"])):
                         break
                 owner.kill()
             check(store, jobs)
-        assert store._connections.writer.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert is_sound(store.path)
 
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
@@ -364,7 +365,7 @@ def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     for part in range(30):
         writes = [model.Set(model.Job(f"{part} {i}", 0, day)) for i in range(10)]
         with monkeypatch.context() as patch:
-            patch.setattr(store._reserve, "cover", lambda *_: 1 / 0)
+            patch.setattr(Reserve, "cover", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 store.apply(writes)
         jobs |= {answer.job.key: answer.job for answer in store.apply(writes)}
@@ -401,14 +402,12 @@ def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
     store.apply([model.Set(model.Job(f"job {i:03}", 0, store.now_ms() + DAY_MS)) for i in range(100)])
     merge_all(store)
     store.close()
-    statements: list[str] = []
-    with closing(SqliteStore(store.path, clock=clock)) as other:
+    again = model.Set(model.Job("job 050 again", 0, store.now_ms() + DAY_MS))
+    with noted_connections() as made, closing(SqliteStore(store.path, clock=clock)) as other:
         other.open()
         other.acquire("next")
         other.renew("next")
-        other._connections.writer.set_trace_callback(statements.append)
-        other.apply([model.Set(model.Job("job 050 again", 0, store.now_ms() + DAY_MS))])
-        other._connections.writer.set_trace_callback(None)
+        statements = statements_of(made, lambda: other.apply([again]))
     assert any("FROM tickwheel_shelf" in each for each in statements)
     assert not any("FROM tickwheel_filter" in each for each in statements)
 
@@ -452,20 +451,20 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
         assert [job.key for job in listed(store, 40)] == keys
 
 
-def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, monkeypatch):
+def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, clock, monkeypatch):
     """
     A slice of the longest keys adds no more to the file than the reserve for a full disk allows for.
     """
     small(monkeypatch, 2_000, 1_000)
-    store._reserve.cover = lambda *_: None
+    monkeypatch.setattr(Reserve, "cover", lambda *_: None)
     day = store.now_ms() + DAY_MS
     dice = random.Random(9)
-    with closing(SqliteStore(store.path, clock=store._clock)) as other:  # which moves nothing
+    with closing(SqliteStore(store.path, clock=clock)) as other:  # which moves nothing
         other.open()
         other.apply([model.Set(model.Job(f"{dice.getrandbits(2048):0512x}", 0, day)) for _ in range(3_000)])
-    size = partial(store._connections.writer.execute, SQL["size"])
+    size = partial(value, store.path, SQL["size"])
     while True:
-        before = size().fetchone()[0]
+        before = size()
         if not (moved := merge_once(store)):
             break
-        assert size().fetchone()[0] - before <= _runs.KEY_BYTES * moved
+        assert size() - before <= _runs.KEY_BYTES * moved

@@ -9,6 +9,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from sqlite_files import noted_connections, steps_of
 
 from tickwheel.jobs import model
 from tickwheel.stores import Cursor
@@ -86,25 +87,6 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
     assert changed == {}
 
 
-def steps_of(store, call):
-    """
-    Return how many steps SQLite takes for *call*.
-    """
-    steps = 0
-
-    def count():
-        nonlocal steps
-        steps += 1
-
-    connections = [store._connections.writer, *store._connections._idle]
-    for connection in connections:
-        connection.set_progress_handler(count, 1)
-    call()
-    for connection in connections:
-        connection.set_progress_handler(None, 1)
-    return steps
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -116,6 +98,7 @@ def steps_of(store, call):
     ],
     ids=["look", "get", "page", "move", "due"],
 )
+@pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
     A file that was analysed with a hundred jobs takes as many steps, with thousands, as an unanalysed one.
@@ -129,11 +112,11 @@ def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
             fill(store, 100, "some")
             if is_analyzed:
                 analyze(path)
-        with closing(SqliteStore(path)) as store:
+        with noted_connections() as made, closing(SqliteStore(path)) as store:
             store.open()
             epoch = store.acquire("owner")[0].epoch
             for part in range(4):
                 fill(store, 1_000, f"more {part}" if part else "more")
             store.count()
-            steps[is_analyzed] = steps_of(store, lambda store=store, epoch=epoch: call(store, epoch))
+            steps[is_analyzed] = steps_of(made, lambda store=store, epoch=epoch: call(store, epoch))
     assert steps[True] <= 1.2 * steps[False] + 100
