@@ -1,5 +1,5 @@
 """
-Jobs in PostgreSQL: several machines, one store.
+Stores jobs in PostgreSQL, for processes on several machines.
 """
 
 from __future__ import annotations

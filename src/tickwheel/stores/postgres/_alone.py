@@ -1,8 +1,8 @@
 """
-Batches that one statement writes, which is a transaction of its own: plain sets, and the firings of an owner.
+Batches that fit into one statement, which is a transaction of its own: plain sets, and the firings of an owner.
 
-The statement checks its guesses, and fails if one of them was wrong. Then nothing is written, and `_batch.py` writes
-the batch, with reads.
+The statement checks its guesses. If one was wrong it fails and writes nothing. `_batch.py` then writes the batch, with
+reads first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
 """The columns that may have one value for all rows: the names of that value and of the array, and their form."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _FIRST: Final = itemgetter(0)
-_DONE: Final = Settled.DONE  # an enum is slow to look into
+_DONE: Final = Settled.DONE  # a constant, as an enum look-up is slow
 _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 
 
@@ -62,7 +62,7 @@ class Alone:
 
 def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
     """
-    Return the statement for *writes* if all are plain sets of different keys, which may have no jobs; else None.
+    Return the statement for *writes*, or None if any of them is not a plain set or two have the same key.
 
     The store has that many *shards*. The owner of those that are *owned* learns of these writes without a note.
     """
@@ -106,9 +106,10 @@ def _created(writes: Sequence[Set], row: _Row) -> list[Answer]:
 
 def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str | None) -> Alone | None:
     """
-    Return the statement for *writes* if all are begins and plain ends of *owner*, under leases that it has; else None.
+    Return the statement for *writes*, or None if it cannot write them all.
 
-    *held* has the shards by the epochs of these leases.
+    It can write begins and plain ends of *owner* under leases that *owner* has. *held* maps the epochs of these leases
+    to shards.
     """
     if owner is None:
         return None
@@ -153,5 +154,5 @@ def _is_plain_end(write: Settle) -> bool:
 def _places_of(places: list[tuple[int, int, int]]) -> tuple[Array, Array, Array]:
     if not places:
         return _NO_INTS
-    shards, dues, generations = zip(*sorted(places), strict=True)  # the order of all locks on jobs
+    shards, dues, generations = zip(*sorted(places), strict=True)  # all statements lock jobs in this order
     return Int4s.of(shards), Int8s.of(dues), Int8s.of(generations)

@@ -1,8 +1,8 @@
 """
-Columns of values as PostgreSQL's binary arrays.
+Encodes columns of values as PostgreSQL's binary arrays.
 
-The driver converts Python lists to arrays value by value, in Python: for a batch of a thousand jobs that takes longer
-than the server takes to store them. A column has one type here, and often one value.
+The driver converts Python lists to arrays value by value, in Python. For a batch of a thousand jobs this takes longer
+than the server needs to store them. Here a column has one type, and often one value.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Array(bytes):
 
     Attributes:
         oid: The array's type.
-        element_oid: The type of its values.
-        encode: Encodes a value that is not None as its length and its bytes.
-        encode_all: Encodes many of them, without a call in Python for each.
+        element_oid: The type of the array's values.
+        encode: Encodes one value, not None, as its length and its bytes.
+        encode_all: Encodes many values without a Python call for each.
     """
 
     __slots__ = ()
@@ -132,4 +132,4 @@ ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)
 _KINDS: Final[dict[str, type[Array]]] = {"text": Texts, "bytes": Byteas, "int2": Int2s, "int4": Int4s, "int8": Int8s}
 
 COLUMNS: Final = tuple(_KINDS[column.kind] for column in ALL)
-"""The types of a job's columns, in the order of its row."""
+"""The types of a job's columns, in the order of the row."""

@@ -1,7 +1,7 @@
 """
-The writes of one transaction, in as few statements as possible.
+Applies the writes of one transaction in as few statements as possible.
 
-A batch yields statements and is sent their results, so it works on blocking and on async connections.
+A batch is a generator that yields statements and receives their results, so it works on blocking and async connections.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = [
 ]
 
 _FLOOR_MARGIN: Final = 100_000
-"""Safety margin when advancing a sequence: other sessions may draw numbers at the same time."""
+"""Safety margin when a sequence is advanced: other sessions may draw numbers at the same time."""
 
 _WRONG_GUESS: Final = "22P02"
-"""Raised by the macro `@guessed` of the statements, and by nothing else of a batch."""
+"""SQLSTATE of a wrong guess. In a batch only the macro `@guessed` raises it."""
 
 _DUPLICATE: Final = "23505"
 _KEYS: Final = "tickwheel_job_pkey"
 """The constraint that a job of an existing key breaks, for which `set_new` does not look first."""
 
 ASIDE: Final = 2**31 - 1
-"""The shard of jobs that were set aside: unowned; any node may claim its jobs."""
+"""Pseudo-shard of unroutable jobs. No node owns it; any node may claim its jobs."""
 
 _PAUSED: Final = ASIDE - 1
 """Pseudo-shard of paused jobs."""
@@ -53,13 +53,13 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    The server has changed since the last generations were drawn: roll back, leap, and try again.
+    Another server answers than when generations were last drawn: roll back, leap and try again.
     """
 
 
 def is_wrong_guess(error: BaseException | None) -> bool:
     """
-    Return True if *error* is a wrong guess: of a batch, or of one of its statements on the server.
+    Return True if *error* reports a wrong guess, found by a batch or by a statement on the server.
     """
     state = getattr(error, "sqlstate", None)
     if state == _DUPLICATE:
@@ -70,7 +70,7 @@ def is_wrong_guess(error: BaseException | None) -> bool:
 
 class Batch:
     """
-    The writes of one transaction, which the caller begins, commits and rolls back.
+    Applies the writes of one transaction. The caller begins the transaction, and commits it or rolls it back.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class Batch:
         is_joined: bool = False,
     ) -> None:
         """
-        Record the shards owned here: jobs of other shards leave a note for their owners.
+        Record the shards owned here. Jobs of other shards leave notes for the owners.
 
         Args:
-            shard_of: The shard of a key.
+            shard_of: Returns the shard of a key.
             owner: The owner that writes begins and ends, or None.
             owned: Shards whose owner learns of these writes without a note.
             held: The shards that *owner* is known to hold, by the epochs of their leases.
-            sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
-            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers
-                need.
+            sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
+            is_joined: True if the transaction is the caller's. It may stay open, so it must not lock anything that all
+                writers need.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -112,23 +112,23 @@ class Batch:
         self.noted: set[int] = set()
         """The shards whose owners are to be notified."""
         self.pending: list[int] = []
-        """The instants of jobs that have become pending."""
+        """The due times of jobs that have become pending."""
         self.has_found: bool | None = None
-        """True if keys of sets had jobs; None if this is not known."""
+        """True if keys of sets had jobs, False if not, None if unknown."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
         """
-        Apply all *writes*, in order, and answer each.
+        Apply *writes* in order, and return one answer for each.
 
         Raises:
-            WrongGuessError: If a guess was wrong, or another writer has created a job of the same key in the meantime.
+            WrongGuessError: If a guess was wrong, or another writer has just created a job of the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
         self._away = plan.away
         is_new = is_guessing and self._sets_new and not plan.tokens and _sets_apart(plan)
         differences = Differences()
-        # All that is asked comes before all that is locked, so that nothing stays locked while an answer is on its way.
+        # All reads come before all locks, so that no lock is held while an answer is on its way.
         if plan.careful and is_new:
             differences = yield from self._decide_new(plan)
         elif plan.careful:
@@ -156,9 +156,9 @@ class Batch:
 
     def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
         """
-        Return, as a dict by shard, the epochs that *writes* name and the owner holds.
+        Return the shards of the epochs that *writes* name and the owner holds.
 
-        The second value is True if the rows of these leases are locked already.
+        The second value is True if the rows of these leases are already locked.
         """
         epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:
@@ -168,12 +168,12 @@ class Batch:
         ask = Statement(SQL["epochs"], (sorted(epochs), self._owner))
         (found,) = yield [ask]
         if len(found) < len(epochs):
-            # This may have waited for a hand-over: only a statement that begins after it sees the tail, with the epoch.
+            # This statement may have waited for a hand-over. Only a later statement sees the tail, which has the epoch.
             (found,) = yield [ask]
         return dict(found), True
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
-        # In the order in which all lock what they write.
+        # All writers lock rows in this order.
         places = sorted([(self._shard_of_firing(job.key), job.due_at, job.generation) for job in jobs])
         shards, dues, generations = zip(*places, strict=True)
         yield Statement(SQL[name], (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations), len(jobs)))
@@ -199,7 +199,9 @@ class Batch:
         manifests = self._manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
-        # Drawn after the jobs were read, and the jobs are as they were when they are written: a key's generations grow.
+        # Generations are drawn after the jobs were read, and the write checks that the jobs have not changed since. So
+        # the
+        # generations of a key grow.
         asked = [
             Statement(SQL["jobs_read" if is_guessing else "jobs_by_key"], (Texts.of(plan.keys()),)),
             Statement(SQL["generations"], (len(plan.careful),)),
@@ -255,7 +257,7 @@ class Batch:
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
         """
-        Leave notes of *jobs* whose owner is not notified of this transaction.
+        Leave notes of those *jobs* whose owner does not learn of this transaction otherwise.
         """
         pending = [job for job in jobs if job.state is State.PENDING]
         self.pending += [job.due_at for job in pending]
@@ -265,7 +267,7 @@ class Batch:
             if job.is_scheduled and (shard := self._shard_of(job.key)) not in self._owned
         ]
         if any(job.lacks_handler for job in pending):
-            self.noted.add(ASIDE)  # somebody may have the handler
+            self.noted.add(ASIDE)  # some node may have the handler
         if notes:
             shards, generations, names = zip(*notes, strict=True)
             yield Statement(SQL["insert_notes"], (Int4s.of(shards), Int8s.of(generations), Texts.of(names)))
@@ -273,7 +275,8 @@ class Batch:
 
     def _count(self, job: Job, change: int) -> None:
         self._counts[job.state] += change
-        # What a rescue looks for is never too little: one more counts always, also while a lease has just ended.
+        # A rescue ends when it has found as many running jobs as this counter says, so the counter must never be too
+        # small. A new running job always counts, even if its lease has just ended.
         if job.state is State.RUNNING:
             shard = self._shard_of_firing(job.key) if change > 0 else self._found[job.key]
             if change > 0 or shard in self._owned:
@@ -317,7 +320,7 @@ def _lock_manifests(names: list[str]) -> Steps[Manifests]:
 
 def _sets_apart(plan: Plan) -> bool:
     """
-    Return True if all careful writes are sets of different keys, which may have no jobs.
+    Return True if all writes of the slow path are sets of different keys, which may have no jobs.
     """
     writes = plan.careful
     if not all(isinstance(write, Set) and _may_be_new(write) for *_, write in writes):

@@ -1,5 +1,5 @@
 """
-Connections to the server: the one place that knows the driver.
+Connections to the server. All use of the driver begins here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 @cache
 def _dumpers() -> list[tuple[type[Array], Any]]:
-    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]  # made once, because the driver never forgets a class
+    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]  # made once, because the driver never frees a class
 
 
 def _dumper(kind: type[Array]) -> Any:
@@ -59,7 +59,7 @@ def _dumper(kind: type[Array]) -> Any:
 @cache
 def _loaders() -> list[tuple[str, Any]]:
     """
-    Return the driver's own loaders for our columns, which replace those of a caller's connection.
+    Return the driver's loaders for our columns. They replace the loaders of a caller's connection.
     """
     from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
 
@@ -68,8 +68,8 @@ def _loaders() -> list[tuple[str, Any]]:
     return [*integers, *texts, ("bool", bool.BoolLoader), ("bytea", string.ByteaLoader)]
 
 
-# Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
-# otherwise: a bitmap would read all of the future to sort it.
+# Every statement walks an index and stops at its limit. With the statistics of an empty table the server might choose
+# a bitmap scan instead, which reads and sorts all future jobs.
 _SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -79,11 +79,12 @@ _SETTINGS: Final = {
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
-"""Encoding of an `Array`, which the driver does not encode, whatever the URL, the environment or the database says."""
+"""Encoding of connections, whatever the URL, the environment or the database says: an `Array` is UTF-8 already."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
 """
-They accept every text and sort its bytes by code points, so that a prefix finds its keys. SQL_ASCII keeps bytes as
-they are.
+Encodings of databases that accept every text and sort by code points, so that a prefix finds its keys.
+
+SQL_ASCII stores bytes unchanged.
 """
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
@@ -94,11 +95,11 @@ _LINK: Final = {
 }
 """Defaults of the connection; the URL may override them."""
 _STATEMENT: Final = 0.9
-"""The share of a call after which the server ends a statement, so that its answer comes before the call ends."""
+"""Fraction of a call's time limit after which the server ends a statement, so that the answer arrives in time."""
 _LOCK: Final = 0.8
-"""The share of a call for which a statement waits for a lock."""
+"""Fraction of a call's time limit for which a statement waits for a lock."""
 _CONNECTING_LEAST_S: Final = 2
-"""Minimum of the driver, in seconds."""
+"""The driver's minimum time limit for connecting, in seconds."""
 
 
 def _timeouts(seconds: float) -> dict[str, str]:
@@ -116,24 +117,24 @@ class Connections:
     """
     A pool with a connection for each concurrent reader and writer. Thread-safe.
 
-    The next call replaces a lost connection. A connection whose server does not answer in time is lost, and so are all
-    idle ones; calls on other connections go on.
+    The next call replaces a lost connection. A connection is lost if its server does not answer in time; all idle
+    connections are then lost, too. Calls on other connections continue.
 
-    A pooler in transaction mode lends a server's session for one transaction, so nothing may be left in the session:
-    each statement runs in a transaction that brings its settings along, and none is prepared.
+    A pooler in transaction mode lends a server's session for one transaction. Nothing may be left in the session, so
+    each statement runs in a transaction that contains its settings, and no statement is prepared.
     """
 
     def __init__(self, conninfo: str, url: str, *, call_s: float, is_pooled: bool = False) -> None:
         """
         Open the first connection.
 
-        *call_s* limits a call, on the server as well: a writer that is paused in the middle of a transaction must not
-        block the takeover of its shards. *is_pooled* means that the server is behind a pooler in transaction mode.
+        *call_s* limits a call, on the server as well: a writer that stops in the middle of a transaction must not block
+        the takeover of its shards. *is_pooled* is True if the server is behind a pooler in transaction mode.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
         except ImportError as error:
-            # Without libpq psycopg is there and cannot be imported; its own wheels bring one.
+            # psycopg may be installed without libpq and then cannot be imported. Its own wheels contain libpq.
             library = "psycopg" if find_spec("psycopg") is None else "libpq, which psycopg needs,"
             raise MissingExtraError(library, "postgres-binary") from error
         self._psycopg = psycopg
@@ -174,7 +175,7 @@ class Connections:
 
     def connect(self, conninfo: str | None = None) -> Connection:
         """
-        Open a connection in autocommit mode, by default to the server of all others; `writing` opens a transaction.
+        Open a connection in autocommit mode, to the server of the pool by default; `writing` opens transactions.
         """
         conninfo = conninfo or self._conninfo
         try:
@@ -188,7 +189,7 @@ class Connections:
             if self._is_pooled:
                 link["prepare_threshold"] = None
             else:
-                options = given.get("options", os.environ.get("PGOPTIONS", ""))  # which ours would replace
+                options = given.get("options", os.environ.get("PGOPTIONS", ""))  # our options would replace these
                 link["options"] = f"{options} {self._session}"
             kind = timed_connection()
             connection: Any = kind.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
@@ -207,10 +208,10 @@ class Connections:
         """
         Open a transaction; commit it at the end, or roll it back if the block raises.
 
-        A pipelined statement is sent with the next one whose rows are fetched, or with the commit. So a transaction
-        costs one round trip for each fetch and one more; locks taken after the last fetch are held for no round trip;
-        and the error of a statement may be raised as late as the next fetch. *is_pipelined* is False for
-        several statements in one text, and where changed rows are counted. *call_s* raises the time limit.
+        A pipelined statement is sent with the next fetch of rows, or with the commit. A transaction costs one round
+        trip for each fetch, and one more. Locks taken after the last fetch are held for no round trip. The error of a
+        statement may be raised only at the next fetch. Set *is_pipelined* to False for a text of several statements,
+        and to count changed rows. *call_s* raises the time limit.
         """
         is_committing = False
         with self._lent(call_s) as connection:
@@ -228,19 +229,20 @@ class Connections:
             except BaseException as error:
                 is_connected = not connection.closed
                 with suppress(self._psycopg.Error):
-                    connection.rollback()  # by this the driver also forgets what a pipeline has not prepared after all
+                    connection.rollback()  # the driver then also forgets statements that the pipeline failed to prepare
                     lent.prepared.deallocate()
                 if is_committing and isinstance(error, self._psycopg.Error):
                     raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
                 raise
-            if lent.has_warned:  # it was cancelled: the server has committed, and says nothing else of it
+            if lent.has_warned:  # cancelled after the commit: the server reports this by a warning only
                 raise self._unconfirmed()
 
     def alone(self, text: str, values: dict[str, Any], call_s: float) -> tuple[Any, ...]:
         """
-        Execute a statement that is a transaction of its own, and return its only row, of integers and arrays of them.
+        Execute a statement that is a transaction of its own; return its only row, of integers and arrays of integers.
 
-        It costs one round trip. If the connection is lost, the outcome is unknown. Arguments as for `writing`.
+        It costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
+        `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -249,7 +251,7 @@ class Connections:
         with self._lent() as lent:
             one: Any = lent
             one.has_warned = False
-            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # an idle connection hears no more than its end
+            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # the server sends an idle connection only its end
                 one.pgconn.consume_input()
             one.prepared.prepare(text)
             try:
@@ -264,7 +266,7 @@ class Connections:
         """
         Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        Without the driver's cursors it costs the client half as much for one write, and 0.8 for a hundred.
+        It avoids the driver's cursors: the client needs half the time for one write, and 0.8 of it for a hundred.
         """
         if not self._has_pipelines:
             with self.writing(call_s) as connection:
@@ -295,7 +297,9 @@ class Connections:
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
         """
-        Send statements without waiting for earlier answers (libpq < 14: waits for each); raise the first error.
+        Send statements without waiting for earlier answers; raise the first error.
+
+        With libpq < 14 the client waits for each answer.
         """
         if not self._psycopg.Pipeline.is_supported():
             yield
@@ -314,7 +318,7 @@ class Connections:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
-        Lend a connection in autocommit mode; behind a pooler all statements are one transaction.
+        Lend a connection in autocommit mode. Behind a pooler, all statements are one transaction.
         """
         return self.writing() if self._is_pooled else self._lent()
 
@@ -334,18 +338,19 @@ class Connections:
         finally:
             with self._lock:
                 self._busy.discard(connection)
-                # Anything may be raised in a call, by Ctrl-C or a signal's handler: what is not idle is not lent again.
+                # Ctrl-C or a signal's handler may raise anything in a call. A connection that is not idle is not lent
+                # again.
                 is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
                 if is_idle and not self.lifetime.is_closed:
                     self._idle.append(connection)
                 else:
-                    if connection.closed:  # the server ended it, or is silent: what waits here is likely lost with it
+                    if connection.closed:  # the server ended it or is silent: idle connections are probably lost, too
                         self._close_idle()
                     connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
-        Return a cursor on a caller's *connection*, independent of the settings for its rows and values.
+        Return a cursor on a caller's *connection*. The caller's settings for rows and values do not apply.
 
         Raises:
             StoreError: In the child of a fork, which cannot announce writes.

@@ -1,5 +1,5 @@
 """
-Messages for PostgreSQL's errors, by SQLSTATE if there is one, never by the text of a message.
+Messages for PostgreSQL's errors, chosen by SQLSTATE if there is one, never by the text of a message.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CLASSES: Final = {
     )
     for prefix in prefixes.split()
 }
-"""By the first two characters of SQLSTATE: all classes of the manual's appendix A."""
+"""Messages by the first two characters of SQLSTATE, for all classes of the manual's appendix A."""
 
 _STATES: Final = {
     "25006": _READING,
@@ -78,7 +78,7 @@ _STATES: Final = {
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
-"""The SQLSTATEs whose messages differ from those of their class."""
+"""Messages of the SQLSTATEs that differ from those of their class."""
 
 _REFUSALS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),
@@ -93,15 +93,16 @@ _REFUSALS: Final = (
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """
-The beginnings of a server's messages, with their SQLSTATEs, which the driver hides while it connects. Only stable
-messages are listed; any other refusal (starting up, shutting down, out of connections, in any language) is
-transient.
+Patterns of a server's refusals, with their SQLSTATEs, which the driver hides while it connects.
+
+Only stable messages are listed. Any other refusal is transient, in any language: starting up, shutting down, out of
+connections.
 """
 
 
 def state_of_refusal(text: str) -> str | None:
     """
-    Return the SQLSTATE of a connection that was refused permanently with *text*, or None if it may succeed later.
+    Return the SQLSTATE of a connection refused permanently with *text*, or None if a later attempt may succeed.
     """
     message = text.rpartition("FATAL:")[2].strip()
     for pattern, state in _REFUSALS:
@@ -112,10 +113,10 @@ def state_of_refusal(text: str) -> str | None:
 
 def store_error(error: Exception, url: str, *, is_connected: bool, is_committing: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*, which names *url*.
+    Return the `StoreError` for *error*, with *url* in its message.
 
-    A lost connection (*is_connected* False) is transient, unless the server has stated the reason; during a commit its
-    outcome is unknown.
+    A lost connection (*is_connected* is False) is transient, unless the server has stated the reason. During a commit,
+    the outcome is unknown.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]

@@ -1,5 +1,5 @@
 """
-An examination of the server: the losses of a failover, a pooler in between, statistics and dead rows.
+Examines the server: losses in a failover, a pooler in between, statistics and dead rows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["findings_of"]
 
 LAG_MAX: Final = 16 << 20
-"""Maximum number of bytes of the log that a standby may have yet to replay: one segment."""
+"""Maximum number of log bytes that a standby may still have to replay: one segment."""
 ROWS_MIN: Final = 10_000
-"""Statistics of smaller tables do not matter."""
+"""Minimum size of a table whose statistics matter."""
 DEAD_MAX: Final = 100_000
-"""Maximum number of dead rows of a table: twice the limit of autovacuum."""
+"""Maximum number of dead rows in a table: twice the limit of autovacuum."""
 LONG_S: Final = 300
 """Maximum duration of a transaction, in seconds."""
 _MIB: Final = 1 << 20

@@ -1,12 +1,13 @@
 """
-Low watermarks (floors): no job of a shard is pending below them, as far as this process has read.
+Low watermarks (floors): as far as this process has read, no job of a shard is pending below its floor.
 
-In the index of due jobs, settled entries precede pending ones until the server cleans them up, which an old snapshot
-may prevent. So a look records the first pending instant, and the next ones start there. Once in a while one starts from
-the beginning.
+In the index of due jobs, entries of finished jobs precede pending ones until the server removes them, which an old
+snapshot may prevent. A scan therefore records the first pending due time, and later scans start there. From time to
+time a scan starts from the beginning.
 
-A floor stays some seconds below now, so that jobs set for now and committed a moment later are above it. A note
-announces a job that others set for an earlier instant; if the note is lost, the look from the beginning finds the job.
+A floor stays some seconds behind the current time, so that jobs set for now and committed a moment later are above it.
+If another process sets a job for an earlier time, it leaves a note. If the note is lost, the next scan from the
+beginning finds the job.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Floors"]
 
 _BOTTOM: Final = -(2**63)
 _MARGIN_MS: Final = 10_000
-"""Distance of a low watermark behind the current time: a job set for now is committed within it."""
+"""Distance of a low watermark behind the current time. A job set for now is committed within this time."""
 _KEPT_S: Final = 60.0
 """Time for which a low watermark is valid."""
 
@@ -41,7 +42,9 @@ class Floors:
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
         """
-        Return the watermarks of *shards*, or of all, and the turn; `learn` ignores a turn since which any was lowered.
+        Return the watermarks of *shards*, or of all shards, and the current turn.
+
+        A turn counts lowerings: pass it to `learn`, which ignores its input if a watermark was lowered since.
         """
         now = self._clock()
         with self._lock:
@@ -52,7 +55,7 @@ class Floors:
 
     def learn(self, turn: int, firsts: Iterable[tuple[int, int | None]], until: int) -> None:
         """
-        Record the first pending instant of each shard, None where no job is pending up to *until*.
+        Record the first pending due time of each shard; None means that no job is pending up to *until*.
         """
         highest = until - _MARGIN_MS
         now = self._clock()
@@ -65,7 +68,7 @@ class Floors:
 
     def lower(self, dues: Iterable[int]) -> None:
         """
-        Record that jobs with these instants are pending in unknown shards; call it after the commit.
+        Record that jobs due at *dues* are pending, in unknown shards. Call it after the commit.
         """
         lowest = min(dues, default=None)
         if lowest is None:
@@ -79,7 +82,7 @@ class Floors:
     @contextmanager
     def doubted(self) -> Iterator[None]:
         """
-        Reset all watermarks if the block raises: jobs may have become pending that are not known here.
+        Reset all watermarks if the block raises: jobs unknown to this process may have become pending.
         """
         try:
             yield
@@ -89,7 +92,7 @@ class Floors:
 
     def forget(self) -> None:
         """
-        Reset all watermarks, because shards have changed hands.
+        Reset all watermarks, because shards have changed owners.
         """
         with self._lock:
             self._turn += 1

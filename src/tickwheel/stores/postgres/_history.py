@@ -1,5 +1,5 @@
 """
-The past of jobs: read by key, and pruned from its front.
+The history of jobs: reads by key, and pruning of the oldest records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVER = 2**63 - 1
 
 
 def columns_of(records: Sequence[HistoryRecord]) -> list[list[Any]]:
-    return [list(column) for column in list(zip(*records, strict=True))[1:]]  # the server gives the numbers
+    return [list(column) for column in list(zip(*records, strict=True))[1:]]  # the server assigns the numbers
 
 
 def history(connection: Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:

@@ -1,8 +1,8 @@
 """
-Writes within a caller's transaction.
+Writes jobs within a caller's transaction.
 
-They run in a savepoint, so that our error leaves the transaction as it was. It locks only the written jobs, and sends
-no NOTIFY, which would serialise all commits of the database.
+The writes run in a savepoint, so that an error here leaves the transaction unchanged. They lock only the written jobs.
+They send no NOTIFY, which would serialise all commits of the database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.stores.postgres._steps import Statement, Steps
 __all__ = ["Database", "joined"]
 
 Database = tuple[Any, ...]
-"""Identity of server, database and table."""
+"""Identity of the server, the database and the table."""
 
 _TRIES: Final = 10
 _OURS: Final = "leave conn out, or pass one that is connected to the jobs' own database"
@@ -30,7 +30,7 @@ def joined(
     writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
 ) -> Steps[tuple[list[Answer], set[int], str]]:
     """
-    Apply *writes*; return the answers, the shards to notify after the commit, and the transaction's number.
+    Apply *writes*; return the answers, the shards to notify after the commit, and the number of the transaction.
     """
     ((found,),) = yield [Statement(SQL["place"])]
     if found[:-1] != database:
@@ -43,7 +43,7 @@ def joined(
         try:
             answers = yield from batch.apply(writes, is_guessing=False)
         except BaseException as error:
-            with suppress(Exception):  # as in the middle of a call that a signal's handler has ended: that is raised
+            with suppress(Exception):  # a signal's handler may have interrupted a call: its exception is raised
                 yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
                 yield Statement("RELEASE SAVEPOINT tickwheel")
             if not is_wrong_guess(error):

@@ -1,12 +1,13 @@
 """
-Notifications: hints that another node wrote, sent and received outside the write path.
+Sends and receives notifications, outside the write path: hints that another node wrote.
 
-NOTIFY inside a transaction serialises all commits of a database. So the writer only flags an announcement, and a thread
-with a separate connection sends it, once for all writes in the meantime.
+NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification. A
+thread with a connection of its own sends one for all writes since the last one.
 
-There is one channel, and the payload names the shards: owners of other shards ignore it. A channel for each shard would
-not help the server, which up to PostgreSQL 18 wakes all listening sessions of the database, and would have to follow
-the leases. An older node ignores payloads, so all of them wake it; its own notifications have none, and wake all nodes.
+There is one channel. The payload names the shards, and owners of other shards ignore it. A channel for each shard would
+not help: up to PostgreSQL 18 the server wakes all listening sessions of the database, and subscriptions would have to
+follow the leases. An older node ignores payloads, so every notification wakes it. Its own notifications have no payload
+and wake all nodes.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ __all__ = ["Notifier", "PostgresSubscription"]
 
 _CHANNEL: Final = "tickwheel"
 _PAYLOAD_MAX: Final = 7_999
-"""Maximum size in bytes, by the server's limit."""
+"""The server's limit of a payload, in bytes."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
-"""Intervals of polling a joined transaction for its end; they grow, as most are short."""
+"""
+Longest interval between polls for the end of a joined transaction. Intervals grow up to it, because most transactions
+are short.
+"""
 
 
 class Notifier:
     """
-    A thread that notifies the other nodes.
+    A thread that notifies other nodes.
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
@@ -47,7 +51,7 @@ class Notifier:
         """
         Queue a notification for the owners of *shards*.
 
-        With a transaction's *number*, it is sent once the session of that transaction has committed.
+        If a transaction *number* is given, the notification is sent after that transaction has committed.
         """
         self._new.append((shards, number))
         self._wanted.set()
@@ -68,7 +72,7 @@ class Notifier:
             news = {shard for shards, number in new if not number for shard in shards}
             new = [each for each in new if each[1]]
             following += new
-            with suppress(Exception):  # a hint that is lost is allowed; the owner looks from time to time
+            with suppress(Exception):  # hints may be lost: the owner polls from time to time
                 if connection is None or connection.closed:
                     connection = self._connect()
                 if following:
@@ -86,7 +90,7 @@ class Notifier:
 
 def _payload(shards: Collection[int]) -> str:
     text = ",".join(map(str, shards))
-    return text if len(text) <= _PAYLOAD_MAX else ""  # which is for all shards
+    return text if len(text) <= _PAYLOAD_MAX else ""  # an empty payload is for all shards
 
 
 def _still_open(connection: Connection, numbers: list[str]) -> set[str]:
@@ -100,15 +104,16 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Receives notifications, and guards its owner's leases: once its session ends, other nodes may take them.
+    Receives notifications, and guards its owner's leases: when its session ends, other nodes may take the leases.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
         """
-        Listen on *connection*, which is closed at the end, or at once if that fails; guard the leases of *owner*.
+        Listen on *connection*, and guard the leases of *owner*.
 
-        Only notifications for the shards that *heard* returns count. A shard may become ours a moment later, but its
-        notified writes were committed before, and a new owner begins by reading the whole shard.
+        The connection is closed at the end, or at once if listening fails. Only notifications for the shards that
+        *heard* returns count. No write is missed when a shard becomes ours a moment later: it was committed before, and
+        a new owner begins by reading the whole shard.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

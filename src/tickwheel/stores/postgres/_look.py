@@ -1,5 +1,5 @@
 """
-Looks (scans) of some shards at once: changes of other nodes, and due jobs.
+Scans some shards at once for changes of other nodes and for due jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes that one look takes; their jobs are read with their payloads."""
+"""Maximum number of notes taken in one scan. Their jobs are read with their payloads."""
 
 
 def look(
@@ -31,9 +31,9 @@ def look(
     with_changes: bool,
 ) -> tuple[list[ShardScan], bool]:
     """
-    Return the sights of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
+    Return the scans of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
 
-    The flag is True if there may be more notes.
+    The second value is True if there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken = None

@@ -1,9 +1,9 @@
 """
-Ownership of shards: leases by the server's clock, shared fairly among the living nodes.
+Ownership of shards: leases by the server's clock, shared fairly among the live nodes.
 
-A shard that its owner hands over while jobs run in it leaves a tail: a shard of the running jobs, with their owner and
-epoch. A renewal or a takeover takes two round trips, whatever the number of shards and jobs: a read, and a transaction
-that is sent as a whole. So no shard stays locked while an answer is under way.
+If an owner hands over a shard in which jobs run, the running jobs move to a tail: a shard that keeps the owner and its
+epoch. A renewal or a takeover takes two round trips, whatever the number of shards and jobs: one for a read, one for a
+transaction that is sent as a whole. No shard stays locked while an answer is on its way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["FIRST_TAIL", "CutOff", "View", "keep", "release", "rescue_again", "view"]
 
 FIRST_TAIL: Final = 1_000_000
-"""First number of tails; the SQL statements contain it, too."""
+"""First shard number of tails. The SQL statements contain the same number."""
 
 
 class CutOff(NamedTuple):
@@ -34,7 +34,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""Time without data, in time limits of a call, after which a client has stopped in the middle of its pipeline."""
+"""A client has stopped in the middle of its pipeline if it sends nothing for this many time limits of a call."""
 
 
 class View(NamedTuple):
@@ -42,11 +42,11 @@ class View(NamedTuple):
     The state of the leases before an owner renews its own.
 
     Attributes:
-        is_same_server: True if the server is the one of the last renewal.
-        durability: The row of the statement of that name.
+        is_same_server: True if the server is the same as at the last renewal.
+        durability: The row of the statement `durability`.
         until: The end of the leases after the renewal.
-        share: The number of shards that is the owner's fair share.
-        held: The shards that it holds, each with True if any job may run in it.
+        share: The owner's fair share, in shards.
+        held: The shards that the owner holds, each with True if jobs may be running in it.
     """
 
     is_same_server: bool
@@ -62,9 +62,9 @@ def view(
     """
     Record *owner* as alive, and return its view of at least *shards* shards: one round trip.
 
-    Clients that stopped in the middle of a pipeline are terminated first, including this owner's own session on a dead
-    connection: they may hold locks that the leases need. Leases written before the clock was set back are shortened so
-    that they expire in time. If *is_taking*, leases of owners whose guard session is gone have expired.
+    First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks that the
+    leases need; one may be this owner's own session on a dead connection. Then shortens leases written before the clock
+    was set back, so that they expire in time. If *is_taking*, expires the leases of owners whose guard session is gone.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -86,10 +86,10 @@ def keep(
     connections: Connections, owner: str, lease_ms: int, seen: View, *, is_taking: bool
 ) -> tuple[list[Lease], list[CutOff]]:
     """
-    Renew the leases of *owner*, and if *is_taking* acquire free ones: one round trip.
+    Renew the leases of *owner*, and if *is_taking* take free ones: one round trip.
 
-    Leases beyond its fair share are released; it acquires up to its share, and all free draining shards. It does not
-    wait for row locks: attempts whose rows were locked are returned as well, to be rescued later.
+    Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
+    locks: attempts whose rows are locked are returned as well, to be rescued later.
     """
     shards = [row for row in seen.held if row[0] < FIRST_TAIL]
     surplus = shards[seen.share :]
@@ -116,7 +116,9 @@ def keep(
 
 def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
     """
-    Rescue the attempts that were *locked*; leave a note of each; return the number rescued, and those still locked.
+    Rescue the *locked* attempts and leave a note of each.
+
+    Returns the number of rescued attempts, and the attempts that are still locked.
     """
     shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
     values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}

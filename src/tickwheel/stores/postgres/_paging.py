@@ -1,5 +1,5 @@
 """
-Lists of jobs, page by page.
+Lists jobs, one page at a time.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from tickwheel.stores.postgres._queries import SQL
 __all__ = ["page"]
 
 _REACH: Final = 10_000
-"""Maximum number of keys that one filtered page reads."""
+"""Maximum number of keys that one filtered page scans."""
 
 _PAYLOADS: Final = 2_000
-"""Maximum number of keys of a page that reads payloads, which may be large."""
+"""Maximum number of keys scanned by a page that reads payloads, which may be large."""
 
 
 def page(connection: Connection, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for.
 
-    It reads as many keys as fill a page. If a filter leaves some of them out, two more statements find the end of a
-    larger range and read it.
+    The first statement reads as many keys as a page has jobs. If a filter rejects some of them, two more find the end
+    of a larger range and read it.
     """
     values: dict[str, Any] = {
-        # Keys hold no character below U+0001, so this is the first that can follow the cursor.
+        # Keys contain no character below U+0001, so this is the first key that can follow the cursor.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\x01"),
         "end": successor(query.prefix),
         "is_dead": query.state is State.DEAD,
@@ -48,7 +48,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "limit": query.limit + 1,
     }
     jobs = _read(connection, values)
-    if len(jobs) > query.limit:  # most filters let most jobs through
+    if len(jobs) > query.limit:  # most filters match most jobs
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     if not query.is_narrowed:
         return Page(tuple(jobs))

@@ -1,8 +1,8 @@
 """
 A transaction whose statements are sent without waiting, and without the driver's cursors.
 
-Each statement is prepared once on its connection. The client waits for the server only where rows are needed, and for
-the commit: a transaction costs one round trip for each such place and one more.
+Each statement is prepared once on its connection. The client waits for the server only to read rows, and at the commit.
+A transaction costs one round trip for each wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIPELINE_SYNC: Final = 10  # as in the library's documentation
 
 class Pipelined:
     """
-    One transaction on a connection that nobody else uses meanwhile.
+    One transaction, on a connection that has no other user until it ends.
 
     Attributes:
         is_committing: True once the commit may have been sent.
@@ -42,7 +42,7 @@ class Pipelined:
 
     def run(self, begins: Sequence[str], steps: Steps[_T]) -> _T:
         """
-        Execute *begins*, the statements of *steps* (see `Steps`), and the commit; return the result.
+        Execute *begins*, the statements of *steps* (see `Steps`), and the commit; return the result of *steps*.
 
         After an error the transaction may be open, or the connection closed.
         """
@@ -94,14 +94,14 @@ class Pipelined:
 
     def _results(self) -> Generator[int, int, list[PGresult]]:
         """
-        Return the results of the statements that were sent since the last call, or raise the first error.
+        Return the results of the statements sent since the last call, or raise their first error.
         """
         yield from sent(self._pgconn)
         results = []
         while self._sent:
             result = self._prepared.check((yield from next_result(self._pgconn)))
             text = self._sent[0]
-            yield from next_result(self._pgconn)  # the end of it
+            yield from next_result(self._pgconn)  # the end of this statement's results
             del self._sent[0]
             if text:
                 self._prepared.confirm(text)
@@ -111,7 +111,7 @@ class Pipelined:
 
     def _rest(self) -> Generator[int, int, None]:
         """
-        Pass over the remaining answers.
+        Discard the remaining answers.
         """
         yield from sent(self._pgconn)
         was_last = False

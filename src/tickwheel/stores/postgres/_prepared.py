@@ -1,8 +1,8 @@
 """
 Statements that a connection has prepared, executed without the driver's cursors.
 
-A cursor costs the client more than all the rest of a write of one job. The driver documents the library's own calls,
-which are used here, and waits for their answers as for those of its cursors.
+A cursor costs the client more than all other work for a write of one job. This module uses the driver's documented
+binding of libpq, and waits for answers as the driver's cursors do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVENTS: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 class Prepared:
     """
-    The statements that one connection has prepared, by their text. Used by one thread at a time.
+    The statements that one connection has prepared, by text. Used by one thread at a time.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -40,9 +40,6 @@ class Prepared:
         self._transformer: Any = None
 
     def prepare(self, text: str) -> None:
-        """
-        Prepare a statement, if it is new.
-        """
         self.forget_unsure()
         if self.send_new(text):
             self.check(self._connection.wait(_only_result(self._connection.pgconn)))
@@ -50,14 +47,14 @@ class Prepared:
 
     def execute(self, text: str, values: dict[str, Any]) -> list[bytes | None]:
         """
-        Execute a prepared statement, which is a transaction of its own, and return its only row, as text.
+        Execute a prepared statement that is a transaction of its own; return its only row, as text.
         """
         try:
             result = self._execute(text, values)
         except Exception as error:
             if getattr(error, "sqlstate", None) != _UNKNOWN_NAME:
                 raise
-            self._names.clear()  # the driver deallocates all when it rolls back
+            self._names.clear()  # the driver's rollback deallocates all statements
             self.prepare(text)
             result = self._execute(text, values)
         return [result.get_value(0, column) for column in range(result.nfields)]
@@ -68,7 +65,9 @@ class Prepared:
 
     def send_new(self, text: str) -> bool:
         """
-        Send a statement to be prepared, if it is new, and return True; `confirm` it once that has succeeded.
+        Send a statement to be prepared, if it is new; return True if it was sent.
+
+        Call `confirm` once the preparation has succeeded.
         """
         if text in self._names or text in self._unsure:
             return False
@@ -82,7 +81,9 @@ class Prepared:
 
     def deallocate(self) -> None:
         """
-        Let all statements be prepared again: a rollback of the driver's deallocates them if it has prepared any itself.
+        Prepare all statements again on their next use.
+
+        Call it after a rollback by the driver, which deallocates them if it has prepared any itself.
         """
         if self._names:
             self._names.clear()
@@ -101,7 +102,7 @@ class Prepared:
 
     def forget_unsure(self) -> None:
         """
-        Forget the statements that were sent and not confirmed; they may have been prepared.
+        Forget the statements that were sent but not confirmed. The server may have prepared them.
         """
         self._unsure.clear()
 
@@ -126,7 +127,7 @@ class Prepared:
 
     def check(self, result: PGresult | None) -> PGresult:
         """
-        Return a result, or raise the error that it is.
+        Return *result*, or raise its error.
         """
         if result is not None and result.status in _GOOD:
             return result
@@ -137,7 +138,7 @@ class Prepared:
 
 def sent(pgconn: PGconn) -> Generator[int, int, None]:
     """
-    Send all queued data; like those below, yields the events to wait for.
+    Send all queued data. Like the generators below, it yields the events to wait for.
     """
     while pgconn.flush():
         if (yield _EVENTS) & selectors.EVENT_READ:
@@ -162,7 +163,7 @@ def _only_result(pgconn: PGconn) -> Generator[int, int, PGresult | None]:
 @lru_cache
 def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
     """
-    Return a statement with the server's placeholders, and the names of their values in order, if they have names.
+    Return a statement with the server's placeholders, and the names of its values in order, if they have names.
     """
     names: dict[str, int] = {}
     places = itertools.count(1)

@@ -1,5 +1,5 @@
 """
-The schema of a database: its version, and the migrations to the current one.
+The schema of a database: its version, and the migrations to the current version.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     """
     Apply the missing *migrations* in the caller's transaction, and return the number of shards.
 
-    *shards* is their minimum number; None for the default in a new store. Existing jobs stay in their shards, and new
-    ones are distributed over all shards.
+    *shards* is the minimum number of shards, None for the default. Existing jobs stay in their shards; new jobs are
+    distributed over all shards.
     """
     connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")
@@ -39,7 +39,9 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
 
 def make_again(connection: Connection, shards: int) -> bool:
     """
-    Insert again the rows without which an emptied database accepts no job; return False if another node has done so.
+    Insert the fixed rows of an emptied database again, without which it accepts no job.
+
+    Returns False if another node has done so.
     """
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
@@ -52,7 +54,7 @@ def make_again(connection: Connection, shards: int) -> bool:
 
 def make_shards(connection: Connection, wanted: int | None) -> int:
     """
-    Create shards up to *wanted* (None: the default of a new store); return their number.
+    Create shards up to *wanted* (None for the default of a new store); return the number of shards.
     """
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0

@@ -1,5 +1,5 @@
 """
-The scopes that are paused: the table `tickwheel_scope`.
+Paused scopes: the table `tickwheel_scope`.
 """
 
 from __future__ import annotations

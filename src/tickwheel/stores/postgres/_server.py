@@ -1,7 +1,7 @@
 """
-A look at the server: whether it is another one than before, and what it may lose of what it answers, by its settings.
+Checks whether the server has changed, and which acknowledged writes it may lose with its settings.
 
-Another one is a standby that was promoted, or a restored copy; or the same one with its tables emptied.
+The server has changed if a standby was promoted, a copy was restored, or its tables were emptied.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LAG: Final = "answered writes that the standby has not yet received when it tak
 
 def notice_server(connection: Connection, url: str, shards: int) -> None:
     """
-    Detect another server, or another timeline of it, since the last call, in the caller's transaction.
+    Detect a change of the server or of its timeline since the last call. Runs in the caller's transaction.
 
-    Without synchronous replication a standby may lack what its primary gave out. Both sequences therefore leap, and
-    every shard becomes free: no generation or epoch is reused, and no owner keeps a lease that it had lost. If the
-    tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
+    Without synchronous replication, a standby may lack numbers that its primary gave out. Both sequences therefore
+    leap, and every shard becomes free: no generation or epoch is reused, and no owner keeps a lease that another may
+    have taken. If the tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
     """
     is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
     if is_known and there < shards:
@@ -50,10 +50,10 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
 
 def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
     """
-    Return a description of the acknowledged writes that a crash may lose, or "" if every commit is on disk first.
+    Return a description of the acknowledged writes that a crash may lose, or "" if each commit waits for the disk.
 
-    *durability* is the row of the statement of that name. A standby counts if it streams now, or if *connection*
-    names a second server.
+    *durability* is the row of the statement `durability`. A standby counts if it streams now, or if *connection* names
+    a second server.
     """
     flushes, has_whole_pages, is_synchronous, has_standbys = durability
     has_standbys = has_standbys or "," in connection.info.get_parameters().get("host", "")
@@ -63,7 +63,7 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
 
 def warn_of(window: str, before: str, url: str) -> str:
     """
-    Return *window*, and warn of it if it differs from *before*: a standby may fail while its primary runs.
+    Return *window*, and log a warning if it differs from *before*: a standby may fail while its primary runs.
     """
     if window and window != before:
         _LOG.warning("%s may lose %s", url, window)

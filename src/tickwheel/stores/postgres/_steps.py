@@ -1,5 +1,5 @@
 """
-The statements of a transaction as a generator, so that pipelines, cursors and coroutines can execute the same ones.
+The statements of a transaction as a generator, which pipelines, cursors and coroutines can all execute.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ _T = TypeVar("_T")
 
 
 class Statement(NamedTuple):
-    """
-    A statement to execute: its text, and its values.
-    """
-
     text: str
     values: Sequence[Any] | dict[str, Any] = ()
 
@@ -27,7 +23,7 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields a statement whose rows are not needed, or a list of statements, and is sent the rows of each of these."""
+"""Yields a statement whose rows are not needed, or a list of statements; for a list it receives the rows of each."""
 
 
 def drive(
@@ -36,7 +32,7 @@ def drive(
     """
     Call *execute* or *fetch* for each of *steps*, in order, and return the result.
 
-    Their errors are raised where the statement was yielded.
+    Their errors are raised inside *steps*, where the statement was yielded.
     """
     try:
         asked = next(steps)
@@ -60,7 +56,7 @@ def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) ->
     """
     Execute the statements of *steps* in order, and return the result.
 
-    In a pipeline a connection waits for the server only if rows are needed. A cursor waits for each statement.
+    A pipeline waits for the server only to read rows. A cursor waits for each statement.
     """
 
     def fetch(asked: list[Statement]) -> list[Rows]:

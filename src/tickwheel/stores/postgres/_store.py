@@ -56,18 +56,18 @@ __all__ = ["PostgresStore"]
 
 
 _MARGIN: Final = 0.2
-"""The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
+"""Last fraction of a lease in which an owner no longer relies on it: it leaves notes for the next owner."""
 
 _OPENING_S: Final = 10.0
 """Time limit of schema changes."""
 
 _TRIES: Final = 10
-"""Number of repeats of a batch because another writer created jobs of its keys concurrently."""
+"""Maximum number of repeats of a batch when other writers create jobs of the same keys."""
 
 
 class PostgresStore:
     """
-    Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
+    Jobs in one database. Any number of processes on any number of machines fire them, and each leases some shards.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class PostgresStore:
 
         Args:
             conninfo: The driver's connection string: a URL, or keywords and values.
-            url: The same with the password masked.
-            shards: Minimum number of shards; as many processes can fire. None: 16, or the existing number.
+            url: The same as a URL with the password masked.
+            shards: Minimum number of shards, and so of processes that can fire. None: 16, or the existing number.
             lease_s: Seconds for which a process keeps its shards without a renewal.
             is_pooled: True if a pooler in transaction mode is in front of the server.
             listen: Connection string for notifications; empty for *conninfo*. None for no notifications: the owner then
@@ -117,7 +117,7 @@ class PostgresStore:
         self._silence = Silence(lease_s)
         self._locked: list[_ownership.CutOff] = []
         self._has_more_notes = False
-        self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
+        self._sets_new = True  # False after a read found jobs of the keys, True after it found none
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.url}>"
@@ -212,14 +212,14 @@ class PostgresStore:
 
     def _apply_alone(self, alone: Alone, seconds: float) -> list[Answer] | None:
         """
-        Write a batch of one statement; return None if a guess was wrong.
+        Write a batch as one statement; return None if a guess was wrong.
         """
         try:
             row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
         except BaseException as error:
             if isinstance(error, StoreError) and is_wrong_guess(error.__cause__):
                 return None
-            self._floors.forget()  # jobs may have become pending that are not known here
+            self._floors.forget()  # jobs unknown to this process may have become pending
             raise
         answers = alone.answered(row)
         self._floors.lower(answer.job.due_at for answer in answers if answer.job is not None)
@@ -304,7 +304,7 @@ class PostgresStore:
 
     def _first(self, since: int, until: int) -> list[Job]:
         """
-        Return the earliest due job, which `stats` asks for repeatedly.
+        Return the earliest due job, for `stats`, which asks repeatedly.
         """
         floors, turn = self._floors.of()
         values = {**floors, "since": in_int64(since), "until": in_int64(until)}
@@ -467,7 +467,7 @@ class PostgresStore:
 
     def _long_read(self, *, is_pipelined: bool = True) -> AbstractContextManager[Connection]:
         """
-        Open a transaction for a call that may read many rows, with a longer time limit.
+        Open a transaction with a longer time limit, for calls that may read many rows.
         """
         return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS, is_pipelined=is_pipelined)
 
@@ -482,9 +482,9 @@ class PostgresStore:
     @contextmanager
     def _same_server(self) -> Iterator[None]:
         """
-        After another server has taken over, refuse a caller's transaction once, with a transient error.
+        Refuse a caller's transaction once, with a transient error, if the server has changed.
 
-        The generations must leap first, and that needs a transaction of our own.
+        The generations must leap first, which needs a transaction of our own.
         """
         try:
             yield
@@ -528,7 +528,7 @@ class PostgresStore:
         """
         Return the shards that this process surely owns.
 
-        It learns of writes to them anyway; the owners of all other shards must be notified.
+        It learns of its own writes to them. The owners of all other shards must be notified.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

@@ -1,5 +1,5 @@
 """
-A connection with time limits on the client, since an unreachable server cannot enforce its own.
+A connection with time limits on the client: an unreachable server cannot enforce its own limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ready", "timed_connection"]
 _T = TypeVar("_T")
 
 _poll: Final[Any] = select.poll if hasattr(selectors, "PollSelector") else None
-"""None if the system has no such call, or gevent has removed it."""
+"""`select.poll`, or None if the system lacks it or gevent has removed it."""
 _FLAGS: Final = (
     {}
     if _poll is None
@@ -40,7 +40,7 @@ _CANCEL_S: Final = 1.0
 @cache
 def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
     """
-    Return the class of these connections; imports the driver on first use.
+    Return the connection class. Imports the driver on first use.
     """
     import psycopg  # noqa: PLC0415 on use: the extra is optional
 
@@ -49,10 +49,10 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
         A driver connection that is closed when an answer does not come in time.
 
         Attributes:
-            call_s: Seconds that a call may wait for the server, in all.
-            left_s: Seconds left of the current call; None if each statement is a call.
-            prepared: The statements that are prepared on it.
-            has_warned: True if the server sent a warning since this was set to False.
+            call_s: Seconds that one call may wait for the server in total.
+            left_s: Seconds left for the current call; None if each statement is a call of its own.
+            prepared: The statements prepared on this connection.
+            has_warned: True if the server has sent a warning since this was last set to False.
         """
 
         call_s = 10.0
@@ -93,9 +93,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
                 self.stop()
                 raise
             finally:
-                with suppress(
-                    Exception
-                ):  # an operation that was left may raise once more, on a connection that is lost
+                with suppress(Exception):  # an abandoned operation may raise once more, on a lost connection
                     gen.close()
 
         def stop(self) -> None:
@@ -110,9 +108,10 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
 def ready(fileno: int, events: int, timeout_s: float) -> int:
     """
-    Return the *events* that have occurred at a descriptor; the driver uses the numbers of `selectors`.
+    Return which of the *events* have occurred at a descriptor, as numbers of `selectors`, which the driver uses.
 
-    A statement waits several times, mostly for events that have occurred; a selector costs three times a plain poll.
+    A statement waits several times, mostly for events that have already occurred. A selector costs three times a plain
+    poll.
     """
     timeout_s = max(timeout_s, 0.0)
     if _poll is None:
@@ -125,7 +124,7 @@ def ready(fileno: int, events: int, timeout_s: float) -> int:
     happened = poll.poll(math.ceil(timeout_s * 1e3))
     if not happened:
         return 0
-    flags = happened[0][1]  # after an error or a hang-up the driver reads or writes, and finds it
+    flags = happened[0][1]  # after an error or a hang-up, the driver's next read or write reports it
     return events & (
         bool(flags & ~select.POLLOUT) * selectors.EVENT_READ | bool(flags & ~select.POLLIN) * selectors.EVENT_WRITE
     )

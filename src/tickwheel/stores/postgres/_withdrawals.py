@@ -1,7 +1,7 @@
 """
-The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+Withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
 
-Their table is `tickwheel_question`.
+They are rows of the table `tickwheel_question`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
     """
     Request the withdrawal of each of *jobs* that has an owner.
 
-    Return the generations without an owner, and the shards to notify: a running job's shard may differ from its key's.
+    Returns the generations of jobs without an owner, and the shards to notify. A running job may be in another shard
+    than its key's.
     """
     shards = {job.key: shard_of(job.key) for job in jobs}
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())

@@ -10,7 +10,7 @@ SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::
     %s::bigint[], %s::bigint[], %s::text[]);
 
 -- name: history
--- By the index of keys alone: an equation would let the server read the records of all keys in the order of numbers.
+-- `key >=` forces the index by key. With `key =` the server might read the records of all keys in the order of numbers.
 SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
     nominal_at, was_due_at, bulk
 FROM tickwheel_history WHERE key >= %(key)s AND (key, number) < (%(key)s, %(before)s)
@@ -35,17 +35,18 @@ WHERE span_ms >= %(span_ms)s AND span_ms <= %(span_ms)s AND at >= %(since)s AND 
 DELETE FROM tickwheel_minute WHERE (span_ms = %s AND at < %s) OR (span_ms = %s AND at < %s);
 
 -- name: count_history
--- Without the log of acts, which has its own limit.
+-- Counts all records except the log of acts, which has its own limit.
 SELECT (SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records) - (
     SELECT count(*) FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
 );
 
 -- name: count_old_history
--- Numbers grow with time, but for clocks that differ: what is behind a younger one waits until that has gone.
+-- Numbers grow with time, except where clocks differ. An old record behind a younger one stays until the younger is
+-- gone.
 SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT %s) AS front WHERE at < %s;
 
 -- name: may_prune
--- One at a time: what two count at once both would delete.
+-- One pruning at a time: if two ran at once, both would delete the records that both had counted.
 SELECT pg_try_advisory_xact_lock(8387794215047852147);
 
 -- name: delete_history
@@ -61,14 +62,14 @@ DELETE FROM tickwheel_history WHERE (attempt > 0 OR bulk IS NOT NULL) AND number
 );
 
 -- name: delete_acts
--- All but the newest of the log of acts.
+-- Deletes from the log of acts all but the newest.
 DELETE FROM tickwheel_history WHERE number = ANY(ARRAY(
     SELECT number FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
     ORDER BY at DESC, number DESC LIMIT %s OFFSET %s
 ));
 
 -- name: long_histories
--- The keys that have more than so many records besides the log of acts, each with the newest that is to go.
+-- Keys with more records than the limit, without the log of acts; each with the number of the newest record to delete.
 SELECT key, (
     SELECT number FROM tickwheel_history AS h
     WHERE h.key >= long.key AND h.key <= long.key AND (h.attempt > 0 OR h.bulk IS NOT NULL)

@@ -1,8 +1,9 @@
--- The statements of a look into some shards; `queries.sql` has most others.
+-- The statements that scan some shards; `queries.sql` has most others.
 
 -- name: take_notes
--- By the shard's owner alone: a former one that has not noticed would take them away from its successor.
--- A note whose job is another by now, or is met by reading on, is returned without a job: it counts for the limit.
+-- Only the shard's owner takes notes: a former owner that has not noticed its loss would take them from its successor.
+-- A note is returned without a job if the job has changed since, or if reading on will meet it; it counts for the
+-- limit.
 WITH found AS MATERIALIZED (
     SELECT note.place, mine.number, mine.instant
     FROM unnest(%(shards)s::integer[], %(epochs)s::bigint[], %(instants)s::bigint[]) AS mine (number, epoch, instant)
@@ -26,7 +27,7 @@ FROM note LEFT JOIN LATERAL (
 ) AS j ON true;
 
 -- name: jobs_ahead
--- From the cursor of each shard on: those due before an instant, and the first one after it.
+-- From the cursor of each shard on: the jobs due before an instant, and the first job due after it.
 SELECT number, @columns
 FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
 CROSS JOIN LATERAL (
@@ -43,8 +44,8 @@ CROSS JOIN LATERAL (
 ORDER BY number, due_at, generation;
 
 -- name: jobs_in_lanes
--- From the cursor of each shard on, so many rows: where the last of them is if there may be more, and those of some lanes,
--- or of all others. The lane of an address ends before its path: see `lane_of`.
+-- Reads up to a number of rows from the cursor of each shard on. Returns the place of the last row, if there may be
+-- more, and the jobs of the named lanes, or of all other lanes. The lane of a URL ends before the path: see `lane_of`.
 SELECT number, stop.due_at, stop.generation, job.*
 FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
 LEFT JOIN LATERAL (

@@ -1,12 +1,12 @@
--- Each query has a name, under which postgres/_queries.py knows it; `stores/_sql.py` has the macros.
+-- `_queries.py` finds each query by its name; `stores/_sql.py` has the macros.
 
 -- name: place
--- Which server, database and table; and whether the transaction may not write.
+-- The identity of server, database and table; and whether the transaction is read-only.
 SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), to_regclass('tickwheel_job')::oid,
     current_setting('transaction_read_only');
 
 -- name: durability
--- Whether a commit reaches the disk, torn pages are mended, commits wait for a standby, and there is one.
+-- Do commits wait for the disk? Are torn pages repaired? Do commits wait for a standby? Is there a standby?
 SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
     current_setting('synchronous_standby_names') <> '', EXISTS (SELECT FROM pg_stat_replication);
 
@@ -17,16 +17,16 @@ SELECT pg_current_xact_id()::text;
 SELECT number, pg_xact_status(number::xid8) FROM unnest(%s::text[]) AS number;
 
 -- name: now
--- Cut, since a cast rounds: a clock that is half a millisecond ahead fires early.
+-- `floor`, because a cast rounds: with a clock half a millisecond ahead, jobs would fire early.
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: epochs
--- Held until the transaction ends: nobody takes a shard over while its owner writes. No two shards share an epoch, and
--- where a failover has lost one and given it again, the owner's name distinguishes the two.
+-- Locked until the transaction ends, so that no node takes a shard over while its owner writes. No two shards share an
+-- epoch. If a failover lost an epoch and it was given out again, the owner's name distinguishes the two.
 SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: hold_epochs
--- The same for those that are guessed to be held.
+-- Locks the shards that the owner is guessed to hold.
 SELECT @guessed FROM (
     SELECT FROM tickwheel_shard AS s
     WHERE (s.shard, s.epoch) IN (SELECT * FROM unnest(%s::integer[], %s::bigint[])) AND owner = %s
@@ -34,7 +34,7 @@ SELECT @guessed FROM (
 ) AS held;
 
 -- name: jobs_by_key
--- Locked in the order in which begins and ends lock theirs, each found by its key.
+-- Finds each job by its key, and locks the jobs in the same order as begins and ends do.
 SELECT j.* FROM (
     SELECT k.key FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
         SELECT shard, due_at, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
@@ -46,13 +46,13 @@ SELECT j.* FROM (
 ) AS j;
 
 -- name: jobs_read
--- Not locked; the last column says later on whether they are still the same.
+-- Reads without locks. The last column shows later whether a row has changed.
 SELECT j.* FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
     SELECT @columns, shard, xmin::text FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
 ) AS j;
 
 -- name: hold_jobs
--- Locked as by `jobs_by_key`, if they are as they were read.
+-- Locks rows as `jobs_by_key` does. The guess fails if a row has changed since it was read.
 SELECT @guessed FROM (
     SELECT FROM (
         SELECT k.key, k.version FROM unnest(%s::text[], %s::text[]) AS k (key, version) CROSS JOIN LATERAL (
@@ -65,7 +65,8 @@ SELECT @guessed FROM (
 ) AS held;
 
 -- name: generations
--- The first, all of them unless they follow each other, the time, and whether it is the server of the last time.
+-- Returns the first number; all numbers, unless they are consecutive; the time; and whether the server is the same as
+-- at the last call.
 SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_agg(number ORDER BY number) END,
     floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint,
     (SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
@@ -77,7 +78,7 @@ SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
 FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
--- By the index of what is due, where neighbours in time are neighbours: a third of what finding them by key costs.
+-- Uses the index by due time, where jobs due together are neighbours: a third of the cost of finding them by key.
 WITH begun AS (
     UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
     FROM (
@@ -166,8 +167,8 @@ SELECT (
 FROM drawn;
 
 -- name: turn
--- The ends of jobs that run and the begins of the next ones, under leases that are guessed to be held; a transaction of
--- its own. The leases come first, by an update that also counts what runs, and hold until the commit.
+-- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held.
+-- The first update locks the leases until the commit, and counts running jobs.
 WITH held AS (
     UPDATE tickwheel_shard AS s SET running = greatest(s.running + n.running, 0)
     FROM unnest(
@@ -221,7 +222,7 @@ SELECT (
 )::integer;
 
 -- name: update_jobs
--- Of jobs that this transaction has locked.
+-- This transaction has locked the jobs.
 UPDATE tickwheel_job AS j SET
     @set(n), shard = n.shard
 FROM (
@@ -242,19 +243,19 @@ WHERE j.ctid = g.ctid;
 INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::text[]);
 
 -- name: add_counts
--- Any row that nobody else is writing, or else the first.
+-- Uses a row that no other transaction has locked, or else the first row.
 UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s
 WHERE slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
 -- name: add_counts_apart
--- In a row of its own, which nobody waits for while the caller's transaction is open.
+-- Uses a new row: no other writer waits for it while the caller's transaction is open.
 INSERT INTO tickwheel_count (pending, running, dead, slot)
 VALUES (%s, %s, %s, -1 - (nextval('tickwheel_generation') %% 2147483647)::integer)
 ON CONFLICT (slot) DO UPDATE SET pending = tickwheel_count.pending + excluded.pending,
     running = tickwheel_count.running + excluded.running, dead = tickwheel_count.dead + excluded.dead;
 
 -- name: gather_counts
--- Those that callers' transactions and sessions left in rows of their own are added to the others.
+-- Adds the counts that transactions of callers and sessions left in rows of their own to the shared rows.
 WITH gone AS (
     DELETE FROM tickwheel_count
     WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot NOT BETWEEN 0 AND 31 LIMIT 10000 FOR UPDATE SKIP LOCKED)
@@ -307,7 +308,7 @@ FROM (
 ORDER BY due_at DESC, generation DESC LIMIT %(limit)s;
 
 -- name: jobs_first
--- The first of each shard from its floor on, if that is known, and the time.
+-- The first job of each shard, from its floor on if the floor is known; and the time.
 SELECT @columns, number, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM (
     SELECT s.shard AS number, greatest(f.floor, %(since)s::bigint) AS since
@@ -337,7 +338,7 @@ FROM tickwheel_shard AS s CROSS JOIN LATERAL (
 GROUP BY step;
 
 -- name: shards
--- Without the tails: numbers from a million on.
+-- Tails have numbers from a million on; they do not count.
 SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000;
 
 -- name: owners
@@ -350,9 +351,9 @@ ORDER BY s.shard;
 INSERT INTO tickwheel_shard (shard) SELECT generate_series(%s, %s - 1);
 
 -- name: cut_leases
--- What ends further away than a lease is long was written before the clock was set back. It ends one length from now on:
--- an owner that lives renews it before that, and is doing so where a row is locked. The clock is read again for each
--- row, after whatever was written there.
+-- A lease that ends later than one lease length from now was written before the clock was set back. It is shortened to
+-- one length from now: a live owner renews it earlier. A locked row is skipped, since its owner is renewing it. The
+-- clock is read for each row, and so after the row was last written.
 WITH far AS (
     SELECT shard FROM tickwheel_shard
     WHERE lease_ms > 0 AND lease_until > floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms
@@ -372,8 +373,8 @@ WITH far AS (
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: end_stuck
--- Sessions of this user whose client has stopped in the middle of a pipeline, for longer than any call takes: the server
--- does not take that for an idle transaction, and would wait for the rest without an end, with all locks.
+-- Ends sessions of this user whose client has stopped in the middle of a pipeline for longer than any call takes. The
+-- server does not regard such a transaction as idle. It would wait for the rest without end, and keep all locks.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead'
     AND query LIKE '%%tickwheel\_%%'
@@ -387,13 +388,14 @@ ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until,
 RETURNING seen_until;
 
 -- name: guard_node
--- As long as this session lasts, its lock shows the others that its owner is there.
+-- The lock shows other nodes that the owner is alive; it lasts as long as this session.
 WITH guard AS MATERIALIZED (SELECT pg_try_advisory_lock_shared(hashtextextended(%(owner)s, 0)) AS is_locked)
 UPDATE tickwheel_node SET guard = pg_postmaster_start_time()::text FROM guard
 WHERE guard.is_locked AND owner = %(owner)s;
 
 -- name: expire_deserted
--- The leases of owners whose sessions are gone: not with the server itself, whose restart ends those of living owners.
+-- Expires the leases of owners whose guard session is gone. A restart of the server ends the sessions of live owners,
+-- too: a guard from before the restart does not count.
 WITH deserted AS MATERIALIZED (
     SELECT owner FROM (
         SELECT owner FROM tickwheel_node
@@ -422,7 +424,7 @@ DELETE FROM tickwheel_node
 WHERE owner = %s OR seen_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
 -- name: fair_share
--- What is over goes to the first by name, one each: nobody has two more than another.
+-- The remainder goes to the first owners by name, one shard each. Shares differ by at most one.
 SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer
 FROM (
     SELECT count(*) AS number FROM tickwheel_shard WHERE shard < 1000000
@@ -435,14 +437,13 @@ FROM (
 SELECT shard, running > 0 FROM tickwheel_shard WHERE owner = %s ORDER BY shard;
 
 -- name: held_shards
--- An expired lease that no other node has taken is held still. Locked in the order in which all lock shards.
+-- Includes an expired lease if no other node has taken the shard. All statements lock shards in this order.
 SELECT shard FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: rescue_jobs
 -- columns: those that the history keeps of an attempt
--- Those that run are at the front: the search ends at the last of them, and not at the last job.
--- One that was paused while it ran goes where paused ones are. One that a transaction has locked is not waited for: it is
--- returned instead of counted.
+-- Running jobs are at the front: the search ends at the last running job, not at the last job. A job that was paused
+-- while it ran moves to the paused jobs. A locked job is not waited for: it is returned instead of counted.
 WITH taken AS MATERIALIZED (
     SELECT shard AS number, running, former FROM tickwheel_shard WHERE owner = %s AND former IS NOT NULL
 ), tried AS MATERIALIZED (
@@ -479,8 +480,8 @@ UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS N
 
 -- name: rescue_again
 -- columns: those that the history keeps of an attempt
--- Those that were locked at the takeover of their shards, which are the caller's by now; and a note of each for it.
--- Returned is which of them are locked still.
+-- Rescues jobs that were locked when the caller took over their shards, and leaves a note of each for the caller.
+-- Returns the jobs that are still locked.
 WITH tried AS MATERIALIZED (
     SELECT old.*, there.row, free.place
     FROM unnest(%(shards)s::integer[], %(keys)s::text[], %(generations)s::bigint[], %(attempts)s::integer[])
@@ -518,7 +519,7 @@ SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
 
 -- name: take_shards
--- Those that are free: so many as are missing, and all tails.
+-- Takes free shards: up to the number that is missing, and all tails.
 UPDATE tickwheel_shard AS s
 SET former = coalesce(s.owner, ''), owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_ms = %(lease_ms)s,
     lease_until = %(until)s
@@ -534,7 +535,8 @@ WHERE shard = ANY (ARRAY(
 RETURNING shard, epoch, lease_until;
 
 -- name: delete_notes
--- In what is taken over; what a former owner is taking away at this moment is left to it: a note too many is harmless.
+-- Deletes the notes of the shards taken over. It skips notes that a former owner has locked: a surplus note is
+-- harmless.
 DELETE FROM tickwheel_note AS n
 USING (
     SELECT note.ctid FROM (
@@ -552,7 +554,8 @@ WHERE owner = %s
 RETURNING shard, epoch, lease_until;
 
 -- name: leave_tails
--- What runs in shards that are handed over goes into tails of them, which keep owner and epoch; found as by a rescue.
+-- Moves the running jobs of shards that are handed over into tails, which keep the owner and the epoch. Finds the jobs
+-- as `rescue_jobs` does.
 WITH busy AS (
     SELECT shard, owner, epoch, lease_until, lease_ms, running, (1000000 + epoch %% 1000000000)::integer AS tail
     FROM tickwheel_shard WHERE shard = ANY(%s) AND owner = %s
@@ -574,7 +577,7 @@ WHERE j.ctid = found.ctid AND CASE WHEN j.state = 1 THEN (j.key, j.generation) =
     ELSE false END;
 
 -- name: end_tails
--- Those in which nothing is left; the order keeps the server on the index, whatever it believes of the table.
+-- Deletes empty tails. ORDER BY makes the server use the index, whatever its statistics of the table are.
 DELETE FROM tickwheel_shard AS s
 WHERE s.shard >= 1000000 AND s.owner = %s AND (
     SELECT j.key FROM tickwheel_job AS j WHERE j.shard = s.shard ORDER BY j.shard, j.due_at, j.generation LIMIT 1
@@ -597,7 +600,7 @@ SELECT count(*), max(key) FROM (
 ) AS k;
 
 -- name: page
--- The inner limit keeps the server on the index by key, whatever it believes of the filters.
+-- The inner LIMIT makes the server use the index by key, whatever its statistics of the filtered columns are.
 SELECT @columns
 FROM (
     SELECT * FROM tickwheel_job
@@ -623,7 +626,7 @@ WHERE version > 0 AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY name;
 
 -- name: make_manifests
--- A row that is not there cannot be locked.
+-- Creates missing rows, because only an existing row can be locked.
 INSERT INTO tickwheel_manifest (name) SELECT * FROM unnest(%s::text[]) ON CONFLICT DO NOTHING;
 
 -- name: lock_manifests
@@ -646,7 +649,8 @@ DELETE FROM tickwheel_answer AS a USING unnest(%s::text[], %s::text[]) AS k (tok
 WHERE a.token = k.token AND a.part = k.part;
 
 -- name: write_answers
--- What another transaction has kept meanwhile is a wrong guess; a row that has lapsed, or is a claim, is replaced.
+-- The guess fails if another transaction has written an answer meanwhile. An expired row is replaced, and so is a
+-- claim.
 WITH written AS (
     INSERT INTO tickwheel_answer AS a (token, part, asked, until, generation, data)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bytea[])
@@ -669,8 +673,8 @@ SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = 2147483647);
 SELECT FROM tickwheel_shard WHERE shard = %s AND epoch = %s AND owner = %s FOR NO KEY UPDATE;
 
 -- name: take_up
--- Under a lease that is locked, if it is there. Each name finds its own by the index; what another node is taking up, or
--- somebody is writing, is left to them.
+-- Claims unroutable jobs under a lease that the caller has locked, if it still has the lease. Each name uses the index.
+-- Locked jobs are skipped: another node is claiming or writing them.
 WITH found AS (
     SELECT free.place FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
     CROSS JOIN LATERAL (

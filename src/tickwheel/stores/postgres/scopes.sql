@@ -1,7 +1,7 @@
--- The statements of what was set aside, and of scopes that are paused.
+-- The statements of unroutable jobs ("aside") and of paused scopes.
 
 -- name: aside
--- From one name to the next by the index, so that a name with many jobs hides none behind it.
+-- Steps from one name to the next by the index, so that a name with many jobs does not hide later names.
 WITH RECURSIVE name AS (
     (SELECT target, handler FROM tickwheel_job WHERE shard = 2147483647 ORDER BY target, handler LIMIT 1)
     UNION ALL
@@ -21,7 +21,7 @@ FROM (SELECT * FROM name LIMIT 100) AS name CROSS JOIN LATERAL (
 
 -- name: handlers_aside
 -- columns: those of the index that has the names
--- From one name to the next by the index, whatever the number of jobs of each.
+-- Steps from one name to the next by the index: the cost does not depend on the number of jobs of a name.
 WITH RECURSIVE name (handler) AS (
     (
         SELECT j.handler FROM tickwheel_job AS j
@@ -40,7 +40,7 @@ SELECT handler FROM name LIMIT %(limit)s;
 SELECT paused_at, by, note, scope FROM tickwheel_scope ORDER BY scope;
 
 -- name: pause_scope
--- Whether there was a row shows in its xmax.
+-- `xmax` is not 0 if the row existed.
 INSERT INTO tickwheel_scope (scope, paused_at, by, note) VALUES (%s, %s, %s, %s)
 ON CONFLICT (scope) DO UPDATE SET paused_at = excluded.paused_at, by = excluded.by, note = excluded.note
 RETURNING xmax <> 0;

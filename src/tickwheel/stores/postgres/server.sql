@@ -1,7 +1,7 @@
--- Which server it is, and what every store has.
+-- The identity of the server, and the fixed rows of every store.
 
 -- name: notice_server
--- Whether it is another one, whether any is known, and how many shards there are.
+-- Records the server. Returns whether it has changed, whether any server is known, and the number of shards.
 WITH c AS (
     SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline, d.oid AS database
     FROM pg_control_system(), pg_database AS d WHERE d.datname = current_database()
@@ -17,7 +17,7 @@ SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
     (SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000);
 
 -- name: is_same_server
--- Whether `notice_server` has nothing to do, and there are so many shards.
+-- True if `notice_server` has nothing to do and there are at least the given number of shards.
 SELECT EXISTS (
     SELECT FROM tickwheel_server AS s, pg_control_system() AS c, pg_database AS d
     WHERE d.datname = current_database() AND (s.system_identifier, s.timeline, s.table_oid, s.database_oid)
@@ -25,11 +25,11 @@ SELECT EXISTS (
 ) AND (SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000) >= %s;
 
 -- name: lock_schema
--- One at a time looks at the version and changes it, or makes again what is missing.
+-- One process at a time checks and changes the version, or inserts missing rows.
 SELECT pg_advisory_xact_lock(8388345094170240364);
 
 -- name: make_server_again
--- What else is known of it is added by the next look.
+-- The next `notice_server` fills the other columns.
 INSERT INTO tickwheel_server (system_identifier, timeline)
 SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM pg_control_system()
 WHERE NOT EXISTS (SELECT FROM tickwheel_server);
@@ -38,8 +38,8 @@ WHERE NOT EXISTS (SELECT FROM tickwheel_server);
 INSERT INTO tickwheel_schema SELECT %s, %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
 
 -- name: make_counts_again
--- Of jobs that may be there, less what sessions have counted in rows of their own. Without rows an aggregate still gives
--- one, which HAVING leaves out; WHERE spares the scan.
+-- Counts the existing jobs, minus the counts that sessions have left in rows of their own. If row 0 exists, WHERE saves
+-- the scan, and HAVING drops the row that an aggregate returns even for no input.
 INSERT INTO tickwheel_count (slot, pending, running, dead)
 SELECT 0, count(*) FILTER (WHERE state = 0) - (SELECT coalesce(sum(pending), 0)::bigint FROM tickwheel_count),
     count(*) FILTER (WHERE state = 1) - (SELECT coalesce(sum(running), 0)::bigint FROM tickwheel_count),

@@ -1,4 +1,4 @@
--- What nodes ask each other about counted attempts.
+-- Questions between nodes about counted attempts.
 
 -- name: forget_withdrawal_requests
 DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;

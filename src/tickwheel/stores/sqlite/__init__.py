@@ -1,5 +1,5 @@
 """
-Jobs in one SQLite file: the default, with nothing to install and nothing to run.
+Stores jobs in one SQLite file: the default store, which needs no installation and no server.
 """
 
 from __future__ import annotations

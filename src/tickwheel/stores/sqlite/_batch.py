@@ -1,5 +1,5 @@
 """
-The writes of one transaction, in as few statements as possible.
+Applies the writes of one transaction in as few statements as possible.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs that live no longer than this are kept separately, in few pages."""
+"""Keys of jobs due within this time of being set have a small shelf of their own, which takes few pages."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-Cost of a slot: its last page, its neighbours in the rebalance, and their parents; a write of a near job changes two
-pages.
+Cost of appending to a slot, in writes of near jobs, each of which changes two pages.
+
+An append changes the slot's last page, the neighbouring pages in the rebalance, and their parents.
 """
 _WEIGHTLESS: Final = 16
-"""Number of far jobs that fill two pages, or up to four."""
+"""Number of far jobs that fill two to four pages, the cost of one write of a near job."""
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")
-"""True if a job that keeps its place has changed only in columns that `update_job` writes."""
+"""True if `update_job` writes every column that differs. The job must keep its place."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
 
 class Batch:
     """
-    The writes of one transaction, which the caller begins, commits and rolls back.
+    Applies the writes of one transaction. The caller begins the transaction, and commits it or rolls it back.
     """
 
     def __init__(
@@ -70,12 +71,12 @@ class Batch:
         Read the meta row.
 
         Args:
-            connection: With a transaction open for writing.
+            connection: A connection with an open write transaction.
             now: The store's clock, in ms.
             filters: The Bloom filters of the file.
-            owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
-                refused, and the owner gets a note of each job that became pending.
-            may_grow: True if there is room for the row of a far job that is only marked as deleted.
+            owner: The name of this process if it owns the file. Otherwise begins and ends are refused, and each job
+                that becomes pending leaves a note for the owner.
+            may_grow: True if deleted far jobs may keep their rows; False if the disk has no room for them.
         """
         self._connection = connection
         self._now = now
@@ -89,7 +90,7 @@ class Batch:
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
         self._far: set[int] = set()
-        """Generations of the jobs that were found on the far level."""
+        """Generations of the jobs found on the far level."""
         self.has_notes = False
         self.shelved = 0
         """Number of keys added to shelf 1."""
@@ -98,10 +99,11 @@ class Batch:
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         """
-        Apply all *writes*, in order, and answer each.
+        Apply *writes* in order, and return one answer for each.
 
         Raises:
-            WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
+            WrongGuessError: If *is_guessing* and a guess was wrong. Without *is_guessing*: if the tables contradict
+                each other.
         """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
@@ -129,9 +131,9 @@ class Batch:
         self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Claim at most *limit* unroutable jobs that *skills* can run: make them due again, and return them.
+        Claim at most *limit* unroutable jobs that match *skills*: make them due again, and return them.
 
-        Jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit* generations, stay.
+        Skips jobs of the *unfit* generations, and jobs whose recurrence contains one of the *unreadable* texts.
         """
         if epoch not in self._epochs.values():
             return []
@@ -175,7 +177,7 @@ class Batch:
 
     def _raise_floor(self) -> None:
         """
-        Advance the low watermark past running jobs; each commit advances only as far as one statement scans.
+        Advance the low watermark past running jobs, as far as one statement scans.
         """
         (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
         if front is not None:
@@ -229,7 +231,7 @@ class Batch:
                     rows["delete_job"].append(old_place)
                 placed.append(job)
                 shelf, old_shelf = shelf_of(job), shelf_of(old)
-                if _LONG_SHELF in (shelf, old_shelf):  # the old key may be in a run, where it stays
+                if _LONG_SHELF in (shelf, old_shelf):  # a key that is in a run stays there
                     lifted.append(old)
                     laid.append(job)
                 else:
@@ -299,10 +301,10 @@ class Batch:
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
-        Change jobs in place, each run of adjacent ones with one statement.
+        Change jobs in place, with one statement for each run of adjacent jobs.
 
-        Jobs of one instant with consecutive generations leave no room for another job between them. The number of
-        changed rows therefore proves that exactly these jobs were changed.
+        Jobs due at the same instant with consecutive generations leave no room for another job between them. If the
+        number of changed rows is right, exactly these jobs were changed.
         """
         single: list[_Row] = []
         for due_at, first, last in _runs(jobs):
@@ -319,7 +321,7 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows from one flat list of values: the garbage collector need not walk a tuple for each row.
+        Insert rows given as one flat list: tuples would cost the garbage collector a visit each.
         """
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)
@@ -335,7 +337,7 @@ class Batch:
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """
-        Delete the keys of *jobs*; of shelf 1 only those that no run has taken yet.
+        Delete the keys of *jobs*. A key of shelf 1 that a run has already taken stays in the run.
         """
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:
@@ -359,7 +361,7 @@ class Batch:
 
 def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
     due_at, first = jobs[0].due_at, jobs[0].generation
-    if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order
+    if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # several runs, or unsorted
         jobs = sorted(jobs, key=PLACE)
         due_at, first = PLACE(jobs[0])
     last = first - 1

@@ -1,7 +1,7 @@
 """
-The channel by which processes notify a file's owner that they have written: a FIFO, or a UDP port on Windows.
+The channel by which other processes notify a file's owner of their writes: a FIFO, or a UDP port on Windows.
 
-Lost notifications are harmless: they are hints.
+Notifications are hints: losing one does no harm.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Channel", "notify_at", "open_channel"]
 
 class Channel(Protocol):
     """
-    The owner's end: receives the notifications of one file.
+    The owner's end of a file's notification channel.
     """
 
     def fileno(self) -> int: ...
 
     def is_named(self) -> bool:
         """
-        Return True if a process that notifies finds the channel by the file's name now.
+        Return True if the file's name still leads to this channel, so that other processes can find it.
         """
 
     def receive(self) -> bool: ...
@@ -44,12 +44,12 @@ class FifoChannel:
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
         with suppress(FileNotFoundError):
-            if path.is_fifo():  # of an owner that died or lost the lock, and may still remove it
+            if path.is_fifo():  # left by an owner that died or lost the lock; that owner may still remove it
                 path.unlink()
         with suppress(FileExistsError):
             os.mkfifo(path)
             path.chmod(mode)
-        # Also opened for writing: a mere reader would see an end of file whenever the last writer leaves.
+        # Opened for writing, too. Otherwise reads would report the end of the file whenever the last writer closes.
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
             return cls(path, fd)
@@ -82,7 +82,7 @@ class FifoChannel:
 
 class PortChannel:
     """
-    A loopback port. The file holds the port and a secret known to every process that can read the file.
+    A loopback UDP port. The file holds the port, and a secret for every process that may read the file.
     """
 
     _HEAD: Final = "tickwheel rings at"
@@ -147,7 +147,7 @@ _Channel: Final = FifoChannel if hasattr(os, "mkfifo") else PortChannel
 
 def open_channel(path: Path, mode: int) -> Channel | None:
     """
-    Return a channel at *path*, or None if the file system or another file prevents it.
+    Return a channel at *path*, or None if the file system does not support one or another file has the name.
     """
     with suppress(OSError):
         return _Channel.make(path, mode)
@@ -155,5 +155,5 @@ def open_channel(path: Path, mode: int) -> Channel | None:
 
 
 def notify_at(path: Path) -> None:
-    with suppress(OSError, ValueError):  # ENXIO: no reader; EAGAIN: it was notified already; a half-written file
+    with suppress(OSError, ValueError):  # ENXIO: no reader; EAGAIN: already notified; a half-written file
         _Channel.notify(path)

@@ -1,9 +1,10 @@
 """
-Moves the write-ahead log into the database in the background, so that no commit has to wait for it.
+Copies the write-ahead log into the database in the background, so that commits do not wait for it.
 
-A checkpoint of thousands of scattered pages takes tenths of a second. SQLite would run it inside the commit that passes
-the limit; here a thread with a separate connection runs it beside the commits. The log restarts only when a checkpoint
-has caught up with it; under load the commits do the rest themselves, at a higher limit.
+A checkpoint of thousands of scattered pages takes tenths of a second. SQLite would run it inside the commit that
+reaches its limit. Here a thread with a connection of its own runs it beside the commits. The log restarts only after a
+checkpoint has copied all of it. Under load the thread cannot catch up: commits then finish the checkpoint themselves,
+at a higher limit.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from tickwheel.threads import Event, Thread
 __all__ = ["COMMIT_LIMIT_PAGES", "Checkpointer"]
 
 COMMIT_LIMIT_PAGES: Final = 16_000
-"""Size of the log, 64 MB, at which commits finish a checkpoint themselves."""
+"""Size of the log, in pages (64 MB), at which a commit finishes the checkpoint itself."""
 
 _WRITES: Final = 2_000
-"""Writes between two checkpoints; each dirties some two pages, so they are about 16 MB."""
+"""Number of writes between two checkpoints. Each changes about two pages, so these are about 16 MB."""
 
 
 class Checkpointer:
@@ -35,7 +36,7 @@ class Checkpointer:
 
     def wrote(self, writes: int) -> None:
         """
-        Count a commit's weight in *writes* of near jobs; call it after each commit, from one thread at a time.
+        Count the weight of a commit, in *writes* of near jobs. Call it after each commit, from one thread at a time.
         """
         self._written += writes
         if self._written >= _WRITES:
@@ -51,7 +52,7 @@ class Checkpointer:
         connection: sqlite3.Connection | None = None
         while self._wanted.wait() and not self._is_closing:
             self._wanted.clear()
-            # An error here will also occur in the next commit, which reports it. The next turn tries again.
+            # The next commit will meet the same error and report it. The next turn tries again.
             with suppress(Exception):
                 connection = connection or self._connect()
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

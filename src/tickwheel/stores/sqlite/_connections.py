@@ -1,5 +1,5 @@
 """
-Connections to a file: one writer, and one reader per concurrent read.
+Connections to a file: one writer, and one reader for each concurrent read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["Connections", "real_path"]
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
 _CHECKPOINT_PAGES: Final = 4_000
-"""Size of the WAL, 16 MB, after which a commit runs a checkpoint itself, if no thread does."""
+"""Size of the log, in pages (16 MB), at which a commit runs a checkpoint if no thread does it."""
 
 
 class Connections:
     """
-    The connections to one file. All methods are thread-safe; the writer connection has its own lock.
+    The connections to one file. All methods are thread-safe; the writer has a lock of its own.
     """
 
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
@@ -53,7 +53,7 @@ class Connections:
                 return
             self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
             self.writer.execute(f"PRAGMA synchronous = {synchronous}")
-            # Some builds overwrite deleted data by default, and write pages just for that.
+            # By default some builds overwrite deleted data, which costs extra page writes.
             self.writer.execute("PRAGMA secure_delete = FAST")
             self.limit_log(_CHECKPOINT_PAGES)
             self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
@@ -104,14 +104,14 @@ class Connections:
 
     def restart_log(self) -> None:
         """
-        Checkpoint and restart the WAL, so that it reuses its file; do nothing if that fails.
+        Checkpoint and restart the log, so that its file is reused. Do nothing if that fails.
         """
         with self.write_lock, suppress(sqlite3.Error):
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
-        # Only the first connection makes a file. A later one would put an empty file in the place of one that was moved
-        # away a moment ago, and SQLite would then delete the log of the moved file.
+        # Only the first connection creates the file. Suppose that the file was moved away a moment ago: a later
+        # connection would create an empty one, and SQLite would delete the log of the moved file.
         mode = self._reading_only or ("mode=rw" if self._is_made else "mode=rwc")
         connection = sqlite3.connect(
             f"{self._path.as_uri()}?{mode}",

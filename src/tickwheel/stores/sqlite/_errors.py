@@ -74,10 +74,10 @@ def translated(url: str) -> Iterator[None]:
 
 def store_error(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*; after a disk error during a commit the outcome is unknown.
+    Return the `StoreError` for *error*. After a disk error during a commit, the outcome is unknown.
     """
     code = getattr(error, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the log's index, while a file is opened
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the log's index when a file is opened
         code = sqlite3.SQLITE_FULL
     family = None if code is None else code & _PRIMARY
     if code is None and isinstance(error, sqlite3.OperationalError | UnicodeDecodeError):  # text that is not UTF-8

@@ -1,12 +1,16 @@
 """
-The far level: slots of half a day, filled in the order of sets, and sorted by instant as they come near.
+The far level: jobs due in an hour or more, in slots of half a day.
 
-Rows in order of arrival share pages, rows in order of random instants do not: so a far job is written twice, each time
-beside others, instead of once on a page of its own. The place of a job follows from its instant: it is in its slot, or
-on level 0. Every look-up checks both, so the time at which a slot is sorted affects its cost, never its result.
+A far job is appended to its slot in order of arrival. When the slot comes near, its jobs are sorted by due time into
+the near level (level 0). Rows appended in order of arrival share pages; rows inserted at random due times do not. Two
+shared writes cost less than one write on a page of its own.
 
-The row of a far job that is moved or cancelled stays, since deleting it would write a page of its own: a bit in
-`tickwheel_gone` marks it as deleted. It is removed with its slot, or earlier if deleted rows outnumber pending ones.
+The due time of a job determines its place: its slot, or level 0. Every look-up checks both. The time at which a slot
+is sorted therefore affects the cost of look-ups, never their results.
+
+A far job that is moved or cancelled keeps its row, because deleting the row would write one more page. A bit in
+`tickwheel_gone` marks it as deleted. The row is removed with its slot, or earlier if deleted rows outnumber pending
+ones.
 """
 
 from __future__ import annotations
@@ -31,29 +35,33 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""Length of a slot, as in the table of levels: a month has 60 slots, and a commit of far jobs writes their last
-pages."""
+"""
+Length of a slot, as in the table of levels. A month has 60 slots, and a commit of far jobs writes the last page of each
+slot that it appends to.
+"""
 
 NEAR_MS: Final = 3_600_000
-"""Distance at which a slot is sorted: with the longest horizon, before any of its jobs is staged."""
+"""
+A slot is sorted this long before its start. This is before its jobs are prefetched, even with the longest horizon.
+"""
 
 _STRETCH: Final = 5_000
-"""Maximum number of rows of a slot in one commit."""
+"""Maximum number of rows of a slot that one commit moves or compacts."""
 
 _LATE_CASCADES: Final = 3
-"""Number of extra commits per pass if a file was not served for a while: 50,000 jobs a second come near."""
+"""Maximum number of extra commits per pass for slots that have already begun: 5,000 rows each."""
 
 _SWEPT: Final = 4
-"""Number of compaction commits per pass: they scan 50,000 rows a second."""
+"""Maximum number of compaction commits per pass. Each scans up to 5,000 rows."""
 
 _GONE_MAX: Final = 5_000
-"""Maximum number of deleted rows in excess of pending ones."""
+"""Compaction starts when deleted rows outnumber pending jobs by more than this."""
 
 _PAYLOAD_MAX: Final = 500
-"""Maximum payload: eight of these share a page."""
+"""Maximum payload of a far job, in bytes: eight such rows share a page."""
 
 _BITS: Final = 63
-"""Bits per row of the table."""
+"""Number of generations that one row of `tickwheel_gone` covers."""
 
 _GONE_A_PAGE: Final = 200 * _BITS
 
@@ -72,9 +80,10 @@ def slot_of(due_at: int) -> int:
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return True if *job*, a pending job with its key on shelf 1, belongs in a slot of the far level.
+    Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1.
 
-    Recurring jobs have a separate list, and large payloads have pages of their own in any order.
+    Recurring jobs stay on the near level: their list does not read the far level. Large payloads gain nothing: each
+    fills pages of its own.
     """
     return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
 
@@ -83,7 +92,7 @@ def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limi
     values = (0, until, after[0], *after, limit)
     if _first_slot(connection, after[0], until) is None:
         return list(map(job_of, connection.execute(SQL["jobs_due"], values)))
-    connection.execute("BEGIN")  # a cascade between two statements would hide the jobs that it moves
+    connection.execute("BEGIN")  # otherwise a cascade between the two statements would hide the jobs that it moves
     try:
         jobs = list(map(job_of, connection.execute(SQL["jobs_due"], values)))
         if len(jobs) == limit:
@@ -122,7 +131,7 @@ def scan(
 
 class Sorter:
     """
-    Moves far jobs to the near level, and compacts deleted ones, for a file's owner. Not thread-safe.
+    Moves far jobs to the near level and removes deleted rows, for a file's owner. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -130,7 +139,7 @@ class Sorter:
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Do the work that is due at *now* (ms), in a few short commits; nothing on a full disk.
+        Do the work that is due at *now* (ms), in a few short commits. Do nothing if the disk is full.
         """
         self._bring_near(connections, now, reserve)
         for _ in range(_SWEPT):
@@ -142,7 +151,9 @@ class Sorter:
 
     def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Move far jobs that are near into level 0: in one commit, for which other writers wait; in more if they are late.
+        Move far jobs that come near into level 0: one commit for a slot that is near, more for slots that have begun.
+
+        Other writers wait for each commit.
         """
         for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
             with connections.reading() as connection:
@@ -155,7 +166,7 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark the far jobs with *generations* as deleted; return a lower bound of the number of pages changed.
+    Mark far jobs as deleted by their *generations*; return a lower bound of the number of pages changed.
 
     Generations are never reused.
     """
@@ -167,9 +178,9 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Compact a slice of rows from *place* on, if at least half of it is deleted, and return the next place.
+    Remove the deleted rows of one slice from *place* on, and return the next place.
 
-    So a pass makes progress if most rows are deleted, and does not rewrite pages for a few rows.
+    A slice is left alone if less than half of it is deleted: rewriting pages would not pay.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:
@@ -185,9 +196,9 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Move a slice of the first slot with a job into level 0, if it begins before *until* (ms); return the row count.
+    Move the next slice of the first slot into level 0; return its number of rows.
 
-    The connection must have a write transaction open.
+    Return 0 if no slot begins before *until* (ms). The connection must have an open write transaction.
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:

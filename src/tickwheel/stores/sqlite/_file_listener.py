@@ -1,5 +1,5 @@
 """
-The file `FILE-wake` beside a database, at which its owner receives notifications of writes.
+The channel `FILE-wake` beside a database: its owner receives notifications of writes there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class FileListener:
 
     def listen(self) -> bool:
         """
-        Begin to receive; return False if the file system does not allow it.
+        Begin to receive. Return False if the file system does not allow it.
         """
         self._channel = open_channel(self._path, stat.S_IMODE(self._database.stat().st_mode))
         return self._channel is not None
 
     def listen_again(self) -> bool:
         """
-        Make the channel again if its name no longer leads to it; return True if it was made.
+        Recreate the channel if its name no longer leads to it; return True if it was recreated.
         """
         if self._channel is None or self._channel.is_named():
             return False
@@ -57,7 +57,7 @@ class FileListener:
             if channel is None:
                 return
             with suppress(OSError):
-                if channel.is_named():  # not the file of the next owner, which must stay
+                if channel.is_named():  # otherwise the file belongs to the next owner and must stay
                     self._path.unlink()
         self._wait.retire(channel)
 

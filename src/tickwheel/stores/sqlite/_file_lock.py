@@ -1,5 +1,5 @@
 """
-An advisory lock that the system releases when the process dies: flock(2), or a locked byte on Windows.
+An advisory file lock, by flock(2), or a locked byte on Windows. The system releases it when the process dies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["is_locked", "lock"]
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""True if a probe can take a shared lock, which no owner does, so that the two can be distinguished."""
+"""True if a probe can take a shared lock. Owners lock exclusively, so a probe never looks like an owner."""
 
 if _CAN_SHARE:
     import fcntl
@@ -25,7 +25,7 @@ if _CAN_SHARE:
 
     def is_locked(fd: int) -> bool:
         """
-        Return True if another descriptor holds the lock, or if that cannot be determined.
+        Return True if another descriptor holds the lock, or if the state cannot be determined.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -37,7 +37,7 @@ if _CAN_SHARE:
 else:
     import msvcrt
 
-    # Locked bytes cannot be read by other processes, so the lock is far past the text.
+    # Other processes cannot read a locked byte, so the byte is far past the end of the text.
     _PLACE: Final = 1 << 30
 
     def _at_place(fd: int, mode: int) -> None:
@@ -47,7 +47,7 @@ else:
     def _lock(fd: int) -> None:
         try:
             _at_place(fd, msvcrt.LK_NBLCK)  # type: ignore[attr-defined]
-        except PermissionError as error:  # the error for a lock that another descriptor holds
+        except PermissionError as error:  # another descriptor holds the lock
             raise BlockingIOError(error.errno, error.strerror) from None
 
     def is_locked(fd: int) -> bool:
@@ -61,13 +61,13 @@ else:
 
 def lock(fd: int) -> None:
     """
-    Take the lock for this descriptor; closing the descriptor releases it.
+    Take the lock for this descriptor. Closing the descriptor releases it.
 
-    Retries for 50 ms, because `is_locked` of another process holds the lock for an instant.
+    Retries for 50 ms, because `is_locked` in another process may hold the lock for an instant.
 
     Raises:
         BlockingIOError: If another descriptor holds the lock.
-        OSError: If the file system does not lock.
+        OSError: If the file system does not support locks.
     """
     for _ in range(_TRIES):
         with suppress(BlockingIOError):

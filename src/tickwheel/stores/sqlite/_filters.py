@@ -1,9 +1,9 @@
 """
-Bloom filters that show which runs may have a key, and so save look-ups in the others.
+Bloom filters over the keys of runs: they show which runs may contain a key, and save look-ups in the others.
 
-Each part of a run has a filter, with sixteen bits for each of its keys; a key sets two of them. So of a hundred absent
-keys, one or two are looked up in vain. The filters are stored in the file. A process that sets jobs reads those of each
-run once; an owner does so before its first set.
+Each part of a run has a filter with sixteen bits for each of its keys; each key sets two bits. One or two percent of
+the absent keys pass a filter and are looked up without success. The filters are stored in the file. A process that sets
+jobs reads the filters of each run once. An owner reads them before its first write.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Run:
 
 class Filters:
     """
-    The Bloom filters of a file that have been read so far. Thread-safe.
+    Cache of the Bloom filters of a file. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class Filters:
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """
-        Return the runs that may contain some of *keys*, which are sorted, each with these keys.
+        Return each run that may contain some of the sorted *keys*, with those keys.
 
-        The filters read are cached, so the open transaction must not have changed any run.
+        Filters read here are cached, so the open transaction must not have changed a run.
         """
         with self._lock:
             runs = self._read(connection)
@@ -65,7 +65,7 @@ class Filters:
 
     def _read(self, connection: sqlite3.Connection | Joined) -> dict[int, _Run]:
         """
-        Read new filters: run numbers are never reused, and a run gets keys only at its end.
+        Read the filters that are not cached. Run numbers are never reused, and keys are only appended to a run.
         """
         sizes = dict(connection.execute(SQL["runs"]).fetchall())
         known = self._runs

@@ -1,5 +1,5 @@
 """
-The history: read by key, and pruned from its front.
+The history: reads by key, and pruning of the oldest records.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def forget_minutes(connection: sqlite3.Connection, minutes_from: int, quarters_f
 
 def prune(connections: Connections, since: int, per_key: int, total: int, limit: int) -> int:
     """
-    Delete at most *limit* old or surplus records; the search for them blocks no writer.
+    Delete at most *limit* old or surplus records. The search for them blocks no writer.
     """
     with connections.reading() as connection:
         statement, rows = _surplus(connection, since, per_key, total, limit)

@@ -1,8 +1,8 @@
 """
-Writes within a caller's transaction on the same file.
+Writes jobs within a caller's transaction on the same file.
 
-SQLite has one writer: while the caller's transaction is open, no other process or thread writes, the scheduler
-included.
+SQLite allows one writer. Until the caller's transaction ends, every other process and thread waits to write, and so
+does the scheduler.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ __all__ = ["Follower", "Joined", "joining"]
 
 _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
-"""Intervals of polling the file for the end of a transaction; they grow, as most are short."""
+"""
+Longest interval between polls for the end of a transaction. Intervals grow up to it, because most transactions are
+short.
+"""
 _FOLLOWED_S: Final = 60.0
-"""Time after which polling stops; the owner then scans for itself."""
+"""Time after which polling stops. The owner finds the jobs in its own scans."""
 
 
 class Joined:
     """
-    A caller's connection whose transaction was joined, independent of its row settings.
+    Runs statements in a caller's transaction. The row factory of the caller's connection does not apply.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -46,9 +49,10 @@ class Joined:
 @contextmanager
 def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joined]:
     """
-    Lend a joined connection in the transaction of *connection*; an exception undoes the joined part.
+    Yield a joined connection within the transaction of *connection*; an exception undoes the joined part.
 
-    A transaction is begun if a write would begin one implicitly. The connection must be to the file *inode*.
+    If no transaction is open, one is begun when a write would begin one implicitly. The connection must be to the file
+    *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"
@@ -68,7 +72,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
             yield joined
     except BaseException:
         if begins and connection.in_transaction:
-            with suppress(sqlite3.Error):  # such as an authorizer's refusal: the first error is raised
+            with suppress(sqlite3.Error):  # for example, an authorizer refuses; the first error is raised
                 joined.execute("ROLLBACK")
         raise
     finally:
@@ -80,7 +84,7 @@ def _undone_on_error(joined: Joined) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(sqlite3.Error):  # such as a full disk, after which SQLite itself has rolled back
+        with suppress(sqlite3.Error):  # for example, the disk is full: SQLite has rolled back already
             joined.execute("ROLLBACK TO SAVEPOINT tickwheel")
             joined.execute("RELEASE SAVEPOINT tickwheel")
         raise
@@ -96,7 +100,7 @@ def _enter(connection: sqlite3.Connection, joined: Joined) -> None:
         joined.execute("BEGIN IMMEDIATE")
     joined.execute("SAVEPOINT tickwheel")
     try:
-        joined.execute(SQL["lock_ledger"])  # a transaction that has only read becomes the writer, or cannot
+        joined.execute(SQL["lock_ledger"])  # makes a read transaction the writer, or fails
     except sqlite3.OperationalError as error:
         joined.execute("RELEASE SAVEPOINT tickwheel")
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
@@ -118,7 +122,9 @@ def _check_file(joined: Joined, inode: tuple[int, int] | None) -> None:
 
 class Follower:
     """
-    A thread that notifies the owner once joined transactions have ended; SQLite announces no foreign commits.
+    A thread that notifies the owner when joined transactions have ended.
+
+    SQLite does not announce the commits of other connections.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:

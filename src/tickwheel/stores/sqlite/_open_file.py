@@ -1,9 +1,9 @@
 """
-The open file, and checks that it still has its name.
+The open file, and checks that its name still leads to it.
 
-A file that was deleted, renamed, or replaced by a backup stays open in a process: SQLite continues to write into a file
-that has no name. The same holds for its log (`-wal`) and the log's index (`-shm`): the next process that opens the
-database makes new ones, and two logs of one database destroy it.
+If a file is deleted, renamed or replaced by a backup, the process keeps it open, and SQLite writes on into a file
+without a name. The same is true of its log (`-wal`) and the log's index (`-shm`): the next process that opens the
+database creates new ones, and two logs of one database destroy it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["OpenFile", "inode_of"]
 _PARTS: Final = ("", "-wal", "-shm")
 
 _LOOK_S: Final = 0.25
-"""Time for which a read trusts the last check."""
+"""Time for which reads trust the last check."""
 
 
 class OpenFile:
@@ -38,9 +38,9 @@ class OpenFile:
 
     def check(self) -> None:
         """
-        Raise a `StoreError` unless all files still have their names; costs three calls of stat().
+        Raise a `StoreError` unless all files still have their names. Costs three calls of stat().
         """
-        self._checked = -math.inf  # a read after a failure checks again
+        self._checked = -math.inf  # after a failure, the next read checks again
         for part, name in self._parts.items():
             if inode_of(name) != self._inodes[part]:
                 raise self._gone(part)

@@ -1,5 +1,5 @@
 """
-The right to fire the jobs of a file, which one owner has at a time.
+The lock of a file's owner: only its holder fires the jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class OwnerLock:
     """
     The right to fire a file's jobs: a lock on `FILE-lock`, which the system releases when the process dies.
 
-    The file itself is never removed: otherwise two processes could lock two files of one name.
+    The lock file is never removed. Otherwise two processes could lock two different files of that name.
     """
 
     def __init__(self, database: Path) -> None:
@@ -35,7 +35,7 @@ class OwnerLock:
     @property
     def is_held(self) -> bool:
         """
-        True if this object holds the lock, on the file that has the name now.
+        True if this object holds the lock and the name still leads to the locked file.
         """
         return self._fd is not None and is_same(self._fd, self._path)
 
@@ -55,7 +55,7 @@ class OwnerLock:
 
     def take(self, owner: str) -> None:
         """
-        Lock the file for *owner* without waiting for another owner; raise a `StoreInUseError` if there is one.
+        Lock the file for *owner*. Raise a `StoreInUseError` at once if another process owns it.
         """
         try:
             fd = make_side_file(self._path, self._database)
@@ -78,7 +78,7 @@ class OwnerLock:
         except BaseException:
             os.close(fd)
             raise
-        with suppress(OSError):  # it is only for people, and a full disk has no room for it
+        with suppress(OSError):  # the text is only for people; a full disk may have no room for it
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
@@ -107,9 +107,9 @@ _LOCKS: Final[weakref.WeakSet[OwnerLock]] = weakref.WeakSet()
 
 
 def _forget_locks() -> None:
-    # A forked child shares the lock with its parent and would keep it when the parent dies.
+    # A forked child shares the parent's lock, and would hold it after the parent dies.
     for each in _LOCKS:
-        if each._fd is not None:  # noqa: SLF001  the child closes its copy, which does not unlock the parent's
+        if each._fd is not None:  # noqa: SLF001  closing the child's copy does not release the parent's lock
             os.close(each._fd)  # noqa: SLF001 of its own class
             each._fd = None  # noqa: SLF001 of its own class
 

@@ -1,5 +1,5 @@
 """
-Ownership of a file, and the changes of other processes, by the notes that they left.
+Takes over a file, and reads the changes of other processes from the notes that they left.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
     """
     Make *owner* the owner: start a new epoch, make running jobs pending again, and discard the notes.
 
-    The history records each interrupted attempt at *now*. Return the epoch, and the number of jobs that were running.
+    Records each interrupted attempt in the history, at *now*. Returns the epoch and the number of jobs that were
+    running.
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
-        # Running jobs are at the front, so the search ends at the last of them and not at the last job.
+        # Running jobs are at the front: the search ends at the last running job, not at the last job.
         found = connection.execute(SQL["running_jobs"], (running,)).fetchall()
         connection.executemany(SQL["cut_off"], [(now, *place) for *place, _, _ in found])
         connection.executemany(SQL["rescue_job"], [place for *place, _, is_paused in found if not is_paused])

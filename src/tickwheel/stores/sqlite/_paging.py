@@ -1,5 +1,5 @@
 """
-Lists of jobs, page by page.
+Lists jobs, one page at a time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tickwheel.stores.sqlite._queries import SQL, behind, paging
 __all__ = ["page"]
 
 _REACH: Final = 10_000
-"""Maximum number of keys that one page reads: some 20 ms."""
+"""Maximum number of keys that one page scans: about 20 ms."""
 
 _PAYLOADS: Final = 2_000
-"""Maximum number of keys of a page that reads payloads, which may be large."""
+"""Maximum number of keys scanned by a page that reads payloads, which may be large."""
 
 _ABOVE_ALL: Final = b""
-"""SQLite sorts every blob after every text."""
+"""Upper bound of all keys: SQLite sorts every blob after every text."""
 
 _Keys: TypeAlias = tuple[str, tuple[int, ...]]
-"""The query of the keys, and the shelves for each of which it runs; empty if it runs once."""
+"""The query of the keys, and the shelves to run it on, once for each; without shelves it runs once."""
 
 _DEAD: Final = (-1,)
 _PAUSED: Final = (-3,)
@@ -33,10 +33,10 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for.
 
-    It reads as many keys as fill a page. If a filter leaves some of them out, two more statements find the end of a
-    larger range and read it.
+    The first statement reads as many keys as a page has jobs. If a filter rejects some of them, two more find the end
+    of a larger range and read it.
     """
-    connection.execute("BEGIN")  # a merge between two statements would hide the keys that it moves
+    connection.execute("BEGIN")  # otherwise a merge between the statements would hide the keys that it moves
     try:
         return _page(connection, query, _keys(connection, query))
     finally:
@@ -79,7 +79,7 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     values["reach"] = reach = max(_REACH if query.payload is None else _PAYLOADS, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
-    if in_reach == reach:  # the range had more keys, of which one leads to its job
+    if in_reach == reach:  # the range holds more keys: one of them may lead to its job
         values["end"], values["reach"] = behind(last), -1
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:

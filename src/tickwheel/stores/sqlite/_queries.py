@@ -26,25 +26,24 @@ __all__ = [
 SQL: Final = load_queries(__package__, lambda _column: "?")
 
 EXACT: Final = "-3, -2, -1, 0, 1"
-"""The shelves whose keys lead to jobs; on all others they are hints."""
+"""The shelves whose keys always lead to jobs. Keys on other shelves are hints."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
-"""Numbers of keys of one look-up: few sizes, so that few statements stay prepared."""
+"""Numbers of keys that one look-up may have. With few sizes, few statements stay prepared."""
 
 ROWS_AT_ONCE: Final = (125, 25, 1)
 """
-Numbers of rows that one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds
-bind.
+Numbers of rows that one statement may insert or delete. Older builds bind up to 999 values.
 
-The module releases the GIL around each statement and then waits for it. With busy threads that takes longer than the
-row itself, so a commit of a thousand rows is eight statements.
+The `sqlite3` module releases the GIL for each statement and then has to get it back. With busy threads this takes
+longer than the row itself. A commit of a thousand rows therefore takes eight statements.
 """
 
 
 @cache
 def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one shelf, bound before the keys.
+    Return the look-up for *size* keys on *shelves*. With the shelves "?", bind one shelf after the keys.
     """
     return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
@@ -80,7 +79,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys of the query *keys*, run for each of *shelves* if there are any.
+    Return the query *name* over the keys that the query *keys* finds. It runs once for each of *shelves*, if any.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")

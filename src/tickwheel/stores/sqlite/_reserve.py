@@ -1,9 +1,10 @@
 """
-Reserved disk space: on a full disk existing jobs can still be cancelled, begun and settled.
+Reserved disk space: on a full disk, existing jobs can still be cancelled, started and finished.
 
-Deleting a job needs room, too: the log must hold the change before the file can. So an owner keeps a file beside the
-database, as large as the pages that the log will add to the database at a checkpoint; then the log restarts in its own
-room. When the disk is full the reserve is deleted, and no new job is accepted until it can be made again.
+Deleting a job needs room, too, because the change goes to the log before it reaches the database. An owner therefore
+keeps a reserve file beside the database. It is as large as the pages that the log will add to the database at a
+checkpoint; afterwards the log is reused and needs no more room. When the disk is full, the reserve is deleted, and new
+jobs are refused until it can be made again.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from tickwheel.threads import Lock
 __all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
 
 _STEP: Final = 1 << 20
-"""The size of the file is a multiple of this, in bytes."""
+"""The size of the reserve file is a multiple of this, in bytes."""
 
 _SPARE: Final = 1 << 18
-"""Maximum overhead of a file system besides the pages, in bytes."""
+"""Maximum overhead of a file system beyond the pages, in bytes."""
 
 JOB_BYTES: Final = 8_192
-"""Maximum size of a job besides twice its payload, in half-empty pages."""
+"""Maximum size of a job on half-empty pages, in bytes, beyond twice its payload."""
 
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 _GROWING: Final = (Set, Adopt)
 _SHRINKING: Final = frozenset((Begin, Settle))
-"""The most frequent writes that add nothing."""
+"""The most frequent writes that add no data."""
 
 
 class Reserve:
     """
-    The file `FILE-reserve`, which may be deleted at any time. Thread-safe.
+    The file `FILE-reserve`. Any process may delete it at any time. Thread-safe.
     """
 
     def __init__(self, database: Path, url: str) -> None:
@@ -53,12 +54,12 @@ class Reserve:
         self._lock = Lock()
         self._bytes = 0
         self._room = 0
-        """Bytes that may be written before `cover` has to check again."""
+        """Number of bytes that may be written before `cover` checks the disk again."""
         self.is_spent = False
 
     def keep(self, moved: int) -> None:
         """
-        Create or enlarge the file, if there is room; *moved* is the size of the database in bytes after a checkpoint.
+        Create or enlarge the file if there is room. *moved* is the size of the database after a checkpoint, in bytes.
         """
         with self._lock, suppress(OSError):
             wanted = _rounded(self._added(moved))
@@ -68,10 +69,10 @@ class Reserve:
 
     def cover(self, more: int, moved: Callable[[], int]) -> None:
         """
-        Make the file as large as the coming commit needs, which adds at most *more* bytes (see `growth_of`).
+        Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        *moved* returns the size of the database in bytes after a checkpoint; it is called only if the commits since its
-        last call may need more room. A `StoreFullError` is raised if there is no room.
+        *moved* returns the size of the database after a checkpoint, in bytes. It is called only if the room found by
+        the last call may be used up. Raises a `StoreFullError` if the disk has no room.
         """
         with self._lock:
             self._room -= more
@@ -97,7 +98,7 @@ class Reserve:
 
     def check(self, writes: Sequence[Write]) -> None:
         """
-        Raise `StoreFullError` if *writes* would use the room reserved for cancelling, beginning and settling jobs.
+        Raise `StoreFullError` if *writes* would use the room reserved for cancelling, starting and finishing jobs.
         """
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
@@ -105,7 +106,7 @@ class Reserve:
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
         """
-        Return *writes*, while the reserve is spent without their history records and kept answers.
+        Return *writes*; while the reserve is in use, without their history records and kept answers.
         """
         if not self.is_spent:
             return writes
@@ -117,7 +118,7 @@ class Reserve:
     def _open(self) -> int:
         try:
             return make_side_file(self._path, self._database)
-        except (PermissionError, StoreError):  # of an owner that was killed, or a link: it reserves nothing
+        except (PermissionError, StoreError):  # left by a killed owner, or a link: it reserves nothing
             self._path.unlink()
             return make_side_file(self._path, self._database)
 
@@ -136,7 +137,7 @@ class Reserve:
             _fill(fd, size)
             self._bytes = size
         except OSError:
-            os.ftruncate(fd, self._bytes)  # earlier contents stay
+            os.ftruncate(fd, self._bytes)  # keeps the earlier content
             raise
         finally:
             os.close(fd)
@@ -179,5 +180,5 @@ def _rounded(size: int) -> int:
 def _fill(fd: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, size)
-    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: written blocks are allocated
+    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: writing allocates the blocks
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,13 +1,13 @@
 """
-The keys of jobs that are not due soon, in sorted runs: new keys are on shelf 1, and are merged in batches.
+The keys of jobs that are not due soon, in sorted runs.
 
-Keys arrive in random order, so each would write its own page of a large shelf. On a small one they share pages; a full
-shelf becomes a run, and eight runs of a size become one of the next. Each key is written a few times, always beside
-others.
+New keys go to a small shelf (a key partition), shelf 1. Keys arrive in random order, so on a large shelf each would
+write a page of its own; on a small one they share pages. A full shelf 1 becomes a run, and eight runs of a size are
+merged into one of the next size. Each key is written a few times, always together with others.
 
-A key in a run is a hint: it is valid if it leads to an existing row. So the end or move of a job leaves the runs alone,
-no run takes precedence, and a look-up is right during a merge. A merge moves the keys in order and in slices, each
-within a commit; its state is in the file.
+A key in a run is a hint: it is valid if it leads to an existing row. Ending or moving a job therefore changes no run,
+no run takes precedence over another, and look-ups are right during a merge. A merge moves the keys in order, one slice
+per commit. Its state is in the file.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from tickwheel.stores.sqlite._reserve import Reserve, moved_size
 __all__ = ["KEY_BYTES", "Merger"]
 
 _SHELF_MAX: Final = 4_096
-"""Maximum number of keys on shelf 1: some 50 pages, all of which a commit of a thousand keys writes."""
+"""Maximum number of keys on shelf 1: about 50 pages. A commit of a thousand keys writes them all."""
 
 _SLICE: Final = 4_096
-"""Number of keys moved at a time: some 10 ms."""
+"""Number of keys moved at a time: about 10 ms."""
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""Number of keys moved for each new one: to the first run, and through each size up to 30 million keys."""
+"""Number of keys moved for each new key: one move to the first run, and one for each size up to 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""Number of commits per renewal, for keys set by other processes: they move 40,000 keys a second."""
+"""Number of commits per renewal, for keys set by other processes. They move up to 40,000 keys a second."""
 
 _HINTS_MIN: Final = 100_000
 
 KEY_BYTES: Final = 640
-"""Maximum growth of the database per moved key, with its filter: a page holds seven keys of 512 bytes."""
+"""Maximum growth of the database for each moved key and its filter: a page holds seven keys of 512 bytes."""
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -51,7 +51,7 @@ _Shelf: TypeAlias = tuple[int, int, int | None]
 
 class Merger:
     """
-    Merges runs of keys for the owner of a file. Not thread-safe.
+    Merges runs of keys, for the owner of a file. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move six keys for each of the *more* keys that the commit adds to shelf 1; return the number.
+        Move six keys for each of the *more* keys that the commit adds to shelf 1; return the number moved.
 
-        So no commit has to move many. The connection must have a write transaction open; *now* is in ms.
+        This spreads the merge over all commits. The connection must have an open write transaction; *now* is in ms.
         """
         self._owed += _OWED * more
         slices, self._owed = divmod(self._owed, _SLICE)
@@ -78,7 +78,7 @@ class Merger:
 
 def merge(connection: sqlite3.Connection, now: int) -> int:
     """
-    Move one slice of the smallest merge under way, in an open write transaction; return the number of keys moved.
+    Move one slice of the smallest merge in progress; return the number of keys moved. Needs an open write transaction.
     """
     shelves = _shelves(connection)
     while sources := _full(connection, shelves):
@@ -99,9 +99,9 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
     """
-    Move the next slice from *sources* to *goal*.
+    Move the next slice of keys from *sources* to *goal*.
 
-    Of the keys due before *checked*, stale ones are dropped: those whose job is no longer where they point.
+    A key due before *checked* is dropped if its job is no longer where the key points.
     """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
@@ -114,7 +114,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
         keys = [key for key in keys if key <= last]
     if keys:
         doubles = {key for key, other in pairwise(keys) if key == other}
-        for number, part in zip(sources, parts, strict=True):  # so that one of two equal keys is left, or both agree
+        for number, part in zip(sources, parts, strict=True):  # of two equal keys only one stays, unless both agree
             stale = [key for key in part if key in doubles]
             for statement, values, _ in by_keys("delete_stale_keys", number, stale):
                 connection.execute(statement, values)

@@ -1,5 +1,5 @@
 """
-The schema of a file: its version, and the migrations to the current one.
+The schema of a file: its version, and the migrations to the current version.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def migrate(
     is_owned: Callable[[], bool] = lambda: False,
 ) -> None:
     """
-    Apply the missing *migrations* atomically; a file of the current version is only read.
+    Apply the missing *migrations* atomically. A file of the current version is only read.
 
-    Other tables in the same file are left alone: ours begin with `tickwheel_`. An older file that *is_owned* raises a
-    `StoreInUseError`: its owner would not find the writes of this version.
+    Only tables that begin with `tickwheel_` are touched. An older file that *is_owned* raises a `StoreInUseError`,
+    because its owner would not find the writes of this version.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):
@@ -40,7 +40,7 @@ def migrate(
         raise StoreInUseError(what, "stop that one first; the file was left as it is", is_transient=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have migrated it during the wait for the lock.
+        # Another process may have migrated the file during the wait for the lock.
         for script in migrations[_version(connection, url, migrations) :]:
             for statement in _statements(script):
                 connection.execute(statement)
@@ -51,7 +51,7 @@ def migrate(
         connection.execute("INSERT INTO tickwheel_schema VALUES (?, ?)", (len(migrations), checksum_of(migrations)))
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # unless a full disk has ended it
+        if connection.in_transaction:  # a full disk may have ended it
             connection.execute("ROLLBACK")
         raise
 

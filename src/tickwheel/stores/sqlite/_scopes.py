@@ -1,5 +1,5 @@
 """
-Unroutable jobs by name, and the paused scopes: the table `tickwheel_scope`.
+The table `tickwheel_scope`: paused scopes, and lists of unroutable jobs by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def aside(connection: sqlite3.Connection) -> list[Aside]:
     found: list[Aside] = []
     target = ""
     while len(found) < _NAMES_MAX:
-        # The index leads from one name to the next, so a name with many jobs hides no other.
+        # The index leads from one name to the next, so a name with many jobs does not hide other names.
         target = connection.execute(SQL["target_aside"], (target,)).fetchone()[0]
         if target is None:
             break

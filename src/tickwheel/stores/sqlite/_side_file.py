@@ -1,8 +1,8 @@
 """
 The files beside a database: `FILE-lock` and `FILE-reserve`.
 
-All users who may write the database may write them as well, so they get its permissions, as SQLite's log does. In a
-folder that others may write, one of them may have been replaced by a link: its target is not touched.
+Every user who may write the database may write them: they get the permissions of the database, as SQLite's log does. In
+a folder that others may write, one of them may have been replaced by a link; the target of the link is not touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.jobs.errors import StoreError
 __all__ = ["make_side_file", "open_side_file"]
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""O_NONBLOCK: opening a FIFO must not block."""
+"""O_NONBLOCK: opening a FIFO must not block. O_NOFOLLOW: links are refused."""
 
 
 def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
@@ -37,7 +37,7 @@ def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
 
 def make_side_file(path: Path, database: Path) -> int:
     """
-    Open the file at *path* as `open_side_file` does; create it with the permissions of *database* if it is missing.
+    Open the file at *path* as `open_side_file` does. If it is missing, create it with the permissions of *database*.
     """
     whose = database.stat()
     mode = stat.S_IMODE(whose.st_mode)

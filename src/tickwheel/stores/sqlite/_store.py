@@ -43,14 +43,14 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 _RENEW_S: Final = 0.4
-"""Interval of checks for the owner's file and lock: a loss is detected within a second."""
+"""Interval between checks of the owner's file and lock: a loss is detected within a second."""
 
 
 class SqliteStore:
     """
-    Jobs in one file, which one process fires and any number of processes may write.
+    Jobs in one file. One process fires them; any number of processes may write them.
 
-    The owner is known by a lock on `FILE-lock`; others notify it of their writes through `FILE-wake`.
+    The owner holds a lock on `FILE-lock`. Other processes notify it of their writes through `FILE-wake`.
     """
 
     def __init__(
@@ -65,16 +65,17 @@ class SqliteStore:
         Store the location of the file.
 
         Args:
-            path: The file, made on `open` if it is missing; its directory must exist, on a local disk.
+            path: The file. `open` creates it if it is missing. Its directory must exist, on a local disk.
             synchronous: "full", or "normal", which does not wait for the disk: a power failure loses the acknowledged
-                writes since the last checkpoint, a crash of the process nothing.
+                writes since the last checkpoint, but a crash of the process loses nothing.
             busy_s: Maximum wait while another process writes, in seconds.
             clock: Replaces the system's wall clock.
         """
         if synchronous not in ("full", "normal"):
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
             raise ValueError(message)
-        # SQLite names the log by the real path. So must the lock, or two names of one file would have two owners.
+        # SQLite names the log by the real path. The lock must do the same: otherwise a file with two names could have
+        # two owners.
         self.url = f"sqlite:///{os.fspath(path)}"
         self.path = real_path(path, self.url)
         self._synchronous, self._busy_s = synchronous, busy_s
@@ -88,7 +89,7 @@ class SqliteStore:
         self._making = Lock()
         self._follower: Follower | None = None
         self._seen = 0
-        """Last generation whose notes the owner has read; the next write deletes them."""
+        """Last generation whose note the owner has read. The next write deletes notes up to it."""
         self._reserve = Reserve(self.path, self.url)
         self._filters, self._merger, self._sorter = Filters(), Merger(), _far.Sorter()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
@@ -119,7 +120,7 @@ class SqliteStore:
             return
         with suppress(StoreError):
             self.release(self._owner)
-            self._step_down()  # the rest of an interrupted stop
+            self._step_down()  # finishes an interrupted stop
         if self._follower is not None:
             self._follower.close()
         connections.close()
@@ -144,7 +145,7 @@ class SqliteStore:
         try:
             return self._apply_all(self._reserve.fitting(writes))
         finally:
-            if self._lease is None:  # the reserve belongs to the owner; ask the disk next time
+            if self._lease is None:  # the reserve belongs to the owner: check the disk again next time
                 self._reserve.is_spent = False
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
@@ -278,7 +279,7 @@ class SqliteStore:
             self._keep_reserve()
             self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         except BaseException:
-            if self._lease is None:  # otherwise another owner has it
+            if self._lease is None:  # otherwise another owner has the file
                 self._step_down()
             raise
         return [self._lease]
@@ -360,7 +361,7 @@ class SqliteStore:
         return [Shard(0, owner, epoch)]
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
-        pass  # the only owner knows its own figures
+        pass  # a file has one owner, which has its own figures
 
     def nodes(self) -> list[Node]:
         return owners_of(self.shards()) if self._lock.is_taken() else []

@@ -1,7 +1,7 @@
 """
-The withdrawal requests of processes that do not own the file: its owner gives a job back, or answers that it started.
+Withdrawal requests of other processes: the file's owner gives a job back, or answers that it has started.
 
-Their table is `tickwheel_question`.
+They are rows of the table `tickwheel_question`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, 
 ORDER BY instant, generation LIMIT ?;
 
 -- name: jobs_of_slot_in_lanes
--- The same for some lanes: see `jobs_in_lanes`.
+-- Returns only the jobs of some lanes: see `jobs_in_lanes`.
 SELECT @columns(due_at = instant) FROM (
     SELECT *, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
         WHEN NOT instr(handler, '://') THEN ''
@@ -31,7 +31,8 @@ WHERE (lane IN (SELECT value FROM json_each(?)) OR (
 ORDER BY instant, generation LIMIT ?;
 
 -- name: stretch
--- Up to which generation one commit takes the jobs of a slot from behind another, the first instant, and how many.
+-- The part of a slot that one commit takes, after a given generation: the last generation, the earliest instant, and
+-- the number of rows.
 SELECT max(generation), min(instant), count(*) FROM (
     SELECT generation, instant FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation > ?
     ORDER BY generation LIMIT ?

@@ -36,13 +36,14 @@ SELECT owner, at, span_ms, figures FROM tickwheel_minute WHERE span_ms = ? AND a
 DELETE FROM tickwheel_minute WHERE (span_ms = ? AND at < ?) OR (span_ms = ? AND at < ?);
 
 -- name: count_history
--- Without the log of acts, which has its own limit.
+-- Counts all records except the log of acts, which has its own limit.
 SELECT (SELECT count(*) FROM tickwheel_history) - (
     SELECT count(*) FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE attempt = 0 AND bulk IS NULL
 );
 
 -- name: count_old_history
--- Numbers grow with time, but for clocks that are set: what is behind a younger one waits until that has gone.
+-- Numbers grow with time, unless the clock is set back. An old record behind a younger one stays until the younger is
+-- gone.
 SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT ?) WHERE at < ?;
 
 -- name: front_of_history
@@ -58,7 +59,7 @@ SELECT number FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE atte
 ORDER BY at DESC, number DESC LIMIT ? OFFSET ?;
 
 -- name: long_histories
--- The keys that have more than so many records besides the log of acts, each with the newest that is to go.
+-- Keys with more records than the limit, without the log of acts; each with the number of the newest record to delete.
 SELECT key, (
     SELECT number FROM tickwheel_history WHERE key = h.key AND (attempt > 0 OR bulk IS NOT NULL)
     ORDER BY number DESC LIMIT 1 OFFSET ?

@@ -1,8 +1,8 @@
--- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job are always in the order of `Job`.
+-- `_queries.py` finds each query by its name. Columns of a job are always in the order of `Job`.
 --
--- ANALYZE leaves statistics that are soon wrong: of a table that was small then, SQLite would read all rows into a Bloom
--- filter, or all of a shelf, for one look-up. Where it would, `likelihood` says that few rows come before: the conditions
--- are always true.
+-- ANALYZE leaves statistics that are soon wrong. If a table was small then, SQLite might read the whole table into a
+-- Bloom filter, or a whole shelf, for one look-up. In such queries `likelihood` states that few rows come
+-- before; its conditions are always true.
 
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
@@ -17,12 +17,12 @@ UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, 
 SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size();
 
 -- name: take_over
--- What was running is pending again, at the very front.
+-- Running jobs become pending again, at the very front.
 UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0,
     floor = -9223372036854775808;
 
 -- name: hand_over
--- Without an owner nobody's begins and settles count.
+-- Without an owner, all begins and settles are refused.
 UPDATE tickwheel_ledger SET owner = NULL;
 
 -- name: begin_job
@@ -70,7 +70,8 @@ INSERT INTO tickwheel_note (generation, due_at, resumed) VALUES (?, ?, ?);
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
--- On level 0, or in its slot of the far one, and due when the key says: one that was redated keeps its generation.
+-- The job is on level 0, or in its slot of the far level. Its due time must match the key's, because a job that gets
+-- another due time may keep its generation.
 SELECT @columns(j, due_at = k.due_at)
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
     CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
@@ -88,7 +89,7 @@ WHERE k.shelf IN (:shelves) AND likelihood(l.width > 0, 0.0000001)
     AND likelihood(wanted.column1 >= '', 0.0000001) AND likelihood(wanted.column1 <> x'', 0.0000001);
 
 -- name: jobs_due
--- From the floor on, if that is later.
+-- Starts at the floor if the floor is later than the given place.
 SELECT @columns
 FROM tickwheel_job
 WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
@@ -97,7 +98,7 @@ WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: end_of_scan
--- The last of so many pending jobs, if there are more than that.
+-- The place of the job at the given OFFSET: the last job that a scan reads. No row if there are fewer jobs.
 SELECT due_at, generation FROM tickwheel_job
 WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
     max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
@@ -105,7 +106,8 @@ WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
 ORDER BY due_at, generation LIMIT 1 OFFSET ?;
 
 -- name: jobs_in_lanes
--- Of so many pending jobs. The lane of an address ends before its path: see `lane_of`.
+-- Reads up to a number of pending jobs, and returns the jobs of some lanes. The lane of a URL ends before the path: see
+-- `lane_of`.
 SELECT @columns FROM (
     SELECT @columns, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
         WHEN NOT instr(handler, '://') THEN ''
@@ -124,7 +126,7 @@ WHERE (lane IN (SELECT value FROM json_each(?)) OR (
 LIMIT ?;
 
 -- name: front_from
--- The first pending place among so many, or else the last of them.
+-- The due time of the first pending job among 2,000 jobs, or else of the last of these jobs.
 SELECT due_at FROM (
     SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ? ORDER BY due_at, generation LIMIT 2000
 ) WHERE state = 0
@@ -158,7 +160,7 @@ SELECT due_at, generation, key, pause IS NOT NULL FROM tickwheel_job WHERE shard
 UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: pause_job
--- One that was paused while it ran.
+-- Pauses a job that was paused while it ran.
 UPDATE tickwheel_job SET state = 6, shard = -3 WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: take_key
@@ -191,7 +193,7 @@ SELECT 1 FROM tickwheel_question WHERE generation = ? AND due_at = ? AND attempt
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = :shelf AND key >= :first AND key < :end;
 
 -- name: running_keys
--- They are at the front, and the ledger knows when the last one was met.
+-- Running jobs are at the front, and the ledger has their number, at which the search ends.
 SELECT shard AS shelf, key, due_at, generation FROM (
     SELECT shard, key, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
     ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)
@@ -238,7 +240,7 @@ SELECT count(*) FROM (SELECT 1 FROM tickwheel_job WHERE shard = -3 LIMIT 10000);
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
 
 -- name: jobs_aside
--- Of one handler. Without its index the planner would rather read all that was set aside, as some statistics have it.
+-- Unroutable jobs of one handler. With some statistics the planner would read all unroutable jobs without INDEXED BY.
 SELECT @columns
 FROM tickwheel_job INDEXED BY tickwheel_job_aside
 WHERE shard = -2 AND target = ? AND handler = ?
@@ -247,7 +249,7 @@ WHERE shard = -2 AND target = ? AND handler = ?
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: jobs_of_target_aside
--- Of any handler: with an index of its own, as above.
+-- Unroutable jobs of any handler of a target, by another index.
 SELECT @columns
 FROM tickwheel_job INDEXED BY tickwheel_job_aside
 WHERE shard = -2 AND target = ?
@@ -256,7 +258,7 @@ WHERE shard = -2 AND target = ?
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: target_aside
--- The planner would rather read all that was set aside.
+-- Without INDEXED BY the planner would read all unroutable jobs.
 SELECT min(target) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target > ?;
 
 -- name: count_aside
@@ -267,7 +269,7 @@ SELECT count(*), (
 );
 
 -- name: handlers_aside
--- From one name to the next by the index, whatever the number of jobs of each.
+-- Steps from one name to the next by the index: the cost does not depend on the number of jobs of a name.
 WITH RECURSIVE name (handler) AS (
     SELECT min(handler) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ?
     UNION ALL

@@ -1,4 +1,4 @@
--- The statements of the runs of keys, and of how shelves are merged into them.
+-- The statements of runs of keys, and of merging shelves into runs.
 
 -- name: all_shelves
 SELECT shelf FROM tickwheel_shelf;
@@ -28,7 +28,8 @@ SELECT max(last) FROM tickwheel_filter WHERE shelf = ?;
 SELECT key FROM tickwheel_key WHERE shelf = ? AND key >= ? ORDER BY key LIMIT ?;
 
 -- name: delete_stale_keys
--- Those whose jobs are not where they lead. Of one shelf, since SQLite would look for keys of several by statistics.
+-- Deletes keys whose job is not where the key points. One shelf at a time: for several, SQLite's plan would depend on
+-- statistics.
 DELETE FROM tickwheel_key
 WHERE shelf = ? AND key IN (:keys) AND NOT EXISTS (
     SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_live AS j
@@ -38,7 +39,7 @@ WHERE shelf = ? AND key IN (:keys) AND NOT EXISTS (
 );
 
 -- name: move_keys
--- Those that are due from an instant on, and of the others those whose jobs are where they lead.
+-- Moves keys due from an instant on, and earlier keys whose job is where the key points.
 INSERT OR IGNORE INTO tickwheel_key (shelf, key, due_at, generation)
 SELECT s.goal, k.key, k.due_at, k.generation
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key >= ? AND k.key <= ?

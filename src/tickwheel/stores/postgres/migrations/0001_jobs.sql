@@ -1,7 +1,7 @@
--- One row per key. A claim changes no indexed column, so PostgreSQL updates the row in place: this is why no index is by
--- state. All rows of a page fall due together and are claimed together, and each needs room for a second version: hence
--- the fillfactor. Dead jobs have shard -1 - s, out of the way of the due jobs of shard s. Pending jobs that no owner can
--- run are in shard 2147483647, and pending jobs that are paused in shard 2147483646; no node owns either.
+-- One row per key. No index contains the state: a claim then changes no indexed column, and PostgreSQL updates the row
+-- in place. The rows of a page fall due together and are claimed together. Each needs room for a second version, which
+-- the fillfactor reserves. Dead jobs of shard s are in shard -1 - s, out of the way of its due jobs. Unroutable jobs
+-- are in shard 2147483647, and paused jobs in shard 2147483646; no node owns either.
 CREATE TABLE tickwheel_job (
     key text COLLATE "C" PRIMARY KEY,
     generation bigint NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE tickwheel_job (
     -- The name, time and note of the pause.
     pause text,
     manifest text COLLATE "C",
-    -- The message id of a run that was tried under another generation.
+    -- The message id of a run whose earlier attempts had another generation.
     sent_as text,
     -- The function that raised the error.
     raised_in text
@@ -39,8 +39,8 @@ CREATE INDEX tickwheel_job_aside ON tickwheel_job (target, handler, due_at, gene
 
 CREATE INDEX tickwheel_job_paused ON tickwheel_job (key) WHERE shard = 2147483646;
 
--- The manifests (named lists of recurring jobs) that were declared: their jobs name them in a column of their own. `rules`
--- is JSON: the rules of those jobs whose runs are counted. Version 0 has a row that only made a name that could be locked.
+-- The declared manifests (named lists of recurring jobs). Each of their jobs names its manifest in a column. `rules` is
+-- JSON: the rules of the jobs whose runs are counted. A row of version 0 exists only to be locked.
 CREATE TABLE tickwheel_manifest (
     name text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL DEFAULT 0,
@@ -49,8 +49,8 @@ CREATE TABLE tickwheel_manifest (
     rules text NOT NULL DEFAULT '{}'
 );
 
--- The answers to writes of requests that may come twice, each in the transaction of its write: see stores/_onces.py. Each
--- commit that adds some deletes some that have lapsed.
+-- Answers to requests that may be repeated, written in the transaction of the request's write: see stores/_onces.py.
+-- Each commit that adds answers deletes some expired ones.
 CREATE TABLE tickwheel_answer (
     token text COLLATE "C" NOT NULL,
     part text COLLATE "C" NOT NULL,
@@ -68,11 +68,11 @@ CREATE SEQUENCE tickwheel_generation;
 -- The epochs of all shards come from one sequence: no two leases ever share one.
 CREATE SEQUENCE tickwheel_epoch;
 
--- Which owner may fire the jobs of a shard, by this server's clock. `running` is never less than the number of running
--- jobs: a rescue ends when it has met as many. From shard 1000000 on a row is a tail: the running jobs of a shard that was
--- handed over, which stay with the former owner. `lease_ms` is the length of the lease, so that a lease that ends further
--- away than its length is recognised: it was written before the clock was set back. `former` is the owner before, while
--- a transaction takes the shard over: no other ever sees it.
+-- The owner that may fire the jobs of a shard, by this server's clock. `running` is never less than the number of
+-- running jobs, because a rescue ends when it has found that many. A shard from 1000000 on is a tail: the running jobs
+-- of a shard that was handed over; they stay with the former owner. `lease_ms` is the length of the lease. A lease that
+-- ends further away than its length was written before the clock was set back. `former` is the previous owner during
+-- the transaction that takes the shard over; no other transaction sees it.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
     owner text,
@@ -85,7 +85,7 @@ CREATE TABLE tickwheel_shard (
 
 COMMENT ON COLUMN tickwheel_shard.shard IS 'from 1000000 on the tail of a shard that was handed over';
 
--- The live owners, which share the shards. `figures` is the last report of each: JSON, which no statement looks into.
+-- The live owners, which share the shards. `figures` is the last report of each, as JSON that no statement parses.
 CREATE TABLE tickwheel_node (
     owner text PRIMARY KEY,
     seen_until bigint NOT NULL,
@@ -95,7 +95,7 @@ CREATE TABLE tickwheel_node (
     guard text
 );
 
--- Counts by state, spread over rows so that writers do not wait for each other; the sum is exact.
+-- Counts by state, spread over rows so that writers do not wait for each other. Only their sum is exact.
 CREATE TABLE tickwheel_count (
     slot integer PRIMARY KEY,
     pending bigint NOT NULL DEFAULT 0,
@@ -105,8 +105,8 @@ CREATE TABLE tickwheel_count (
 
 INSERT INTO tickwheel_count (slot) SELECT generate_series(0, 31);
 
--- Jobs that another process than the owner made pending; the owner deletes the notes that it has read. A retry keeps its
--- generation, and an owner whose lease may have ended leaves a note for each: one generation may have several.
+-- Notes of jobs that became pending by a process other than the owner. The owner deletes the notes that it has read. A
+-- generation may have several notes: an owner whose lease may have ended leaves one for each retry.
 CREATE TABLE tickwheel_note (
     shard integer NOT NULL,
     generation bigint NOT NULL,
@@ -127,8 +127,9 @@ CREATE TABLE tickwheel_question (
     PRIMARY KEY (generation, due_at, attempt)
 );
 
--- Past attempts, with their errors and the last note of each handler. A one-shot job that succeeds adds no row unless the
--- user asks for it. The table is pruned from its front; the index finds the past of a key, and keys with too many rows.
+-- Past attempts, with their errors and the last note of each handler. A one-shot job that succeeds adds no row unless
+-- the user asks for it. The table is pruned from its front; the index finds the past of a key, and keys with too many
+-- rows.
 CREATE TABLE tickwheel_history (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at bigint NOT NULL,
@@ -157,7 +158,7 @@ CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
 
 CREATE INDEX tickwheel_history_act ON tickwheel_history (at, number) WHERE attempt = 0 AND bulk IS NULL;
 
--- The figures of each node by minute and by quarter of an hour, as JSON that no statement looks into.
+-- The figures of each node by minute and by quarter of an hour, as JSON that no statement parses.
 CREATE TABLE tickwheel_minute (
     span_ms integer NOT NULL,
     at bigint NOT NULL,
@@ -166,7 +167,7 @@ CREATE TABLE tickwheel_minute (
     PRIMARY KEY (span_ms, at, owner)
 );
 
--- Paused scopes (a handler, a queue, a target, or everything): who paused each, when and why.
+-- Paused scopes (a handler, a queue, a target, or everything), with the user, the time and the reason.
 CREATE TABLE tickwheel_scope (
     scope text COLLATE "C" PRIMARY KEY,
     paused_at bigint NOT NULL,
@@ -174,9 +175,9 @@ CREATE TABLE tickwheel_scope (
     note text NOT NULL
 );
 
--- The server that the sequences were last drawn from. After a failover or a restore, another server or another timeline
--- answers, and its sequences may be behind the numbers that were given out. The OIDs show a dump that was restored on
--- the same server: a table that was made again has another one, and so does a copied database.
+-- The server that last gave out numbers of the sequences. After a failover or a restore, another server or timeline
+-- answers, and its sequences may be behind the numbers given out. The OIDs reveal a dump restored on the same server: a
+-- table that was created again, and a copied database, have another OID.
 CREATE TABLE tickwheel_server (
     system_identifier bigint NOT NULL,
     timeline text NOT NULL,

@@ -1,6 +1,6 @@
--- Jobs are kept in the order in which they fall due: jobs that fire together are read, claimed and deleted from the same
--- few pages, and a look-up of due jobs costs as much as its answer. Shard -1 holds dead jobs, -2 the pending jobs that the
--- owner cannot run, -3 the pending jobs that are paused, and -4 far jobs (see tickwheel_level).
+-- Jobs are sorted by due time: jobs that fire together are read, claimed and deleted in the same few pages, and a
+-- look-up of due jobs reads only the jobs that it returns. Shard -1 holds dead jobs, -2 unroutable jobs (the owner
+-- cannot run them), -3 paused jobs, and -4 far jobs (see tickwheel_level).
 CREATE TABLE tickwheel_job (
     shard INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
@@ -20,11 +20,11 @@ CREATE TABLE tickwheel_job (
     -- The name, time and note of the pause.
     pause TEXT,
     manifest TEXT,
-    -- The message id of a run that was tried under another generation.
+    -- The message id of a run whose earlier attempts had another generation.
     sent_as TEXT,
     -- The function that raised the error.
     raised_in TEXT,
-    -- When a job of level -4 is due; NULL on all other shards.
+    -- The due time of a job of level -4; NULL on all other shards.
     instant INTEGER,
     PRIMARY KEY (shard, due_at, generation)
 ) WITHOUT ROWID;
@@ -35,9 +35,9 @@ CREATE INDEX tickwheel_job_manifest ON tickwheel_job (manifest, key) WHERE manif
 
 CREATE INDEX tickwheel_job_aside ON tickwheel_job (target, handler, due_at, generation) WHERE shard = -2;
 
--- Where the job of a key is. A key is on one shelf: -1 to -3 as the shards above, 0 if its job is due within a minute of
--- being set, 1 and more for the others. Keys come in no order, so that each costs a page of its own on a large shelf; the
--- short-lived keys share the few pages of a small one.
+-- The place of the job of each key. A key is on one shelf: -1 to -3 for the shards above, 0 if its job is due within a
+-- minute of being set, 1 or more otherwise. Keys arrive in random order: on a large shelf each would cost a page of its
+-- own. Short-lived keys share the few pages of shelf 0.
 CREATE TABLE tickwheel_key (
     shelf INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -46,37 +46,37 @@ CREATE TABLE tickwheel_key (
     PRIMARY KEY (shelf, key)
 ) WITHOUT ROWID;
 
--- The shelves, and the number of keys that a run was made of: from 2 on a shelf is a run, whose keys were written in order.
--- Shelf 1 comes before the runs: it has the newest keys of jobs due later than within a minute. A key in a run is a hint,
--- which counts only if the row that it names exists. The keys of a shelf with a goal are being moved there, from the first
--- to the last.
+-- The shelves. A shelf from 2 on is a run: its keys were written in order, and `size` is their original number. Shelf 1
+-- has the newest keys of jobs due later than within a minute; it is merged into runs. A key in a run is a hint: it is
+-- valid only if its row exists. The keys of a shelf with a `goal` are being moved to that shelf, from first to last.
 CREATE TABLE tickwheel_shelf (shelf INTEGER PRIMARY KEY, size INTEGER NOT NULL, goal INTEGER);
 
 INSERT INTO tickwheel_shelf VALUES (-3, 0, NULL), (-2, 0, NULL), (-1, 0, NULL), (0, 0, NULL), (1, 0, NULL);
 
--- Bloom filters over the keys of a run, two bytes per key: one for each part that was moved there, which ends with a key.
+-- Bloom filters over the keys of a run, two bytes per key. Each part that was moved there has a filter; `last` is the
+-- last key of the part.
 CREATE TABLE tickwheel_filter (shelf INTEGER NOT NULL, last TEXT NOT NULL, bits BLOB NOT NULL, PRIMARY KEY (shelf, last)) WITHOUT ROWID;
 
 -- The job of a key of shelf 0 or more is on one of two levels, where `due_at` is the start of a slot that is `width` ms
--- wide. Level 0 has a slot for each ms. On level -4 a slot is half a day: far jobs are appended to it in the order in which
--- they are set, so that a commit of many writes few pages. As a slot comes near, the owner sorts it into level 0 (see
--- `cascade`).
+-- wide. Level 0 has a slot for each ms. On level -4 a slot is half a day: far jobs are appended to it in the order in
+-- which they are set, so that a commit of many writes few pages. As a slot comes near, the owner sorts it into level 0
+-- (see `cascade`).
 CREATE TABLE tickwheel_level (shard INTEGER PRIMARY KEY, width INTEGER NOT NULL);
 
 INSERT INTO tickwheel_level VALUES (-4, 43200000), (0, 1);
 
--- The jobs of level -4 that were moved or cancelled: leaving their rows in place costs no page. They are deleted with
--- their slot. One bit for each generation, which is never given out twice: 63 in a row.
+-- Jobs of level -4 that were moved or cancelled. Leaving their rows in place writes no page; the rows are deleted with
+-- their slot. A row has one bit for each of 63 generations; generations are never reused.
 CREATE TABLE tickwheel_gone (span INTEGER PRIMARY KEY, bits INTEGER NOT NULL);
 
--- All other jobs.
+-- All jobs that are not marked in tickwheel_gone.
 CREATE VIEW tickwheel_live AS SELECT * FROM tickwheel_job AS j WHERE shard <> -4 OR NOT EXISTS (
     SELECT 1 FROM tickwheel_gone WHERE span = j.generation / 63 AND bits >> j.generation % 63 & 1
 );
 
--- Jobs that another process than the owner made pending since the owner last looked: such a process knows where a job is,
--- not what the owner has read. A resumed job keeps its generation, so its note has a number of its own (`generation`), and
--- the generation in `resumed`: notes are read in their order.
+-- Notes of jobs that became pending by a process other than the owner since the owner last read the notes. The owner
+-- reads notes in order of `generation`. A resumed job keeps its generation: its note has a new number in `generation`,
+-- and the job's generation in `resumed`.
 CREATE TABLE tickwheel_note (
     generation INTEGER PRIMARY KEY,
     due_at INTEGER NOT NULL,
@@ -94,9 +94,9 @@ CREATE TABLE tickwheel_question (
     PRIMARY KEY (generation, due_at, attempt)
 ) WITHOUT ROWID;
 
--- Past attempts in the order of commits, with their errors and the last note of each handler. A one-shot job that succeeds
--- adds no row unless the user asks for it. The table is pruned from its front; the index finds the past of a key, and keys
--- with too many rows.
+-- Past attempts in the order of commits, with their errors and the last note of each handler. A one-shot job that
+-- succeeds adds no row unless the user asks for it. Pruning deletes the oldest rows. The index finds the rows of a key,
+-- and keys with too many rows.
 CREATE TABLE tickwheel_history (
     number INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -125,7 +125,7 @@ CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
 
 CREATE INDEX tickwheel_history_act ON tickwheel_history (at, number) WHERE attempt = 0 AND bulk IS NULL;
 
--- The figures of each node by minute and by quarter of an hour, as JSON that no statement looks into.
+-- The figures of each node by minute and by quarter of an hour, as JSON that no statement parses.
 CREATE TABLE tickwheel_minute (
     span_ms INTEGER NOT NULL,
     at INTEGER NOT NULL,
@@ -134,7 +134,7 @@ CREATE TABLE tickwheel_minute (
     PRIMARY KEY (span_ms, at, owner)
 );
 
--- Paused scopes (a handler, a queue, a target, or everything): who paused each, when and why.
+-- Paused scopes (a handler, a queue, a target, or everything), with the user, the time and the reason.
 CREATE TABLE tickwheel_scope (
     scope TEXT PRIMARY KEY,
     paused_at INTEGER NOT NULL,
@@ -142,8 +142,8 @@ CREATE TABLE tickwheel_scope (
     note TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- The manifests (named lists of recurring jobs) that were declared: their jobs name them in a column of their own. `rules`
--- is JSON: the rules of those jobs whose runs are counted.
+-- The declared manifests (named lists of recurring jobs). Each of their jobs names its manifest in a column. `rules` is
+-- JSON: the rules of the jobs whose runs are counted.
 CREATE TABLE tickwheel_manifest (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
@@ -152,8 +152,8 @@ CREATE TABLE tickwheel_manifest (
     rules TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- The answers to writes of requests that may come twice, each in the transaction of its write: see stores/_onces.py. Each
--- commit that adds some deletes some that have lapsed.
+-- Answers to requests that may be repeated, written in the transaction of the request's write: see stores/_onces.py.
+-- Each commit that adds answers deletes some expired ones.
 CREATE TABLE tickwheel_answer (
     token TEXT NOT NULL,
     part TEXT NOT NULL,
@@ -166,10 +166,10 @@ CREATE TABLE tickwheel_answer (
 
 CREATE INDEX tickwheel_answer_until ON tickwheel_answer (until);
 
--- One row: the last generation given out, the number of jobs in each state, the owner, and `gone`, the number of bits in
--- tickwheel_gone. `floor` is an instant below which no job is pending and due: claimed jobs stay at the front until they
--- end, and a look-up of due jobs starts behind them. A commit that makes a job pending below lowers it; commits of the
--- owner raise it.
+-- One row: the last generation given out, the number of jobs in each state, the owner, and `gone`, the number of bits
+-- in tickwheel_gone. No job due before `floor` is pending. Claimed jobs stay at the front until they end, and a look-up
+-- of due jobs starts after them, at the floor. A commit lowers the floor if it makes an earlier job pending; commits of
+-- the owner raise it.
 CREATE TABLE tickwheel_ledger (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     generation INTEGER NOT NULL,
