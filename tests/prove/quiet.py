@@ -121,18 +121,19 @@ class Nodes:
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        self._nodes: list[tuple[subprocess.Popen[str], threading.Thread]] = []
+        self._nodes: list[subprocess.Popen[str]] = []
+        self._readers: list[threading.Thread] = []
 
     def start(self, url: str, *handlers: str, **environment: str) -> None:
         command = [sys.executable, str(HERE / "quiet.py"), "own", "--store", url, "--handlers", *handlers]
         node = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
         )
+        self._nodes.append(node)
         assert node.stdout is not None
         assert node.stdout.readline() == "up\n"
-        reader = threading.Thread(target=self._read, args=(node.stdout,))
-        reader.start()
-        self._nodes.append((node, reader))
+        self._readers.append(threading.Thread(target=self._read, args=(node.stdout,)))
+        self._readers[-1].start()
 
     def _read(self, lines: Any) -> None:
         for line in lines:
@@ -141,16 +142,17 @@ class Nodes:
             self._told.fired.append((key, int(due_at) / 1000, at))
 
     def stop(self) -> None:
-        nodes, self._nodes = self._nodes, []
-        for node, _ in nodes:
+        nodes, readers, self._nodes, self._readers = self._nodes, self._readers, [], []
+        for node in nodes:
             assert node.stdin is not None
             node.stdin.close()
-        for node, reader in nodes:
+        for node in nodes:
             try:
                 node.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 node.kill()
                 node.wait()
+        for reader in readers:
             reader.join()
 
 

@@ -151,23 +151,24 @@ def deploy(url: str, rounds: int, seed: int) -> Result:
         def start(name: str) -> subprocess.Popen[bytes]:
             count = len(lines(folder / "up"))
             node = subprocess.Popen([*command, name])
+            nodes.append(node)
             until(lambda: len(lines(folder / "up")) > count)
             return node
 
         caller = threading.Thread(target=ask, args=(client, dice, told, is_over))
         try:
-            nodes += [start(f"first-{number}") for number in range(NODES)]
+            current = [start(f"first-{number}") for number in range(NODES)]
             caller.start()
             for turn in range(1, rounds + 1):
                 for number in range(NODES):
                     time.sleep(BETWEEN_S)
-                    node, nodes[number] = nodes[number], start(f"{HANDLERS[1 + turn % 2]}-{turn}-{number}")
+                    node, current[number] = current[number], start(f"{HANDLERS[1 + turn % 2]}-{turn}-{number}")
                     node.terminate()
                     node.wait(PATIENCE_S)
             is_over.set()
             caller.join()
             time.sleep(BETWEEN_S)
-            nodes.append(start(f"{HANDLERS[1 + (rounds + 1) % 2]}-last"))
+            start(f"{HANDLERS[1 + (rounds + 1) % 2]}-last")
             until(lambda: is_empty(client))
         finally:
             is_over.set()

@@ -59,8 +59,8 @@ class Proxy:
         head = f"{user}daemon off; pid {folder / 'pid'}; error_log stderr; events {{}}"
         (conf := folder / "nginx.conf").write_text(f"{head}\nhttp {{ access_log off; {folders}\n{site} }}")
         command = [find("nginx"), "-e", "stderr", "-p", folder, "-c", conf]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self._context = ssl.create_default_context(cafile=self.cert)
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     @contextlib.contextmanager
     def __call__(self, method, path, body=None, key=None):
@@ -92,4 +92,9 @@ class Proxy:
         Stop it.
         """
         self._process.terminate()
-        self._process.communicate(timeout=STOP_S)
+        try:
+            self._process.communicate(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise

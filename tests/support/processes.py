@@ -11,9 +11,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 PATIENCE_S = 60.0
+MEMORY, ROOM = "/dev/shm", 6 * 10**9  # noqa: S108  Linux has it, and each folder in it is made by tempfile
 PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 
@@ -34,34 +36,57 @@ def free_port():
         return free.getsockname()[1]
 
 
-def wait_until_up(process, log, is_up):
+def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
     """
     Return once `is_up()` is true; if the *process* ends before that, or takes too long, show its *log*.
     """
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + patience_s
     while not is_up():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < give_up, log.read_text()
         time.sleep(0.02)  # a server says nowhere else that it is up
 
 
+def in_memory():
+    """
+    Return a folder in memory with room for the files of servers, whose syncs cost nothing there; None if there is none.
+    """
+    folder = Path(MEMORY)
+    if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < ROOM:
+        return None
+    return folder
+
+
 def lent(make):
     """
     Yield a function that makes servers in folders of their own, by *make*, and starts them; all are stopped at the end.
+
+    A server that fails to start or to stop keeps no other one from being stopped.
     """
-    servers = []
+    with ExitStack() as stack:
 
-    def start(*settings, **options):
-        servers.append(make(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, **options))
-        servers[-1].start()
-        return servers[-1]
+        def start(*settings, **options):
+            folder = Path(tempfile.mkdtemp(prefix="tickwheel-", dir=in_memory()))
+            stack.callback(shutil.rmtree, folder)
+            server = make(folder, *settings, **options)
+            stack.callback(server.stop)
+            server.start()
+            return server
 
-    try:
         yield start
-    finally:
-        for server in servers:
-            server.stop()
-            shutil.rmtree(server.folder)
+
+
+def end(process):
+    """
+    Terminate *process* and wait for its end; kill it if it does not end.
+    """
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
 
 
 def given_to_nobody(folder):

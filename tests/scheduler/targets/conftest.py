@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from processes import free_port
+from processes import end, free_port, wait_until_up
 
 PATIENCE_S = 120.0
 SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
@@ -36,7 +36,7 @@ def find(program, *places):
 
 class Server:
     """
-    A broker's process.
+    A broker's process, from `with` to its end, also if it fails to start.
     """
 
     def __init__(self, command, *, port, env=None, folder):
@@ -45,23 +45,27 @@ class Server:
         with self._log.open("wb") as log:
             environment = {**os.environ, **(env or {})}
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
-        give_up = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-            except OSError:
-                assert self.process.poll() is None, self._log.read_text()
-                assert time.monotonic() < give_up, self._log.read_text()
-                time.sleep(0.02)  # a server says nowhere else that it is up
-            else:
-                return
 
-    def stop(self):
+    def __enter__(self):
+        """
+        Return once it listens.
+        """
+        try:
+            wait_until_up(self.process, self._log, self._listens, PATIENCE_S)
+        except BaseException:
+            end(self.process)
+            raise
+        return self
+
+    def __exit__(self, *_error):
         """
         Terminate the process, and wait for its end.
         """
-        self.process.terminate()
-        self.process.wait(PATIENCE_S)
+        end(self.process)
+
+    def _listens(self):
+        with socket.socket() as connection:
+            return connection.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +99,8 @@ def nats_server(folder):
         f'authorization {{ users: [{{ user: tick, password: "{PLAIN_SECRET}", '
         'permissions: { publish: { deny: ["denied.>"] } } }] }\n'
     )
-    server = Server([find("nats-server"), "-c", str(config)], port=port, folder=folder)
-    yield server
-    server.stop()
+    with Server([find("nats-server"), "-c", str(config)], port=port, folder=folder) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +119,7 @@ def rabbitmq(folder):
         f"listeners.tcp.1 = 127.0.0.1:{port}\nmax_message_size = 500000\n"
         f"default_user = tick\ndefault_pass = {PLAIN_SECRET}\nloopback_users = none\n"
     )
-    names = Server([find("epmd"), "-port", str(epmd_port), "-address", "127.0.0.1"], port=epmd_port, folder=home)
+    mapper = [find("epmd"), "-port", str(epmd_port), "-address", "127.0.0.1"]
     environment = {
         "HOME": str(home),
         "ERL_EPMD_PORT": str(epmd_port),
@@ -130,16 +133,17 @@ def rabbitmq(folder):
         "RABBITMQ_CONFIG_FILE": str(home / "rabbit"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
     }
-    server = Server([program], port=port, env=environment, folder=home)
 
     def control(*arguments):
         command = [str(Path(program).with_name("rabbitmqctl")), "-n", environment["RABBITMQ_NODENAME"], *arguments]
         subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, timeout=PATIENCE_S)
 
-    server.control = control
-    yield server
-    server.stop()
-    names.stop()
+    with (
+        Server(mapper, port=epmd_port, folder=home),
+        Server([program], port=port, env=environment, folder=home) as server,
+    ):
+        server.control = control
+        yield server
 
 
 class Loop:
@@ -250,25 +254,23 @@ def serve(tmp_path):
     """
     Return a function that starts `tickwheel serve` in the test's folder; each server is stopped by SIGINT.
     """
-    started = []
+    with ExitStack() as stack:
 
-    def start(*arguments, environment=None):
-        command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0", *arguments]
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        watch = threading.Timer(PATIENCE_S, process.kill)
-        watch.start()
-        started.append((process, watch))
-        return process
+        def start(*arguments, environment=None):
+            command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0", *arguments]
+            process = subprocess.Popen(
+                command,
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            watch = threading.Timer(PATIENCE_S, process.kill)
+            watch.start()
+            stack.callback(watch.cancel)
+            stack.callback(process.communicate)
+            stack.callback(process.send_signal, signal.SIGINT)
+            return process
 
-    yield start
-    for process, watch in started:
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-        watch.cancel()
+        yield start
