@@ -2,22 +2,25 @@
 The HTTP service and its page.
 
     app         combines the parts into one ASGI application
-    mounted     the same inside another ASGI application
+    mounted     mounts the service inside another ASGI application
     server      binds, serves, and stops within its time
     routes      every operation of the API, as a table
     problems    every error answer, as a table
     jobs        set, move, cancel, get, list
-    batch       many of these with one request
+    batch       many sets, moves and cancels with one request
     schedules   recurring jobs and their runs
     pull        lease, acknowledge, refuse, extend, for workers
     guard       access control
-    refusals    values that this service does not set
-    firings     the last firings, and their lateness; minutes has the figures by minute
-    lanes       handlers, queues and receivers of all nodes
-    acts        the log of acts and events
+    refusals    valid values that this service refuses
+    firings     the last firings, and their lateness
+    minutes     figures by minute
+    lanes       the load of each handler, queue and receiver, over all nodes
+    acts        the audit log
     live        the page's stream of firings and figures
     figures     stats, forecast, metrics, health
-    bodies      the bodies of requests; documents those of answers; rules the rules of recurring jobs in these
+    bodies      the bodies of requests
+    documents   the bodies of answers
+    rules       the rule of a recurring job in an answer
     strict_json, msgpack, intake    parsing and encoding
 """
 

@@ -24,7 +24,7 @@ LIBRARIES: Final = (
 _STOP_SIGNALS: Final = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGBREAK") if name in signal.Signals.__members__
 ]
-"""Ctrl-C, the signals of process managers, and on Windows Ctrl-Break, the only one that can be sent there."""
+"""Ctrl-C, the signals of process managers, and Ctrl-Break: on Windows, other processes can send no other signal."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -37,9 +37,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def on_stop_signal(call: Callable[[int, None], object]) -> None:
     """
-    Call *call* on the running loop for every signal that stops the process; in the main thread.
+    Call *call* on the running loop for every signal that stops the process.
 
-    Uses Python's own handlers, since loops on Windows have no signal handlers.
+    Must run in the main thread. Uses Python's own handlers, because loops on Windows have no signal handlers.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,5 +1,5 @@
 """
-The log of acts and events.
+The audit log: the acts of callers, and the events of nodes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ACT_FIELDS: Final[dict[str, Any]] = {
 
 class ActsDocument(Struct, frozen=True):
     """
-    Acts and events of all keys, the newest first: records of the history.
+    The acts of callers and the events of nodes, newest first.
 
-    The outcome of a bulk act is "bulk", its key names it, and its `error` is the note of its author. The outcomes of
-    nodes are "deployed" (`note` is the version), "node_died" and "took_over", and `key` is the node.
+    A bulk act has the outcome "bulk"; its `key` is the name of the act, and its `error` the author's note. An event of
+    a node has the outcome "deployed" (`note` is the version), "node_died" or "took_over"; its `key` is the node.
     """
 
     acts: list[RecordDocument]
@@ -39,7 +39,7 @@ class ActsDocument(Struct, frozen=True):
 
 class Acts:
     """
-    The log of acts and events.
+    The operations on the audit log.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:

@@ -53,12 +53,16 @@ __all__ = ["Service"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _MOUNTED_STREAM_S: Final = 5.0
-"""Length of a page's stream inside another application, whose server waits for its end before it stops."""
+"""
+Maximum length, in seconds, of a page's stream inside another application.
+
+The server of that application waits for the end of the stream before it stops.
+"""
 
 
 class Service:
     """
-    The application over one scheduler, which its caller starts and stops.
+    The ASGI application over one scheduler. The caller starts and stops the scheduler.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, *, is_mounted: bool = False) -> None:
@@ -110,7 +114,7 @@ class Service:
             by_path.setdefault(operation.path, {})[operation.method] = run
         scopes = {operation.path: operation.kept_by for operation in table if operation.method != "GET"}
         methods = {path: Methods(idempotency, scopes.get(path, "request"), **found) for path, found in by_path.items()}
-        # The router does not route jobs: it costs as much as setting one, and does not match a key with a line end.
+        # Jobs bypass the router: it costs as much as setting a job, and does not match a key with a line end.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)
         self._manifest = methods.pop("/v1/manifests/{name}")
@@ -142,7 +146,7 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End streams that would never end; called on the loop when a stop begins.
+        End the endless streams. Called on the loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()
@@ -150,7 +154,7 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
-        Answer one request; the answer to an error is a problem.
+        Answer one request; answer an error with a problem document.
         """
         if scope["type"] != "http":
             await self._router(scope, receive, send)

@@ -1,8 +1,8 @@
 """
-Many jobs with one request: a batch of sets, moves and cancels, or one change of all jobs that a filter selects.
+Changes of many jobs with one request: a batch of single changes, or one change of all jobs that a filter selects.
 
-Items are done in order, and each has its own result: a refused item affects no other. Consecutive sets share a commit;
-if it is refused, they are set one by one, and only the bad one is refused.
+The items of a batch are done in order. Each has its own result: a refused item does not affect the others. Consecutive
+sets share a commit. If the commit is refused, they are set one by one, so that only the bad one is refused.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from tickwheel.service.token_scope import allows_prefixed_tokens, check_key, is_
 __all__ = ["Batches"]
 
 _CHUNK: Final = 500
-"""Number of items handled, in some milliseconds, before other requests get their turn on the loop."""
+"""Number of items handled (in a few milliseconds) before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""Maximum number of chunks of all batches that wait for the store: well below its limit of waiting writes."""
+"""Maximum number of chunks, of all batches, that wait for the store. It is well below the store's limit of writes."""
 _UNDONE: Final = 503
 """The status of an item that the store did not answer."""
 _BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")
@@ -77,9 +77,9 @@ class Batches:
         """
         Set, move, cancel, pause and resume many jobs, in order.
 
-        Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, for batches of sets only,
-        an invalid item is answered with its problem, and nothing is set. A token with a prefix changes all or nothing:
-        one key outside its prefix refuses the batch.
+        Each item has its own result; the batch as a whole is not atomic. With `refuse_all`, which only batches of sets
+        allow, one invalid item refuses the whole batch: the answer is its problem, and nothing is set. If the token has
+        a prefix, one key outside the prefix refuses the whole batch.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
@@ -102,10 +102,10 @@ class Batches:
 
     async def bulk(self, call: Request) -> Reply:
         """
-        Apply one change to all jobs that a filter selects, at most 10,000 per request; or only count them.
+        Change, or only count, all jobs that a filter selects.
 
-        Continue with the cursor of the answer until that is null. A job that other clients change in the meantime is
-        left alone.
+        One request handles up to 10,000 jobs. Repeat it with the cursor of the answer until the cursor is null. Jobs
+        that other clients change in the meantime are left alone.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()
@@ -141,7 +141,7 @@ class Batches:
             problem = problem_of(error)
             if problem is None:
                 raise
-            if problem.kind.name == "store_unavailable":  # they may be written, and must not be written twice
+            if problem.kind.name == "store_unavailable":  # the sets may be written, and must not be written twice
                 return [_refused(item, problem) for item in items]
             return await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in items))
         pairs = zip(items, answers, strict=True)

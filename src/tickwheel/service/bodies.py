@@ -1,8 +1,8 @@
 """
 The bodies of requests.
 
-Names are the library's own (`delay`, `at`, `every`). Lengths of time are seconds, or text such as `90s`, `2h30m` and
-`PT30M`; instants are RFC 3339 with an offset, or seconds since the epoch.
+Fields have the names of the library's arguments (`delay`, `at`, `every`). A length of time is a number of seconds, or
+text such as `90s`, `2h30m` and `PT30M`. An instant is RFC 3339 with an offset, or a number of seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: o
 
 class RetryBody(Body, frozen=True):
     """
-    A retry policy: when a failed job is tried again.
+    A retry policy: the delays and the number of the attempts after a failed one.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1000, description="How often at most, the first included.")] = 5
@@ -122,7 +122,7 @@ def _whole_ms(name: str, wait: Duration) -> int:
 
 class SetBody(Body, frozen=True):
     """
-    A job to set: exactly one of `delay`, `at`, `every` and `cron`, and its call.
+    A job to set: its call, and exactly one of `delay`, `at`, `every` and `cron`.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
@@ -185,10 +185,10 @@ class SetBody(Body, frozen=True):
 
     def fields(self) -> dict[str, Any]:
         """
-        Return what differs from the defaults, as arguments of `set` and of `SetRequest`.
+        Return the fields that differ from the defaults, as arguments of `set` and of `SetRequest`.
         """
         values = astuple(self)
-        is_given = map(is_not, values, self.__struct_defaults__)  # all in C: a batch has many items
+        is_given = map(is_not, values, self.__struct_defaults__)  # runs in C, because a batch has many items
         fields = dict(compress(zip(self.__struct_fields__, values, strict=True), is_given))
         if self.retry is not None:
             fields["retry"] = self.retry.policy()
@@ -214,7 +214,7 @@ class PauseBody(Body, frozen=True):
 
 class BackfillBody(Body, frozen=True):
     """
-    A range of the past, from `since` to before `until`, which is at most the next run.
+    A range of the past: from `since` until just before `until`. `until` is at most the next run.
     """
 
     since: Instant
@@ -269,7 +269,7 @@ class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
 
 class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
     """
-    One replay of a batch: a dead job becomes pending again, due now or after `delay`.
+    A replay in a batch: the dead job becomes pending again, due now or after `delay`.
     """
 
     key: str
@@ -292,7 +292,7 @@ Item: TypeAlias = SetItem | MoveItem | CancelItem | ReplayItem | PauseItem | Res
 
 class BatchBody(Body, frozen=True):
     """
-    Up to 10,000 changes, done in their order.
+    Up to 10,000 changes, done in the given order.
     """
 
     items: Annotated[tuple[Item, ...], Meta(max_length=10_000)]
@@ -310,7 +310,7 @@ class BatchOutline(BatchBody, frozen=True, kw_only=True):
 
 class ScheduleItem(SetBody, frozen=True, kw_only=True):
     """
-    One recurring job of a manifest: a key, `every` or `cron`, and the other fields of a set but `mode` and `max_wait`.
+    One recurring job of a manifest: its key, and the fields of a set except `delay`, `at`, `mode` and `max_wait`.
     """
 
     key: str
@@ -318,7 +318,7 @@ class ScheduleItem(SetBody, frozen=True, kw_only=True):
 
 class ManifestBody(Body, frozen=True):
     """
-    All recurring jobs of a manifest: other jobs of an earlier declaration are cancelled.
+    All recurring jobs of a manifest. Jobs of an earlier declaration that are missing here are cancelled.
     """
 
     jobs: Annotated[tuple[ScheduleItem, ...], Meta(max_length=MANIFEST_MAX)]
@@ -409,7 +409,7 @@ class LeaseBody(Body, frozen=True):
 
 class AckBody(Body, frozen=True):
     """
-    The firing that is done.
+    A firing to acknowledge as done.
     """
 
     fire_id: FireId
@@ -417,7 +417,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    The failed firing, and its next attempt, or that it failed for good.
+    A failed firing, and either the delay of its next attempt or that it failed for good.
     """
 
     fire_id: FireId
@@ -428,7 +428,7 @@ class NackBody(Body, frozen=True):
 
 class ReleaseBody(Body, frozen=True):
     """
-    The released firing, and when it is due again.
+    A firing to release, and the delay until it is due again.
     """
 
     fire_id: FireId
@@ -437,7 +437,7 @@ class ReleaseBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    The lease to extend, its new end, and the progress and state of the firing.
+    A lease to extend, its new length, and the progress and state of the firing.
     """
 
     fire_id: FireId

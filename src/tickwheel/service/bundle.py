@@ -1,11 +1,11 @@
 """
-Joins the modules of the page, so that it loads as one file: on a slow line forty requests cost eight round trips.
+Joins the JavaScript modules of the page into one file: on a slow line, forty requests cost eight round trips.
 
-`main.js` becomes one file with all modules that it imports. Each becomes a function that returns its exports, in an
-order in which all imports of a module come before it. A module that is imported at run time, by `import("./name.js")`,
-stays a file of its own and takes its imports from there, so that no module exists twice. Comments on lines of their own
-and indents are left out. The modules are formatted alike, so lines are enough, and nothing parses JavaScript: an import
-or export of another form is an error.
+`main.js` becomes one file with all modules that it imports. Each module becomes a function that returns its exports,
+and comes after the modules that it imports. A module that is imported at run time, by `import("./name.js")`, stays a
+file of its own. It takes its imports from the joined file, so that no module exists twice. Indents, and comments on
+lines of their own, are left out. The code works on lines and does not parse JavaScript, because all modules are
+formatted alike: an import or export of another form is an error.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _EXPORT: Final = re.compile(r"export ((?:async )?function\*? ?|class |const )(\w
 @cache
 def bundle(folder: Path) -> dict[str, bytes]:
     """
-    Return the files that the page loads in place of its modules, by name: `main.js`, and its imports at run time.
+    Return the files that replace the modules, by name: `main.js`, and the modules that it imports at run time.
 
     Raises:
-        ValueError: If modules import each other, or a line has another form.
+        ValueError: If modules import each other, or an import or export has an unknown form.
     """
     sources = {path.name: path.read_text("utf-8") for path in folder.glob("*.js")}
     first = list(_in_order(ROOT, sources))
@@ -45,7 +45,7 @@ def bundle(folder: Path) -> dict[str, bytes]:
 
 def _in_order(name: str, sources: dict[str, str], above: tuple[str, ...] = ()) -> Iterator[str]:
     """
-    Yield *name* after all that it imports, each module once.
+    Yield *name* and all modules that it imports, each once, and each after its own imports.
     """
     if name in above:
         message = f"modules import each other: {', '.join((*above, name))}"
@@ -68,7 +68,7 @@ def _wrapped(names: Iterable[str], sources: dict[str, str]) -> Iterator[str]:
 
 def _body(source: str) -> tuple[list[str], list[str]]:
     """
-    Return the lines of a module with its imports and exports taken away, and the names that it exports.
+    Return the lines of a module without its import and export statements, and the names that it exports.
     """
     lines, exports = [], []
     for line in map(str.strip, source.split("\n")):

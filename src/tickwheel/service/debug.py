@@ -1,7 +1,7 @@
 """
 Diagnostics for write tokens: the stacks, the near wheel, a profile.
 
-Each is bounded, and one profile runs at a time.
+Each answer is bounded, and only one profile runs at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 
 class Debug:
     """
-    The operations for debugging, which need a write token.
+    The operations for debugging. They need a write token.
     """
 
     def __init__(self, figures: Figures) -> None:

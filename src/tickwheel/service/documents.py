@@ -1,7 +1,7 @@
 """
 The documents of answers.
 
-Instants go out as RFC 3339 in UTC, durations in seconds or milliseconds, as their names say.
+Instants are RFC 3339 in UTC. Durations are in seconds or milliseconds: the name of the field ends in the unit.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RetryDocument(Struct, frozen=True):
 
 class PauseDocument(Struct, frozen=True):
     """
-    A pause: its start, author and reason; and its scope, unless it is of one job.
+    A pause: its start, author and reason. The pause of a scope also has the scope.
     """
 
     at: Moment
@@ -144,15 +144,16 @@ Reason: TypeAlias = Literal[
     "running",
     "dead",
 ]
-"""A reason for which a job has not run yet."""
+"""The reason why a job has not run yet."""
 
 
 class LaneDocument(Struct, frozen=True):
     """
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
-    `staged` jobs are in memory and not begun; `waiting` of them are due and held back by `reason`; `running`
-    attempts are under way. `is_full`: it has more jobs than its share of memory, and the others wait in the store.
+    `staged` is the number of jobs in memory that have not begun. `waiting` of them are due, and held back by `reason`.
+    `running` is the number of attempts under way. If `is_full`, the lane has used up its share of memory, and its other
+    jobs wait in the store.
     """
 
     lane: str
@@ -168,10 +169,10 @@ class LaneDocument(Struct, frozen=True):
 
 class ExplanationDocument(Struct, frozen=True):
     """
-    The reason for which a job has not run yet, in words as well, and its remedy.
+    The reason why a job has not run yet, as a code and in words, and the remedy.
 
-    `until` is when the reason ends without your help, if known; `owner` the process that fires the job; `state` the
-    figures of the lane there.
+    `until` is the time at which the reason ends without any action of yours, if known. `owner` is the process that
+    fires the job, and `state` the state of the job's lane in that process.
     """
 
     key: str
@@ -186,9 +187,10 @@ class ExplanationDocument(Struct, frozen=True):
 
 class AnswerDocument(Struct, frozen=True):
     """
-    The outcome of a write, and the job afterwards; a cancelled job as it was.
+    The outcome of a write, and the job after it. A cancelled job is shown as it was before.
 
-    `kept` changed nothing: there was a job already, or no pause. `stopping`: it is running, and was asked to stop.
+    `kept`: nothing changed, because the job existed or was not paused. `stopping`: the job is running, and was asked to
+    stop.
     """
 
     outcome: Written
@@ -197,7 +199,7 @@ class AnswerDocument(Struct, frozen=True):
 
 class PageDocument(Struct, frozen=True):
     """
-    One page of jobs in the order of their keys; pass `cursor` to get the next page; it is null on the last.
+    One page of jobs in the order of their keys. Pass `cursor` to get the next page; it is null on the last page.
     """
 
     jobs: list[JobDocument]
@@ -206,7 +208,7 @@ class PageDocument(Struct, frozen=True):
 
 class ProgressDocument(Struct, frozen=True):
     """
-    The progress of a running attempt, from 0 to 1, and its state in words, as its handler reports.
+    The progress of a running attempt, from 0 to 1, and its state in words, both reported by its handler.
     """
 
     fraction: float
@@ -217,8 +219,8 @@ class FiringDocument(Struct, frozen=True):
     """
     One firing, and its outcome: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `took_ms` is null if it was not measured: while it runs, and for most firings without a record in the history. `by`
-    is the node. `progress` is null if its handler reports none, and once it has ended.
+    `took_ms` is null while the firing runs, and for most firings without a record in the history. `by` is the node.
+    `progress` is null if the handler reports none, and after the end.
     """
 
     fire_id: str
@@ -239,7 +241,7 @@ class FiringDocument(Struct, frozen=True):
 
 class FiringsDocument(Struct, frozen=True):
     """
-    Firings, oldest change first; `by` names the node of each.
+    Firings, in the order of their last change.
     """
 
     firings: list[FiringDocument]
@@ -279,11 +281,12 @@ class BulkChangeDocument(Struct, frozen=True):
 
 class BulkDocument(Struct, frozen=True):
     """
-    The numbers of matching, changed, and refused jobs; the latter had begun or were changed by other clients.
+    The numbers of jobs that matched, were changed, and were refused.
 
-    `stopping` of the changed jobs were running, and were asked to stop. `cursor` continues the run, null at the end;
-    `start` is a cursor at its beginning, by which a dry run becomes a run that may be repeated: a repeat does not
-    change again the jobs that it moved, ran or replayed. `changes` has the changed jobs, if they were asked for.
+    A job is refused if it has begun, or if another client has changed it in the meantime.
+    `stopping` is the number of changed jobs that were running, and were asked to stop. `cursor` continues the act; it
+    is null at the end. `start` is the cursor at the beginning. Pass it after a dry run to make the changes: a request
+    that is repeated with it does not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
     """
 
     matched: int
@@ -297,9 +300,9 @@ class BulkDocument(Struct, frozen=True):
 
 class BackfillDocument(Struct, frozen=True):
     """
-    The numbers of runs in the range, up to the limit, and of jobs that were set for them.
+    The number of runs in the range, up to the limit, and the number of jobs that were set for them.
 
-    `next_at` is the first run past the limit, the `since` of the next request; null if there is none.
+    `next_at` is the first run past the limit, or null. Pass it as the `since` of the next request.
     """
 
     runs: int
@@ -320,7 +323,7 @@ class StripDocument(Struct, frozen=True):
 
 class CountersDocument(Struct, frozen=True):
     """
-    Counts of the core by their names; null where this process fires nothing.
+    Counters of the native core, by name; null if this process fires no jobs.
     """
 
     counts: dict[str, Any] | None
@@ -330,7 +333,7 @@ class LevelDocument(Struct, frozen=True):
     """
     One level of the near wheel: the span of each of its 64 slots, and the number of timers in each occupied one.
 
-    `hand` is the slot of this instant, and `into_ns` the elapsed part of it.
+    `hand` is the slot of the current instant, and `into_ns` the time since this slot began.
     """
 
     level: int
@@ -342,7 +345,7 @@ class LevelDocument(Struct, frozen=True):
 
 class WheelDocument(Struct, frozen=True):
     """
-    The near wheel of this process. Its timers are not its jobs: jobs of one instant share one.
+    The near wheel of this process. It has fewer timers than jobs, because jobs with the same due time share a timer.
     """
 
     timers: int
@@ -355,7 +358,7 @@ class WheelDocument(Struct, frozen=True):
 
 class ForecastDocument(Struct, frozen=True):
     """
-    The number of jobs that fall due in the next minute, hour and day, and the instant of the next one.
+    The number of jobs that fall due in the next minute, hour and day, and the due time of the next job.
     """
 
     next_due_at: Moment | None
@@ -372,9 +375,10 @@ class CountsDocument(Struct, frozen=True):
 
 class ShardDocument(Struct, frozen=True):
     """
-    A part of the store, and the process that fires its jobs; `owner` is null if there is none.
+    A part of the store, and the process that fires its jobs; `owner` is null if no process does.
 
-    `epoch` grows with every change of owner; the lease ends at `until` unless it is renewed; null means no end.
+    `epoch` grows with every change of owner. The lease ends at `until` unless it is renewed; null means that it does
+    not end.
     """
 
     shard: int
@@ -394,10 +398,10 @@ class ShardsDocument(Struct, frozen=True):
     shards: list[ShardDocument]
 
 
-@lru_cache(1024)  # jobs that one request sets with one delay have the same instant
+@lru_cache(1024)  # the jobs of a batch often have the same delay, and so the same instant
 def instant(ms: int) -> datetime:
     """
-    Return *ms* since the epoch as an aware datetime, exact until the year 2242, beyond the maximum of a job.
+    Return *ms* since the epoch as an aware datetime. It is exact until the year 2242, later than any job may be due.
     """
     return datetime.fromtimestamp(ms / 1000, UTC)
 
@@ -407,7 +411,7 @@ def job_document(job: Job) -> JobDocument:
     for index, shown in _SHOWN:
         value = values[index]
         values[index] = None if value is None else shown(value)
-    return JobDocument(*values)  # positional: keyword arguments would take longer than all the rest
+    return JobDocument(*values)  # positional, because keyword arguments would take most of the time
 
 
 def lane_document(state: LaneState) -> LaneDocument:
@@ -496,5 +500,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Conversions of the fields of a job that are not sent as they are."""
+"""Conversions of the fields of a job that are not sent unchanged."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

@@ -2,11 +2,11 @@
 The service's errors.
 
     TickwheelError
-      PublicBindError           ValueError    permanent   set a token, or stay on loopback
+      PublicBindError           ValueError    permanent   set a token, or listen on loopback only
       CertificateError          ValueError    permanent   name a PEM file with a certificate, and its key
       TraceUrlError             ValueError    permanent   write an address with {trace_id} in it
       AddressError              OSError       transient   free the port, or take another
-      TokenFileError            ValueError    permanent   mend the line that it names
+      TokenFileError            ValueError    permanent   mend the line that the message names
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["AddressError", "CertificateError", "PublicBindError", "TokenFileErro
 
 class PublicBindError(TickwheelError, ValueError):
     """
-    The service would be reachable from other machines without a token; it was not started.
+    The service was not started: other machines could reach it without a token.
     """
 
     def __init__(self, host: str) -> None:
@@ -31,7 +31,7 @@ class PublicBindError(TickwheelError, ValueError):
 
 class CertificateError(TickwheelError, ValueError):
     """
-    The certificate for HTTPS cannot be used; the service was not started.
+    The service was not started: the certificate for HTTPS cannot be used.
     """
 
     def __init__(self, path: str, what: str) -> None:
@@ -43,7 +43,7 @@ class CertificateError(TickwheelError, ValueError):
 
 class TraceUrlError(TickwheelError, ValueError):
     """
-    The page cannot link to traces by this address; the service was not started.
+    The service was not started: `trace_url` is not an address for links to traces.
     """
 
     def __init__(self, url: str) -> None:
@@ -56,7 +56,7 @@ class TraceUrlError(TickwheelError, ValueError):
 
 class AddressError(TickwheelError, OSError):
     """
-    The address cannot be listened on.
+    The service cannot listen on the address.
     """
 
     is_transient = True
@@ -66,7 +66,7 @@ class AddressError(TickwheelError, OSError):
         super().__init__()
         reason = (cause.strerror or str(cause)).lower()
         remedy = "stop what listens there, or take another port (0 takes any free one)"
-        # OSError takes its arguments in __new__, to which ours passes none.
+        # OSError reads its arguments in __new__, which gets none here.
         self.args = (f"{host}:{port} cannot be listened on ({reason}): {remedy}",)
 
 

@@ -271,7 +271,7 @@ FIELDS: Final[dict[str, Any]] = {
     "steps": 60,
     "tz": "Europe/Berlin",
 }
-"""Examples by the name of a field of the query or address; mutually exclusive fields have none."""
+"""Examples by the name of a field of the query or address. Mutually exclusive fields have no example."""
 
 ANSWERS: Final[dict[Any, Any]] = {
     documents.AnswerDocument: {"outcome": "created", "job": _JOB},

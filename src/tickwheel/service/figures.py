@@ -71,7 +71,7 @@ def to_own(fields: Mapping[str, str]) -> bool:
 
 class Figures:
     """
-    The scheduler's figures, read at most four times a second, whatever the number of requests.
+    The scheduler's figures. They are read at most four times a second, however many requests arrive.
     """
 
     def __init__(self, scheduler: AsyncScheduler, firings: Firings) -> None:
@@ -84,7 +84,7 @@ class Figures:
 
     async def stats(self) -> dict[str, Any]:
         """
-        Return the scheduler's stats, the time, and a count that grows with every known change.
+        Return the scheduler's stats, the time, and a number that grows with every known change.
         """
         return stats_document(await self.scheduler_stats())
 
@@ -103,7 +103,7 @@ class Figures:
 
     def silent_since(self) -> datetime | None:
         """
-        Return when the store answered this process last, if that is known.
+        Return the time of the store's last answer to this process; None if it is unknown.
         """
         leases = self._scheduler.stats(with_store=False)["leases"]
         silent_s = None if leases is None else leases.get("silent_s")
@@ -111,7 +111,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if *pending_max* would be exceeded; each counts as a new job.
+        Refuse *more* jobs if *pending_max* would be exceeded; jobs that replace others count, too.
         """
         if pending_max is None or more == 0:
             return
@@ -138,7 +138,7 @@ class Figures:
 
     async def get_forecast(self, _call: Request) -> Reply:
         """
-        Return the numbers of jobs due in each part of the next minute, hour and day.
+        Return the number of jobs due in each part of the next minute, hour and day.
         """
         return document_reply(await self._forecast.read())
 
@@ -163,7 +163,7 @@ class Figures:
     @allows_prefixed_tokens
     async def get_firings(self, call: Request) -> Reply:
         """
-        Return the last firings of all nodes, or with `nodes=this` of this process; with `key`, of one job.
+        Return the last firings of all nodes, or of this process with `nodes=this`; with `key`, only those of one job.
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
@@ -184,7 +184,7 @@ class Figures:
 
     async def readyz(self, call: Request) -> Reply:
         """
-        Show whether this process fires jobs, and reaches the store.
+        Show whether this process fires jobs and reaches the store.
         """
         if not self._scheduler.is_ready:
             message = "this process does not fire jobs now: it stops, or cannot reach or has lost the store"
@@ -203,7 +203,9 @@ class Metrics:
 
     async def get(self, call: Request) -> Reply:
         """
-        Return the metrics in Prometheus' text format, or in OpenMetrics with traces as exemplars, by the Accept header.
+        Return the metrics in Prometheus' text format, or, if the Accept header prefers it, in OpenMetrics.
+
+        In OpenMetrics, traced firings are exemplars.
         """
         stats = await self._figures.known_stats() | {"rejections": self._denials.counts()}
         kind, text = exposition(stats, call.header(b"accept") or "")

@@ -13,7 +13,7 @@ from tickwheel.scheduler import AsyncScheduler
 __all__ = ["WORDS", "Firings", "Others", "Seen", "Source"]
 
 WORDS: Final = {"retried": "failed"}
-"""The public names of outcomes that have another name inside."""
+"""The public names of outcomes whose internal name differs."""
 
 
 class Source(Protocol):
@@ -31,13 +31,13 @@ class Others(Protocol):
 
 class Firings:
     """
-    The last firings of this process, and of the other nodes as far as known.
+    The last firings of this process, and the known ones of the other nodes.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self.others: Others | None = None
-        """The other nodes, once they are known; they are polled, too."""
+        """The firings of the other nodes; None until the service knows them."""
 
     async def refresh(self) -> None:
         if self.others is not None:
@@ -49,10 +49,10 @@ class Firings:
 
     def last(self, limit: int, key: str | None = None, prefix: str = "", *, is_own: bool = False) -> list[FiringRecord]:
         """
-        Return the last *limit* firings, of *key* if given, else of keys that begin with *prefix*.
+        Return the last *limit* firings of *key*, or, if *key* is None, of all keys that begin with *prefix*.
 
-        They are ordered by end, running ones last; firings of several nodes are ordered by start. With *is_own*, only
-        this process's.
+        Firings of one node are ordered by their ends, and running ones are last. Firings of several nodes are ordered
+        by their starts. With *is_own*, only firings of this process are returned.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -65,7 +65,7 @@ class Firings:
         """
         Return the last *limit* firings that began, progressed or ended since the last call with *seen*.
 
-        Only firings of keys that begin with *prefix* are returned, and only these count against the limit.
+        Only firings of keys that begin with *prefix* are returned and count against the limit.
         """
         sources = self._sources(is_own=is_own)
         news: list[FiringRecord] = []
@@ -88,7 +88,7 @@ class Firings:
 
 class Seen:
     """
-    The position of one page: per node, the number of the last ended firing, and the firings that ran then.
+    The firings that a page has seen: for each node, the number of the last that ended, and those that were running.
     """
 
     def __init__(self) -> None:

@@ -22,15 +22,16 @@ __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
 """
-Age of a node's last report, in intervals, from which it is silent: two are late by then, and its leases last
-three.
+Age of a node's last report, in report intervals, from which the node is shown as silent.
+
+By then two reports are late; the leases of the node last three intervals.
 """
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 
 class LatelyDocument(Struct, frozen=True):
     """
-    The firings of a node in the last `span_s` seconds, at most about a minute, and their lateness.
+    The firings of a node in the last `span_s` seconds (about a minute at most), and their lateness.
     """
 
     span_s: float
@@ -68,9 +69,10 @@ class NodeFiringDocument(Struct, frozen=True):
 
 class NodeFiguresDocument(Struct, frozen=True):
     """
-    The last report of a node: totals since its start, and its current work; `places` is its number of threads.
+    The last report of a node: totals since its start, and its current work.
 
-    `progress` has the first 50 running firings that report one, `recent` the last 50 that ended.
+    `places` is the number of threads. `progress` has the first 50 running firings that report progress, and `recent`
+    the last 50 that ended.
     """
 
     version: str
@@ -91,11 +93,11 @@ class NodeFiguresDocument(Struct, frozen=True):
 
 class NodeDocument(Struct, frozen=True):
     """
-    A process that fires, or did until ten minutes ago.
+    A process that fires jobs, or did in the last ten minutes.
 
-    It is `silent` if reports are overdue while its leases last, and `gone` after these. `heard_at` and `figures` are
-    null if it has not reported: the owner of a file knows only its own figures. `tails` are the parts of shards that
-    were handed over while their jobs ran there.
+    It is `silent` if its reports are overdue but its leases are valid, and `gone` after the end of its leases.
+    `heard_at` and `figures` are null if it has not reported: the owner of a file knows only its own figures. `tails`
+    are the numbers of the shards that it handed over while it was still running some of their jobs.
     """
 
     owner: str
@@ -110,10 +112,10 @@ class NodeDocument(Struct, frozen=True):
 
 class FleetDocument(Struct, frozen=True):
     """
-    All nodes of the store and all its shards, without tails.
+    All nodes of the store, and all its shards except tails.
 
-    `now` is the store's clock, `owner` the answering process. A shard whose owner is not among the nodes has a null
-    `owner`.
+    `now` is the store's time, and `owner` the process that answers. The `owner` of a shard is null if it is not among
+    the nodes.
     """
 
     now: Moment
@@ -141,7 +143,7 @@ class Fleet:
     async def read(self) -> FleetDocument:
         nodes = {each.owner: each for each in await self._scheduler.nodes()}
         shards = await self._scheduler.shards()
-        stats = await self._figures.scheduler_stats()  # after the nodes, whose read updates the store's clock
+        stats = await self._figures.scheduler_stats()  # after the read of the nodes, which updates the store's clock
         now, owner = int(time.time() * 1000 + stats["offset_ms"]), stats["owner"]
         number = stats["shards_all"]
         return FleetDocument(
@@ -169,7 +171,7 @@ def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], numb
 
 def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
     """
-    Return a node's report without fields that this version does not know; None if there is no valid one.
+    Return a node's report without the fields that this version does not know; None if the report is missing or invalid.
     """
     if given is None:
         return None

@@ -1,7 +1,7 @@
 """
-The forecast: the number of jobs due in each second of the next minute, minute of the next hour, and so on.
+The forecast: the number of jobs due in each second of the next minute, in each minute of the next hour, and so on.
 
-The cost of counting depends on the number of due jobs, so the count of a longer strip is cached for longer.
+A count costs more if more jobs are due, so the count of a longer range is cached for longer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class ForecastBucket:
     A range of the future, divided into cells.
 
     Attributes:
-        name: Its name.
+        name: Name of the range.
         step_s: Length of a cell, in seconds.
         cells: Number of cells.
-        fresh_s: Seconds for which its count is reused.
+        fresh_s: Minimum number of seconds for which a count of the range is reused.
     """
 
     name: str
@@ -36,9 +36,9 @@ class ForecastBucket:
 
 
 _QUICK_S: Final = 0.05
-"""Duration of a count up to which a request waits for it."""
+"""Duration of a count, in seconds, above which requests get the last result while the count is repeated."""
 _SHARE: Final = 20
-"""A count is reused for at least this many times its duration: counting takes at most a twentieth of the time."""
+"""A count is reused for at least this many times its duration, so counting takes at most a twentieth of the time."""
 BUCKETS: Final = (
     ForecastBucket("minute", 1, 60, 0.5),
     ForecastBucket("hour", 60, 60, 2.0),
@@ -59,7 +59,7 @@ class Forecast:
 
 class _Count:
     """
-    The last count of one strip. A slow one is reported while it is counted again, for its expected duration.
+    The last count of one range. While a slow count is repeated, requests get the last result.
     """
 
     def __init__(self, scheduler: AsyncScheduler, strip: ForecastBucket) -> None:
@@ -72,14 +72,14 @@ class _Count:
 
     async def read(self) -> StripDocument:
         """
-        Return the count, which is not much older than the strip allows.
+        Return the count. It is not much older than the range allows.
         """
         if self._counting is None and (self._document is None or time.monotonic() >= self._stale_at):
             self._counting = asyncio.create_task(self._count())
             self._counting.add_done_callback(self._counted)
         counting = self._counting
         if self._document is not None:
-            # A slow count is reused for as long as it took; after a quiet time its first reader waits.
+            # The last result of a slow count serves for another duration of the count; later requests wait.
             is_recent = self._took_s > _QUICK_S and time.monotonic() < self._stale_at + self._took_s
             if counting is None or is_recent:
                 return self._document

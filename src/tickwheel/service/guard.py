@@ -1,11 +1,11 @@
 """
 The guard checks requests before anything else: the Host header, the origin, the token.
 
-* Without tokens the service trusts every client that reaches loopback. A web page reaches it too, through the user's
-  browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
-  with a foreign Origin is refused).
-* With tokens every call of the API needs one that has not expired; the page's files and the health checks, which have
-  no data, do not. `reach` limits tokens with a prefix, where the keys are known.
+* Without tokens, the service trusts every client that reaches loopback. Web pages reach loopback, too, through the
+  user's browser. A page may use a name that resolves to 127.0.0.1, so the Host header must be one of ours. Or it may
+  send requests across origins, so a write with a foreign Origin is refused.
+* With tokens, every call of the API needs a token that has not expired. The page's files and the health checks need
+  none, because they contain no data. `token_scope` limits tokens with a prefix, where the keys are known.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""Key in the scope of a request for the expiry of its token, if it expires."""
+"""Key in the ASGI scope of a request: the time at which its token expires, if it does."""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
-"""Always answered: a flood from the proxy in front must not make its own checks fail."""
+"""Paths without a rate limit: a flood from a proxy must not make the proxy's own health checks fail."""
 _SINGLE: Final = (
     *(b"host", b"origin", b"authorization", b"content-type"),
     *(b"if-match", b"if-none-match", b"idempotency-key"),
@@ -48,9 +48,9 @@ _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 class Guard:
     def __init__(self, options: ServiceOptions, rejections: Rejections, *, is_mounted: bool = False) -> None:
         """
-        Admit requests by *options*, and count the others in *rejections*.
+        Admit requests by *options*, and count rejected requests in *rejections*.
 
-        If *is_mounted*, the surrounding application has checked the Host header and the caller.
+        If *is_mounted*, the surrounding application has already checked the Host header and the caller.
         """
         self._is_mounted = is_mounted
         self._denials = rejections
@@ -82,7 +82,7 @@ class Guard:
         else:
             self._check_host(call)
             if call.method not in _SAFE and (page := _page(call)) is not None:
-                ACTOR.set(Actor(page, is_always=True))  # few, and by people: recorded for all jobs
+                ACTOR.set(Actor(page, is_always=True))  # writes by people are few, so they are recorded for all jobs
 
     def _check_mounted(self, call: Request) -> None:
         if call.path.startswith("/v1/pull"):
@@ -134,7 +134,7 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return the author of *call* for the history: the name of the token; without tokens the page or "http".
+    Return the author of *call* for the history: the name of its token, or, without tokens, the page or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 
@@ -162,9 +162,9 @@ def _client(call: Request) -> str:
 
 def _page(call: Request) -> str | None:
     """
-    Return the name of the page that sent the write *call*, with its address; None for other clients.
+    Return the name of the page that sent the write *call*, with the client's address; None for other clients.
 
-    Browsers send an Origin with every write, other clients do not.
+    Browsers send an Origin with every write; other clients do not.
     """
     address = _client(call)
     return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
@@ -172,7 +172,7 @@ def _page(call: Request) -> str | None:
 
 def _check_single(call: Request) -> None:
     """
-    Refuse duplicates of a header that is read once, and a missing Host: RFC 9112 (3.2).
+    Refuse a repeated header that may appear only once, and a missing Host (RFC 9112, 3.2).
     """
     if len(call.headers) == len(call.scope["headers"]) and b"host" in call.headers:
         return

@@ -1,8 +1,8 @@
 """
 A request and a reply, as small as ASGI allows.
 
-Starlette routes everything but jobs, and sends files and streams. Its requests and responses cost as much as setting a
-job, so operations have these instead.
+Starlette routes everything except jobs, and sends files and streams. Its request and response objects cost as much as
+setting a job, so the operations use the classes of this module.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 """The headers of every reply."""
 
 SEND_AT_ONCE: Final = "tickwheel.send_at_once"
-"""Key in the scope of a request for a function that sends a whole `Reply`, and returns False if it cannot."""
+"""Key in the ASGI scope of a request: a function that sends a whole `Reply`, or returns False if it cannot."""
 
 _COMPRESSED_MIN: Final = 1_000
-"""Minimum size of a compressed body; smaller ones fit into a packet or two."""
+"""Minimum size of a body to compress, in bytes; smaller ones fit into a packet or two."""
 _COMPRESSED_MAX: Final = 256_000
-"""Maximum size of a compressed body: a larger one would hold up the event loop for longer than 5 ms."""
+"""Maximum size of a body to compress, in bytes; a larger one would block the event loop for longer than 5 ms."""
 _LEVEL: Final = 4
 _GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 
@@ -35,13 +35,13 @@ class Request:
     One request: its head, and the source of its body.
 
     Attributes:
-        scope: As the server gives it.
-        receive: Returns the parts of the body.
-        method: In capitals.
-        path: Percent-decoded; invalid UTF-8 becomes replacement characters.
+        scope: The ASGI scope.
+        receive: Returns the next part of the body.
+        method: The HTTP method, in capitals.
+        path: The percent-decoded path; invalid UTF-8 becomes replacement characters.
         raw_path: The path as it was sent.
         query_string: The query as it was sent, without its question mark.
-        headers: By lower-case name, the last of each.
+        headers: The headers by lower-case name. Of a repeated header, only the last.
     """
 
     __slots__ = ("headers", "method", "path", "query_string", "raw_path", "receive", "scope")
@@ -69,7 +69,7 @@ class Reply:
         self.body = body
         self.extra = extra
         self.is_final = True
-        """True if a repeat of the request gets this answer again; False if part of the request was not done."""
+        """True if a repeated request gets this answer; False if part of the request was not done."""
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -77,7 +77,7 @@ class Reply:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """
-        Send the answer: with one write if the server can, otherwise with two.
+        Send the answer, with one write if the server supports it, otherwise with two.
         """
         reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)

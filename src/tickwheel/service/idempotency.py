@@ -1,9 +1,9 @@
 """
-Idempotency keys: a repeated request gets the first answer again, and is not done again.
+Idempotency keys: a repeated request is not done again, but gets the first answer.
 
-The store keeps the answer to each write in the transaction of that write, so a repeat may reach another node, at once
-or after a crash. The reply of an operation with several writes is kept, too: a node claims the key, does it, and stores
-the reply. Each process also remembers some of the last replies, the only ones if the store cannot keep answers.
+The store keeps the answer to a write in the transaction of the write. So a repeat may reach another node, at once or
+after a crash. For an operation with several writes, a node claims the key, does the operation, and stores the reply.
+Each process also remembers some of its last replies. If the store cannot keep answers, these are the only ones.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age of a claim, in ms, from which another node continues the request; the marks keep writes from being done twice."""
+"""Age of a claim, in ms, from which another node continues the request. Marks keep it from repeating a write."""
 _PATIENCE_S: Final = 8.0
-"""Maximum wait for a node that does the same request, before a 503."""
+"""Maximum wait, in seconds, for another node that does the same request; then the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
 _LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
 _OF_ONE: Final = 1 << 10
-"""Bytes that are added to the size of a kept answer for its overhead."""
+"""Overhead of a kept answer, in bytes, that is added to its size."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 """Headers that are part of a request's identity."""
@@ -54,7 +54,7 @@ _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 @dataclass(slots=True)
 class _Kept:
     """
-    One answer, or the promise of it, and the identity of its request.
+    The reply to a request (a future until the request is done), and the request's identity.
     """
 
     asked: bytes
@@ -98,12 +98,12 @@ class IdempotencyKeys:
         try:
             reply = await self._done(place, asked, call, run, kept_by)
         except BaseException as error:
-            # Keep nothing, so that a retry is done; callers that wait for this answer get the error.
+            # Keep nothing, so that a retry runs the operation. Callers that wait for this answer get the error.
             is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
             what = "the first request with this Idempotency-Key was cut off"
             cut_off = ProblemError("store_unavailable", what, is_unknown=True)
             kept.reply.set_exception(error if is_heard else cut_off)
-            kept.reply.exception()  # retrieved, also if no caller waits
+            kept.reply.exception()  # keeps asyncio from logging the error if no caller waits
             raise
         finally:
             del self._promised[place]
@@ -143,13 +143,13 @@ class IdempotencyKeys:
         Claim the key for this node, or return the reply of the node that has done the request.
 
         Raises:
-            ProblemError: If the key was used for another request, or if another node still does this one.
+            ProblemError: If the key was used for another request, or if another node is still doing this one.
         """
         wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
         while True:
             try:
                 answer = await keeper.keep(repeat.keep(b"", _CLAIM_MS))
-            except StoreFullError:  # a cancel needs no room, and is done
+            except StoreFullError:  # continue without a claim: a cancel needs no space
                 return None
             match answer.outcome:
                 case Outcome.KEY_REUSED:
@@ -166,12 +166,15 @@ class IdempotencyKeys:
 
     async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
         """
-        Keep *reply*, or release the claim if it is None or not final; return an earlier reply of another node.
+        Store *reply*, or release the claim if *reply* is None or not final.
+
+        Returns:
+            The reply that another node stored earlier, if any.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)
             answer = await keeper.keep(repeat.keep(data))
-        except StoreError as error:  # the writes have their marks, and the claim expires
+        except StoreError as error:  # harmless: the writes have their marks, and the claim expires
             _LOG.warning("the reply to a request with an Idempotency-Key is not kept: %s", error)
             return None
         return _reply_of(answer.data) if isinstance(answer, Recalled) else None
@@ -231,10 +234,10 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
 
 async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
     """
-    Return the identity of the request, and buffer its body for another read.
+    Return the identity of the request; buffer its body, so that it can be read again.
     """
     body = await drained(call.receive, body_bytes_max)
-    heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # empty is not absent
+    heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # may be empty
     parts = (call.method.encode(), call.raw_path, call.query_string, b"%d" % len(heads), *heads, body)
 
     original, is_read = call.receive, False

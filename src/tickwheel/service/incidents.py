@@ -1,5 +1,5 @@
 """
-Dead letters as incidents.
+Incidents: groups of dead letters with the same cause.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ class PlaceDocument(Struct, frozen=True):
 
 class IncidentDocument(Struct, frozen=True):
     """
-    Dead letters with the same cause: `error` has an ellipsis for variable parts, `example` is the latest, unchanged.
+    Dead letters with the same cause.
 
-    `raised_in` is the function of the user's code that raised them. `errors` is the number of different errors.
-    `first_at` and `last_at` are the due times of the last attempts of the first and the latest letter; `by_hour` has
-    the numbers of the last 24 hours.
+    `error` is their error text, with an ellipsis for each part that varies; `example` is the text of the latest letter.
+    `raised_in` is the function of the user's code that raised the errors. `errors` is the number of different texts.
+    `first_at` and `last_at` are the due times of the last attempts of the first and of the latest letter. `by_hour` has
+    the number of letters in each of the last 24 hours.
     """
 
     fingerprint: str
@@ -76,9 +77,9 @@ class IncidentDocument(Struct, frozen=True):
 
 class IncidentsDocument(Struct, frozen=True):
     """
-    All incidents, the one with the latest letter first.
+    All incidents; the incident with the latest letter comes first.
 
-    `is_all` is false if there are more dead letters than the 10,000 latest, which were examined.
+    Only the latest 10,000 dead letters are examined; `is_all` is false if there are more.
     """
 
     incidents: list[IncidentDocument]
@@ -97,10 +98,11 @@ class Incidents:
     @allows_prefixed_tokens
     async def list(self, call: Request) -> Reply:
         """
-        Return the dead letters as incidents: the same target, and the same error except for numbers and quoted values.
+        Return the dead letters, grouped into incidents.
 
-        Two lines of code that raise the same error make two incidents.
-        To retry some of them, send their keys as replays of a batch; a `delay` for each spreads them.
+        The letters of an incident have the same target, and the same error except for numbers and quoted values. Errors
+        that different lines of code raise are different incidents.
+        To retry letters, send their keys as replays in a batch; give each another `delay` to spread the load.
         """
         fields = query(call, INCIDENT_FIELDS)
         keys = to_count("keys", fields.get("keys", "3"), LETTERS_MAX)

@@ -1,5 +1,5 @@
 """
-Parsing of requests: the key in the address, conditions in the headers, the query, the bounded body.
+Parses requests: the key in the address, the conditions in the headers, the query, and the bounded body.
 
 Everything here raises `ProblemError` for invalid input.
 """
@@ -44,15 +44,15 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Number of bytes of a body above the limit that are read and dropped before the connection is cut."""
+"""Maximum number of bytes of a too large body that are read and dropped before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
 def job_key(raw: bytes) -> str:
     """
-    Return the percent-encoded key in *raw*.
+    Decode the percent-encoded key in *raw*, a part of the raw path.
 
-    It reads the raw path: the decoded one has question marks for invalid UTF-8.
+    The path that the server decoded would hide invalid UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -63,7 +63,7 @@ def job_key(raw: bytes) -> str:
 
 def wanted_generation(call: Request) -> int | None:
     """
-    Return the generation in `If-Match`, 0 for `If-None-Match: *` (only if there is none), or None.
+    Return the generation in `If-Match`, 0 for `If-None-Match: *` (the job must not exist), or None.
     """
     wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
     generation = None if wanted is None else _generation(wanted)
@@ -85,7 +85,7 @@ def _generation(etag: str) -> int:
 
 def incoming_trace(call: Request) -> str | None:
     """
-    Return the `traceparent` of a request, or None if it is missing or invalid, as W3C Trace Context demands.
+    Return the `traceparent` of a request, or None if it is missing or invalid by W3C Trace Context.
     """
     trace = call.header(b"traceparent")
     try:
@@ -125,7 +125,7 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
 
 def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
     """
-    Return *run*, which refuses `If-Match` and `If-None-Match`: it must not ignore a condition.
+    Wrap *run* so that it refuses `If-Match` and `If-None-Match`, because it must not ignore a condition.
     """
 
     async def refusing(call: Request) -> ASGIApp:
@@ -159,7 +159,7 @@ def to_number(name: str, text: str) -> float:
 
 def to_duration(text: str) -> float | str:
     """
-    Return *text* as a number of seconds if it is one; the scheduler parses other text, with units.
+    Return *text* as a number of seconds if it is a number; the scheduler parses text with units.
     """
     try:
         return float(text)
@@ -183,11 +183,11 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     """
     Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
-    With *is_json* it must be declared as JSON; otherwise the caller has checked its type.
+    If *is_json*, refuse a body that is not declared as JSON; otherwise the caller has checked its type.
 
     Raises:
         ProblemError: `unsupported_media_type` or `too_large`.
-        ClientDisconnect: If the client disconnects in the middle; no answer can reach it.
+        ClientDisconnect: If the client disconnects before the end of the body.
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":
@@ -206,7 +206,7 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
 
 def _check_type(text: str) -> None:
     """
-    Refuse a body that is not declared as JSON, or has another encoding than UTF-8.
+    Refuse a body that is not declared as JSON in UTF-8.
     """
     kind, _, parameters = text.partition(";")
     if kind.strip().lower() != "application/json":
@@ -220,7 +220,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body; read one above the limit without keeping it, because few clients read while they send.
+    Return the body. Read a body above the limit, too, but drop it: few clients read the answer while they send.
     """
     body = bytearray()
     size = 0

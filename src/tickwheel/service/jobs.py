@@ -88,14 +88,16 @@ _PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 class RecordDocument(Struct, frozen=True):
     """
-    One attempt that ended: succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off.
+    One record of the past of a key: an attempt that ended, or an act.
 
-    `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, changed, restarted,
-    moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is its time, `by`
-    the node that ran it, or the process or token that requested it. `lateness_ms` is null if it never began, `took_ms`
-    also if unknown. `note` is the last note of its handler, such as a short result. `nominal_at` is the instant that
-    the rule of a recurring job gives for the run, the same for all attempts. `was_due_at` is the due time before an act
-    that changed it, `bulk` the bulk act that an act is part of.
+    An attempt has the outcome succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off (its
+    process ended first). An act has `attempt` 0, and the outcome created, replaced, changed, restarted, moved,
+    cancelled, stopping (the job was running, and was asked to stop), replayed, paused, or resumed. `at` is the time;
+    `by` is the node that ran the attempt, or the process or token that requested the act. `lateness_ms` is null if the
+    attempt never began; `took_ms` is also null if unknown. `note` is the last note of the handler, such as a short
+    result. `nominal_at` is the instant that the rule of a recurring job gives for the run; all attempts of the run
+    share it. `was_due_at` is the due time before an act that changed it. `bulk` is the bulk act to which the act
+    belongs.
     """
 
     number: int
@@ -121,7 +123,7 @@ class RecordDocument(Struct, frozen=True):
 
 class HistoryDocument(Struct, frozen=True):
     """
-    The past of one key, the newest first; pass the last `number` as `before` for earlier records.
+    The past of one key, newest first. For earlier records, pass the last `number` as `before`.
     """
 
     records: list[RecordDocument]
@@ -154,7 +156,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def move(self, call: Request) -> Reply:
         """
-        Give a pending job another instant.
+        Change the due time of a pending job.
         """
         key = _key(call)
         body = await decoded(await read_body(call, self._options.body_bytes_max), _MOVE)
@@ -186,13 +188,13 @@ class Jobs:
     @allows_prefixed_tokens
     async def history(self, call: Request) -> Reply:
         """
-        Return the past of the jobs of this key, the newest first; also if no job is left.
+        Return the past of the jobs of this key, newest first, even if no job is left.
         """
         key, fields = _key(call, b":history"), query(call, HISTORY_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        if is_bounded(call):  # a scope, a node or a bulk act may be named like a key: its records are not about jobs
+        if is_bounded(call):  # hide the records of a scope, node or bulk act that is named like a key
             records = [each for each in records if each.generation]
         return document_reply(HistoryDocument([record_document(each) for each in records]))
 
@@ -201,8 +203,8 @@ class Jobs:
         """
         Explain why the job of this key has not run yet.
 
-        The node that fires the job knows the most: another one answers from the store and from that node's last report.
-        If the store does not answer, that is the reason.
+        The node that fires the job knows the most. Any other node answers from the store and from the firing node's
+        last report. If the store does not answer, the reason is the store.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)
@@ -221,7 +223,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def skip(self, call: Request) -> Reply:
         """
-        Skip the next run of a recurring job; if no other can follow, the series ends.
+        Skip the next run of a recurring job. If it was the last run, the series ends.
         """
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
@@ -229,17 +231,17 @@ class Jobs:
     @allows_prefixed_tokens
     async def change(self, call: Request) -> Reply:
         """
-        Change some fields of a pending job; the rest stays: the phase, the number of runs left, a pause.
+        Change some fields of a pending job. The other fields, the phase, the number of runs left and a pause stay.
 
-        The due time stays the same unless `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or
-        `exclude` changes.
+        The due time changes only with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or
+        `exclude`.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
         wanted, fields = wanted_generation(call), body.fields()
         check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
         if named := fields.keys() & {"target", "handler"}:
-            job = None if len(named) > 1 else await self._scheduler.get(key)  # the change keeps the other one
+            job = None if len(named) > 1 else await self._scheduler.get(key)  # for the field that stays
             target, handler = (fields.get(name, getattr(job, name, None)) for name in ("target", "handler"))
             check_handler(target, handler, self._scheduler)
         answer = await self._scheduler.change(key, if_generation=wanted, **fields)
@@ -250,7 +252,7 @@ class Jobs:
         """
         Pause a pending job: it is not due until it is resumed.
 
-        The pause shows the name of the token, which is its comment in the file of tokens.
+        The author of the pause is the name of the token: its comment in the file of tokens.
         """
         key = _key(call, b":pause")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
@@ -262,7 +264,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def resume(self, call: Request) -> Reply:
         """
-        End the pause of a job, which is due again at its due time.
+        End the pause of a job. Its due time did not change.
         """
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
@@ -270,7 +272,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def replay(self, call: Request) -> Reply:
         """
-        Make a dead job pending again, due now, with all its attempts.
+        Make a dead job pending again, due now, with its full number of attempts.
         """
         key, wanted = _key(call, b":replay"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
@@ -280,8 +282,8 @@ class Jobs:
         """
         Return one page of the jobs that match the query.
 
-        A page examines 10,000 keys at most, 2,000 on Redis. So it may have few jobs or none and still have a `cursor`:
-        continue with it until it is null.
+        One request examines up to 10,000 keys (2,000 on Redis). So a page may have few jobs or none and still have a
+        `cursor`: continue until the cursor is null.
         """
         fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)
@@ -313,7 +315,9 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _order(arguments: dict[str, Any]) -> str:
     """
-    Take `order` from *arguments*, and return it: "due" lists only pending jobs of any key, "latest" only dead letters.
+    Remove `order` from *arguments*, and return it.
+
+    Refuses filters that the order does not allow: "due" lists pending jobs of all keys, and "latest" dead letters.
     """
     order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:

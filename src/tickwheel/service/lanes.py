@@ -1,5 +1,5 @@
 """
-The lanes of all nodes: handlers, pull queues and receivers, each with its load, lateness and state.
+The lanes of all nodes: the load, lateness and state of each handler, pull queue and receiver.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPAN_S: Final = 15 * 60
 _FRESH_S: Final = 5.0
 _ROWS_MAX: Final = 500
 _NAMED: Final = ("handler", "pull")
-"""Targets of which each handler can be paused; of the others, all jobs together."""
+"""Targets whose handlers can be paused one by one; any other target can only be paused as a whole."""
 _WORST: Final = ("open", "half-open", "full", "closed")
 _STUCK: Final = {WaitReason.NO_WORKER, WaitReason.NO_HANDLER}
 _WORDS: Final = {
@@ -42,10 +42,10 @@ _WORDS: Final = {
 
 class ReceiverDocument(Struct, frozen=True):
     """
-    The state of a receiver on the node that had most trouble with it, and the reason.
+    The worst state of a receiver on any node, and the reason.
 
-    "open": it failed several times in a row and gets nothing for a while; "half-open": one attempt tests it; "full":
-    it works, but has no room, or takes only some messages a second; "closed": it gets messages.
+    "open": it failed several times in a row and gets nothing for a while. "half-open": one attempt tests it. "full": it
+    works, but has no room or limits its messages per second. "closed": it gets messages.
     """
 
     state: str
@@ -56,11 +56,12 @@ class LaneRowDocument(Struct, frozen=True):
     """
     One lane of all nodes: the jobs of a handler, a pull queue or a receiver.
 
-    `waiting` due jobs are held back, the first of them due at `oldest_due_at`; if `is_full`, more wait in the store.
-    `running` attempts are under way, of `limit` that its handler allows on all nodes (null: no limit of its own). The
-    figures of firings are null until a minute of it is known. `workers` is the number of workers that ask for jobs of a
-    queue, `nodes` the number of nodes that have a handler. `reason` and `text` say why its jobs wait; if `is_stuck`,
-    nothing takes them. `scope` is the scope to pause; a paused lane without a running attempt `is_drained`.
+    `waiting` is the number of due jobs that are held back; the first was due at `oldest_due_at`. If `is_full`, more
+    jobs wait in the store. `running` is the number of attempts under way, and `limit` the maximum on all nodes (null:
+    no limit of its own). The figures of firings are null until there is a full minute of them. `workers` is the number
+    of workers that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `reason` and `text`
+    say why jobs wait. If `is_stuck`, no node or worker can run them. `scope` is the scope to pause. `is_drained` is
+    true if the lane is paused and no attempt runs.
     """
 
     lane: str
@@ -86,9 +87,9 @@ class LaneRowDocument(Struct, frozen=True):
 
 class LanesDocument(Struct, frozen=True):
     """
-    The lanes of all nodes, those first whose jobs wait and nothing takes, then the longest waiting ones.
+    The lanes of all nodes: stuck lanes first, then the lanes that have waited longest.
 
-    Figures of firings are of the last `span_s` seconds, in whole minutes.
+    Figures of firings cover the last `span_s` seconds, in whole minutes.
     """
 
     now: Moment
@@ -164,8 +165,8 @@ def rows_of(
         minutes: The figures of the span to report.
         aside: The jobs that no node can run, by target and handler.
         pauses: The paused scopes.
-        paused_due: The number of due jobs that wait for each of these.
-        now: The store's time, by which nodes are dead.
+        paused_due: The number of due jobs that wait for each paused scope.
+        now: The store's time, by which leases have expired.
     """
     lanes: dict[str, _Lane] = {}
     for node in nodes:
@@ -188,7 +189,7 @@ def rows_of(
 
 def _add_report(lanes: dict[str, _Lane], figures: Mapping[str, Any]) -> None:
     """
-    Add the report of a node, which may be of another version and lack parts.
+    Add the report of a node. A node of another version may lack parts of it.
     """
     queues: Mapping[str, Any] = figures.get("queues", {})
     for state in figures.get("lanes", ()):
@@ -249,9 +250,9 @@ def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument
 
 def _reason(target: str, lane: _Lane) -> WaitReason | None:
     """
-    Return the reason for which jobs of *lane* wait; None if no job waits.
+    Return why jobs of *lane* wait; None if no job waits.
 
-    A queue has a worker if one asks for jobs or holds a lease.
+    A queue has a worker if a worker asks for jobs or holds a lease.
     """
     if not lane.waiting:
         return None

@@ -1,8 +1,8 @@
 """
 Bodies that consist of a long list, in JSON or MessagePack.
 
-A large one is decoded item by item, in a thread: one call for all would keep every other thread from running, for
-seconds with a hostile body.
+A large body is decoded item by item, in a thread. One call for the whole body would block all other threads, for
+seconds if the body is hostile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode to *whole*, whose field *name* is a tuple of *item*; in *outline* it is one of `Raw`.
+        Decode to the type *whole*, whose field *name* is a tuple of *item*; in *outline* it is a tuple of `Raw`.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
@@ -34,10 +34,10 @@ class ListBody(Generic[T]):
 
     async def decoded(self, body: bytes, item_bytes_max: int, *, is_packed: bool = False) -> T:
         """
-        Decode *body*; an item of a large one may have at most *item_bytes_max* bytes.
+        Decode *body*. In a large body, each item may have at most *item_bytes_max* bytes.
 
         Raises:
-            ProblemError: For the whole, if any item cannot be read.
+            ProblemError: If any item cannot be decoded.
         """
         if is_small(body):
             return msgpack.decode(body, self._packed) if is_packed else decode(body, self._whole)
@@ -62,7 +62,9 @@ class ListBody(Generic[T]):
 
 def _check_outer_names(body: bytes, _value: object) -> None:
     """
-    Refuse a repeated name of the outermost object, which shows by more quotes than its names and values have.
+    Refuse a repeated name of the outermost object.
+
+    The decoded object lacks one of two equal names, so *body* has more quotes than its names and values together.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

@@ -1,12 +1,12 @@
 """
-The page's stream: server-sent events, a snapshot first, then starts and ends of firings.
+The page's stream of server-sent events: first a snapshot, then the starts and ends of firings.
 
-A firing wakes no page. While pages are connected, each polls the scheduler's memory ten times a second, so a thousand
-firings a second are ten messages, and a service without pages pays nothing.
+Each stream polls the scheduler's memory ten times a second. So a thousand firings a second make ten messages, and a
+service without open pages does no work.
 
-A token with a prefix gets only the firings of its keys, and `reach` in place of the figures, which concern all jobs:
-its prefix, its right to write, the address of traces, and the clock. Even an empty message for another key's firing
-would reveal it.
+A token with a prefix gets only the firings of its keys. It gets no figures, because these concern all jobs. Instead it
+gets `reach`: its prefix, its right to write, the address of traces, and the clock. It gets no message at all for the
+firing of another key, because even an empty one would reveal the firing.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class Live:
     @allows_prefixed_tokens
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream, which ends when its token expires; a token with a prefix gets firings of its keys only.
+        Answer with the stream. It ends when the token expires; a token with a prefix gets only the firings of its keys.
 
-        The firings are those of all nodes, other nodes' up to a second later, or with `nodes=this` of this process.
+        The stream has the firings of all nodes; firings of other nodes may arrive a second later. With `nodes=this` it
+        has only the firings of this process.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
@@ -116,7 +117,7 @@ class Live:
 
     async def _stats(self, sight: PageScope) -> bytes:
         """
-        Return the figures, if the page may see them; if the store does not answer, its error.
+        Return the figures if the page may see them, or the error if the store does not answer.
         """
         try:
             stats = await self._figures.stats()
@@ -129,7 +130,7 @@ class Live:
     def _silent_since(self) -> datetime | None:
         try:
             return self._figures.silent_since()
-        except (StoreError, ClosedError):  # such as of a service behind this one
+        except (StoreError, ClosedError):  # for example, this scheduler is a client of another service
             return None
 
 

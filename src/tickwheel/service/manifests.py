@@ -28,9 +28,10 @@ _BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 class DeclaredDocument(Struct, frozen=True):
     """
-    The outcome of a declaration for one job, and the job afterwards; a cancelled job as it was.
+    The outcome of a declaration for one job, and the job after it. A cancelled job is shown as it was before.
 
-    `dead`: it stays a dead letter. `finished`: its rule has no run left. `before` is the current job, in a dry run.
+    `dead`: the job stays a dead letter. `finished`: its rule has no run left. In a dry run, `before` is the current
+        job.
     """
 
     key: str
@@ -43,7 +44,7 @@ class ManifestDocument(Struct, frozen=True):
     """
     The outcome of a declaration: its jobs in the given order, then the cancelled ones, by key.
 
-    `superseded`: a newer revision was declared, so nothing was done. `revision` is the current one.
+    `superseded`: nothing was done, because a newer revision was declared. `revision` is the current revision.
     """
 
     manifest: str
@@ -66,7 +67,7 @@ class Manifests:
         """
         Declare a manifest: make its recurring jobs match the list, and cancel its other jobs.
 
-        An existing job continues, and so does a run under way. If nothing changed, nothing is written.
+        Existing jobs and running attempts continue. An unchanged manifest writes nothing.
         """
         name = job_key(call.raw_path[len(PREFIX) :])
         data = await read_body(call, self._options.batch_bytes_max)

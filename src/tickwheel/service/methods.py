@@ -1,5 +1,5 @@
 """
-Selects the operation by the method, and for a job by the action at the end of the address.
+Selects an operation by the method of the request, and for a job also by the action at the end of the address.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Methods:
 
 class KeyMethods:
     """
-    The addresses that contain a key, optionally followed by an action.
+    Routes addresses that contain a key and, optionally, an action.
 
-    An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, as client libraries encode it, so any
-    key has an address.
+    The colon before an action is literal. Client libraries encode the key `a:run` as `a%3Arun`, so any key has an
+    address.
     """
 
     def __init__(self, address: str, methods: dict[str, Methods]) -> None:

@@ -35,10 +35,10 @@ MINUTE_FIELDS: Final[dict[str, Any]] = {
 
 class LaneMinuteDocument(Struct, frozen=True):
     """
-    The figures of one lane, in numbers of attempts and of jobs.
+    The figures of one lane: numbers of attempts and jobs.
 
-    `overdue` is the number of due jobs that waited in memory at the end; `wait_ms` and `took_ms` are totals: of waits
-    for a worker, and of attempts. `lateness` has the number of starts in each bucket.
+    `overdue` is the number of due jobs that waited in memory at the end. `wait_ms` is the sum of the waits for a
+    worker, and `took_ms` the sum of the durations of attempts. `lateness` has the number of starts in each bucket.
     """
 
     lane: str
@@ -54,7 +54,7 @@ class LaneMinuteDocument(Struct, frozen=True):
 
 class MinuteDocument(Struct, frozen=True):
     """
-    The figures of one node from `at` on, for `span_s` seconds: 60, or 900 if older than four hours.
+    The figures of one node for `span_s` seconds from `at` on: 60 seconds, or 900 if older than four hours.
     """
 
     node: str
@@ -69,9 +69,9 @@ class MinuteDocument(Struct, frozen=True):
 
 class MinutesDocument(Struct, frozen=True):
     """
-    The figures of all nodes, by time. A node has no row for a minute in which it had nothing to do.
+    The figures of all nodes, by time. A node has no row for an idle minute.
 
-    `edges_ms` has the upper edges of the buckets of lateness; the last bucket has none.
+    `edges_ms` has the upper edges of the lateness buckets; the last bucket has no upper edge.
     """
 
     edges_ms: list[int]
@@ -88,16 +88,16 @@ class Minutes:
 
     async def list(self, call: Request) -> Reply:
         """
-        Return numbers of attempts, lateness, waits and durations by minute, node and lane.
+        Return the number of attempts, their lateness, waits and durations, by minute, node and lane.
 
-        Minutes are kept for four hours, quarters of an hour for 48.
+        Minutes are kept for four hours, and sums of 15 minutes for 48 hours.
         """
         fields = query(call, MINUTE_FIELDS)
         since = to_instant("since", fields["since"]) if "since" in fields else time.time() - 3_600
         until = to_instant("until", fields["until"]) if "until" in fields else None
         has_lanes = to_flag("lanes", fields.get("lanes", "true"))
         found = await self._scheduler.minutes(since, until)
-        shown = await asyncio.to_thread(_minutes, found, has_lanes=has_lanes)  # with many nodes there may be thousands
+        shown = await asyncio.to_thread(_minutes, found, has_lanes=has_lanes)  # there may be thousands
         return document_reply(MinutesDocument([*EDGES_MS], shown))
 
 

@@ -41,18 +41,19 @@ def tickwheel_app(
     """
     Return an ASGI application with the page and the API of *scheduler*, for `app.mount("/jobs", …)`.
 
-    It trusts every request that reaches it, under any Host name, because authentication is up to the application. Pass
-    *authorize*, or mount it behind middleware that refuses strangers. Browsers of other origins can never write.
+    It trusts every request that reaches it, under any Host name, because authentication is up to the outer application.
+    Pass *authorize*, or mount it behind middleware that refuses strangers. Web pages of other origins can never write.
     Workers that pull jobs need `tickwheel serve`.
 
     Args:
         scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
-        authorize: Called with each request; a function or a coroutine function. It returns "write", "read", or None,
-            which is answered with 403, and may raise the application's own exceptions, such as HTTPException.
+        authorize: A function or coroutine function that is called with each request. It returns "write", "read", or
+            None, which refuses the request with 403. It may raise the application's own exceptions, such as
+            HTTPException.
         options: The limits of the service; addresses, certificates and tokens do not apply.
 
     Raises:
-        TypeError: If *scheduler* is not an AsyncScheduler and has none.
+        TypeError: If *scheduler* neither is nor has an AsyncScheduler.
     """
     if not isinstance(scheduler, AsyncScheduler) and not hasattr(type(scheduler), "scheduler"):
         message = f"scheduler is {scheduler!r}: pass an AsyncScheduler, or the Jobs of tickwheel.integrations.fastapi"
@@ -101,10 +102,10 @@ class _Mounted:
 
 def _without_prefix(scope: Scope) -> Scope:
     """
-    Return *scope* as if its application were at the root of the server.
+    Return *scope* with the prefix removed, as if the application were at the root of the server.
 
     The prefix is `root_path`, if the path begins with it. If a proxy has removed the server's own part of `root_path`,
-    the prefix is the rest: the path under which the outer application has mounted this one.
+    the prefix is the rest of it: the path at which the outer application has mounted this one.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

@@ -1,8 +1,8 @@
 """
-MessagePack beside JSON: for batches, and for any document if the client accepts it.
+MessagePack as an alternative to JSON: in the bodies of batches, and in any answer if the client accepts it.
 
-The content is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON form,
-and a payload with them is refused.
+The content is the same as in JSON: names, types, and instants as text. A payload with bytes or MessagePack timestamps
+is refused, because JSON has no form for them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_wanted(call: Request) -> bool:
 
 def packed(reply: Reply) -> Reply:
     """
-    Return *reply* in MessagePack; unchanged if it is not a JSON document, or MessagePack cannot hold it.
+    Return *reply* in MessagePack; unchanged if it is not a JSON document or has no MessagePack form.
     """
     if reply.kind != b"application/json":
         return reply

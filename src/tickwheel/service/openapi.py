@@ -92,20 +92,20 @@ _BESIDES: Final = {
     "RuleDocument": _RULE,
 }
 """
-Constraints that no type expresses: which fields exclude or need each other, and notes without NUL.
+Constraints that types cannot express: fields that exclude or need each other, and notes without NUL.
 
-A batch judges its items one by one, so their schemas omit them.
+The schemas of the items of a batch omit the constraints, because a batch validates its items one by one.
 """
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     table = tuple(operations)
     types = [kind for operation in table for kind in (operation.body, operation.answer)]
-    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # in no field
+    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field has this type
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
         if name in _BESIDES:
-            schema["allOf"] = [_BESIDES[name]]  # generators would take it for another body if it were beside the fields
+            schema["allOf"] = [_BESIDES[name]]  # beside the fields, client generators would take it for another body
         _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
@@ -136,7 +136,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
 
 def _make_tuples_plain(schema: Any) -> None:
     """
-    Describe items of tuples by a schema that client generators read; they stop at `items: false`.
+    Describe the items of tuples by a plain schema, because client generators fail at `items: false`.
     """
     if isinstance(schema, list):
         for inner in schema:
@@ -149,7 +149,7 @@ def _make_tuples_plain(schema: Any) -> None:
 
 def _make_optional(schema: dict[str, Any]) -> None:
     """
-    Move the default of a field to its description: generators of clients take a field with a default for required.
+    Move the default of a field to its description, because client generators make a field with a default required.
     """
     default = schema.pop("default", None)
     text = schema.get("description", "")

@@ -29,11 +29,12 @@ class ServiceOptions:
         host: The address to listen on; an address that other machines reach needs tokens.
         port: The port; 0 takes any free one.
         tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
-        tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
+        tls_key: A PEM file with the key, without a password; None if *tls_cert* contains the key.
         tokens: The tokens for reading and writing; without any, every client that reaches the address may do both.
-        allow_hosts: Names that a Host header may have besides loopback's, if there are no tokens.
-        body_bytes_max: Maximum size of the body of a single job: a payload of 1 MiB, and its other fields.
-        batch_bytes_max: Maximum size of the body of a batch.
+        allow_hosts: Further names that a Host header may have if there are no tokens; loopback's names are always
+            allowed.
+        body_bytes_max: Maximum size of the body of a single job, in bytes: a payload of 1 MiB, and the other fields.
+        batch_bytes_max: Maximum size of the body of a batch, in bytes.
         page_max: Maximum number of jobs on one page of a list.
         rate_per_s: Maximum number of requests per second of one client; None for no limit.
         pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
@@ -43,12 +44,12 @@ class ServiceOptions:
         connections_max: Maximum number of open connections.
         watchers_max: Maximum number of live pages.
         stop_timeout_s: Seconds that a stop waits for running handlers.
-        advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
-            on, or, for a wildcard, for the address of this machine that leads to the store.
+        advertise: The URL at which other nodes of the store reach this service. None for the address that it listens
+            on; if that is a wildcard, this machine's address towards the store.
         trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
 
     Raises:
-        InvalidJobError: If an option is out of its range; it names the option.
+        InvalidJobError: If an option is out of its range; the message names the option.
         TypeError: If a time is not a number, a timedelta or text.
     """
 
@@ -84,7 +85,7 @@ class ServiceOptions:
 
         Raises:
             PublicBindError: If other machines would reach the service without a token.
-            CertificateError: Naming the file.
+            CertificateError: If the certificate cannot be used; the message names the file.
             TraceUrlError: If the address of traces is invalid.
         """
         if not self.tokens and not is_loopback(self.host):
@@ -92,7 +93,7 @@ class ServiceOptions:
         if self.tls_cert is not None:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_cert, self.tls_key, _no_password)
-            except (OSError, ValueError) as error:  # an error of the files, or of their contents
+            except (OSError, ValueError) as error:  # the files cannot be read, or their contents are invalid
                 raise CertificateError(self.tls_cert, str(error)) from None
         elif self.tls_key is not None:
             raise CertificateError(self.tls_key, "it is the key of no certificate")

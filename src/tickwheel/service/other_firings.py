@@ -1,5 +1,5 @@
 """
-The last firings of the other nodes, which a node polls once a second while a page is open.
+The last firings of the other nodes. A node polls them once a second while a page is open.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["FORWARDED_FIRINGS", "OtherFirings"]
 FORWARDED_FIRINGS: Final = b"/internal/firings"
 """Path of requests from other nodes; it is not part of the API."""
 _EVERY_S: Final = 1.0
-"""Interval between two requests to one node."""
+"""Interval between two requests to one node, in seconds."""
 _ANSWER_S: Final = 2.0
 _RECORDS_MAX: Final = 500
-"""Maximum number of ended firings, and of running ones, that are kept of each other node."""
+"""Maximum number of ended firings, and also of running ones, that are kept for each other node."""
 _BODY_BYTES_MAX: Final = 4_096
 
 
@@ -62,7 +62,7 @@ class OtherFirings:
         self._asked_at = -_EVERY_S
         self._task: asyncio.Task[None] | None = None
         self.nodes: dict[str, _Node] = {}
-        """The nodes by the secrets of their lives."""
+        """The nodes by their secrets; a restarted node has a new secret."""
 
     def touch(self) -> None:
         is_asked = self._task is not None and not self._task.done()
@@ -101,7 +101,7 @@ class OtherFirings:
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer another node's request; other callers get `page_not_found`.
+        Answer a request of another node; other callers get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)

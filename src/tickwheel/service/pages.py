@@ -1,8 +1,8 @@
 """
-The page and its files, and the addresses of problems.
+Serves the page, its files, and the pages that explain problems.
 
-The page needs no network and no inline code: the policy lets it load its own files and speak with its own service,
-nothing else, and Trusted Types keep any string from becoming markup.
+The page needs no other network address and no inline code. Its content security policy lets it load its own files and
+call its own service, nothing else. Trusted Types keep strings from becoming markup.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PAGE_HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
-"""The modules load while the page is still on its way."""
+"""The Link header, which makes the browser load the modules while the page is still arriving."""
 
 
 class Files(StaticFiles):
@@ -59,7 +59,7 @@ class Files(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """
-        Return the file of *path*, or the joined modules that take its place.
+        Return the file at *path*; for a module, the bundle that replaces it.
         """
         joined = bundle(STATIC).get(path)
         if joined is None or scope["method"] not in {"GET", "HEAD"}:
@@ -72,7 +72,7 @@ class Files(StaticFiles):
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """
-        Return the file with headers that make browsers revalidate it, so that an unchanged file is a 304.
+        Return the file with headers that make browsers revalidate it; an unchanged file costs only a 304.
         """
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # passed on unchanged
         response.headers.update(PAGE_HEADERS)

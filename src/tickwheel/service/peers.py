@@ -1,9 +1,9 @@
 """
-The other nodes of the store, for requests about leases of pull workers, which are in one node's memory.
+Forwards requests to the other nodes of the store. Each lease of a pull worker is in the memory of one node only.
 
-Each node reports the URL of its service, and a secret, with its heartbeats. A node that gets a request about a lease
-that it does not hold forwards it to the others, with their secret in place of the caller's token. So any load balancer
-will do, without sticky sessions. A node that has ended holds no lease.
+Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
+it does not hold, it forwards the request to the other nodes, with their secrets in place of the caller's token. So a
+load balancer needs no sticky sessions. A node that has ended holds no lease.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ FORWARDED: Final = b"/internal/pull"
 """Path of forwarded requests; it is not part of the API."""
 _SECRET: Final = b"tickwheel-secret"
 _FRESH_S: Final = 1.0
-"""Maximum age of the list of nodes: one read of the store a second, however many workers ask."""
+"""Maximum age of the list of nodes, in seconds. So the store is read once a second, however many workers ask."""
 _CONNECT_S: Final = 2.0
 _ANSWER_S: Final = 15.0
-"""Time limit of a node's answer, besides the wait that the worker requested."""
+"""Time limit of a node's answer, in seconds, in addition to the wait that the worker requested."""
 _CONNECTIONS_MAX: Final = 2_000
 
 
 class UnreachablePeerError(Exception):
     """
-    A living node does not answer, so the outcome of a request is unknown.
+    A live node does not answer, so the outcome of the request is unknown.
     """
 
     def __init__(self, peer: Peer, reason: str) -> None:
@@ -62,7 +62,7 @@ class Peer:
 
     Attributes:
         url: The address of its service.
-        secret: Sent with each forwarded request.
+        secret: The secret that is sent with each forwarded request.
     """
 
     url: str
@@ -116,10 +116,10 @@ class Peers:
         """
         Return the answer of *peer* to *body* at *path*, within *wait_s* plus *answer_s*.
 
-        A node where no service listens is gone: its answer is None.
+        The result is None if no service listens at the address: the node has ended.
 
         Raises:
-            UnreachablePeerError: If there is no answer, or not one of a node.
+            UnreachablePeerError: If no answer arrives, or the answer is not a node's.
         """
         import aiohttp  # noqa: PLC0415  slow to import, and a single node does not need it
 
@@ -153,7 +153,7 @@ class Peers:
 
     def _trust(self) -> ssl.SSLContext | None:
         """
-        Return a context that accepts the certificate of this node, which all nodes share, under any name.
+        Return a TLS context that accepts the certificate of this node, which all nodes share, under any host name.
         """
         if self._cert is None:
             return None
@@ -168,7 +168,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
     """
     Return the URL at which other nodes reach this service: `advertise`, or the address that it listens on.
 
-    For a wildcard *host*, it is this machine's address towards the server of *store*, which the other nodes reach, too.
+    If *host* is a wildcard, it is this machine's address towards the server of *store*, which all nodes can reach.
     """
     if options.advertise is not None:
         return options.advertise.rstrip("/")
@@ -179,7 +179,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
 
 def _address_towards(server: str | None) -> str:
     """
-    Return this machine's address on the way to *server*; loopback if the server is on this machine or unknown.
+    Return the address from which this machine reaches *server*; loopback if *server* is on this machine or unknown.
     """
     try:
         family, kind, _, _, place = socket.getaddrinfo(server or "localhost", 9, type=socket.SOCK_DGRAM)[0]
@@ -194,7 +194,7 @@ def _address_towards(server: str | None) -> str:
 
 def _peer(figures: Mapping[str, Any] | None) -> Peer | None:
     """
-    Return the service that a node reports; None if it reports none, as other versions may.
+    Return the service that a node reports; None if it reports none, like a node of another version.
     """
     service = None if figures is None else figures.get("service")
     if not isinstance(service, Mapping):

@@ -2,7 +2,7 @@
 Every error answer: RFC 9457 problems, as a table.
 
 Besides the standard members, a problem has the members `value` and `remedy`. Its `type` is a relative address, as the
-standard allows, at which the service shows this table's line.
+standard allows: there, the service explains the problem with the row of this table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Raw
 __all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
-"""Maximum number of characters of a refused value that are shown: enough to find it, too few to echo a body."""
+"""Maximum number of characters shown of a refused value: enough to find it, but too few to echo a body."""
 _BYTES_MAX: Final = 4 * (SHOWN_MAX + 1)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -24,12 +24,12 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 @dataclass(frozen=True, slots=True)
 class ProblemType:
     """
-    One line of the table.
+    One row of the table.
 
     Attributes:
         name: Last part of the problem's `type`.
         status: The HTTP status.
-        title: The problem, always in the same words.
+        title: The problem in words; always the same for one type.
         remedy: The default remedy.
     """
 
@@ -127,7 +127,7 @@ def show(value: object) -> str:
     """
     Return *value* as a client wrote it: text in single quotes, other values as JSON.
 
-    It is shortened, and valid UTF-8. Only its beginning is read, since megabytes may be refused.
+    The text is shortened, and is valid UTF-8. Only the beginning of *value* is read, because it may have megabytes.
     """
     if isinstance(value, bytes):
         value = value[:_BYTES_MAX].decode("utf-8", "backslashreplace")
@@ -142,7 +142,7 @@ def show(value: object) -> str:
                 text += part
                 if len(text) > SHOWN_MAX:
                     break
-        except TypeError:  # a name that is not text, which is possible in MessagePack only
+        except TypeError:  # a name that is not text; only MessagePack allows it
             text = f"<{type(value).__name__}>"
     text = text[: SHOWN_MAX + 1].encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
@@ -150,7 +150,7 @@ def show(value: object) -> str:
 
 class ProblemError(Exception):
     """
-    Ends a request with a problem; raised and answered inside the service.
+    Ends a request with a problem. The service itself raises and answers it.
     """
 
     def __init__(
@@ -165,9 +165,9 @@ class ProblemError(Exception):
         is_unknown: bool = False,
     ) -> None:
         """
-        Take the kind's *name*, a *detail* in one sentence, and the refused *value* and the *job*, if any.
+        Describe a problem of the kind *name* by a *detail* in one sentence, the refused *value* and the *job*, if any.
 
-        *is_unknown* if the write may still have taken effect.
+        Pass *is_unknown* if the write may still have taken effect.
         """
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]

@@ -1,8 +1,9 @@
 """
 Pull workers: lease due firings, in one long poll; acknowledge, refuse, release or extend them.
 
-A lease is in the memory of one node. Any node answers for it, and forwards requests about other nodes' leases: see
-`peers`. A worker that disconnects while it waits leases nothing: firings are leased when the answer is sent.
+A lease is in the memory of one node. Any node accepts a request about it, and forwards the request to the node that
+holds the lease: see `peers`. Firings are leased when the answer is sent, so a worker that disconnects while it waits
+leases nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Seconds for which a node alone serves its worker before it asks the next one."""
+"""Seconds for which a node looks only for due firings of its own, before it asks the next node."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0
@@ -55,9 +56,9 @@ _T = TypeVar("_T")
 
 class LeaseDocument(Struct, frozen=True):
     """
-    One leased firing: `job` is as it was before; `attempt` is this one.
+    One leased firing: the job as it was before, and the number of this attempt.
 
-    `nominal_at` is the instant that the rule of a recurring job gives for the run, the same for all attempts.
+    `nominal_at` is the instant that the rule of a recurring job gives for the run; all attempts of the run share it.
     """
 
     fire_id: str
@@ -70,7 +71,7 @@ class LeaseDocument(Struct, frozen=True):
 
 class LeasesDocument(Struct, frozen=True):
     """
-    The leased firings, in the order of their instants; empty if none fell due in time.
+    The leased firings, in the order of their due times; empty if none fell due in time.
     """
 
     leases: list[LeaseDocument]
@@ -78,7 +79,7 @@ class LeasesDocument(Struct, frozen=True):
 
 class EndedDocument(Struct, frozen=True):
     """
-    The outcome of the end of a lease.
+    The outcome of a firing whose lease was ended.
     """
 
     outcome: Literal["acknowledged", "refused", "released"]
@@ -94,7 +95,7 @@ class ExtendedDocument(Struct, frozen=True):
 
 class _End(Struct, frozen=True):
     """
-    A node's answer about one lease: whether it held it (`until` is the end of an extended one), or its outcome.
+    A node's answer about one lease: whether the node held it, the new end of an extended lease, or its outcome.
     """
 
     is_done: bool
@@ -116,15 +117,17 @@ class Pulls:
         self._peers = peers
         self._waiting: set[asyncio.Future[Any]] = set()
         self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
-        """The waits that other nodes have requested, by the names that these nodes gave them."""
+        """The waits that other nodes have requested, by the name that the requesting node chose."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
-        """Names of waits that were ended before they arrived: requests of two connections may overtake each other."""
+        """
+        Names of waits whose end arrived before their request: requests on two connections may overtake each other.
+        """
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def end(self) -> None:
         """
-        Answer every waiting long poll with an empty list; called on the loop when a stop begins.
+        Answer every waiting long poll with an empty list. Called on the loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:
@@ -132,7 +135,7 @@ class Pulls:
 
     async def close(self) -> None:
         """
-        Wait briefly for leases that are being returned to other nodes; the rest expire.
+        Wait briefly for the leases that are being returned to other nodes. Leases that are not returned expire.
         """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
@@ -141,11 +144,11 @@ class Pulls:
 
     async def lease(self, call: Request) -> Reply:
         """
-        Lease due firings of a queue, waiting for the first.
+        Lease due firings of a queue; wait for the first if none is due.
 
-        A queue holds the jobs with `"target": "pull"` and its name as their `handler`. End each firing with `:ack`,
-        `:nack` or `:release` before its lease ends; otherwise the attempt has failed, and is retried by the job's
-        policy. If no firing is due in time, `leases` is empty: ask again.
+        A queue holds the jobs with `"target": "pull"` and the queue's name as `handler`. End each firing with `:ack`,
+        `:nack` or `:release` before its lease ends. Otherwise the attempt has failed, and the job's policy decides on a
+        retry. If no firing is due in time, `leases` is empty: ask again.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]
@@ -156,7 +159,7 @@ class Pulls:
         """
         End a leased firing as done.
 
-        A repeat gets the same answer. A late one is refused with 409 and the outcome of the firing.
+        A repeated request gets the same answer. A late request is refused with 409 and the outcome of the firing.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _ACK)
         await self._anywhere("ack", body)
@@ -172,7 +175,7 @@ class Pulls:
 
     async def release(self, call: Request) -> Reply:
         """
-        Release a leased firing, at no cost of attempts: another worker may lease it, after `delay` if there is one.
+        Release a leased firing, so that another worker may lease it, at once or after `delay`. It costs no attempt.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RELEASE)
         await self._anywhere("release", body)
@@ -187,7 +190,7 @@ class Pulls:
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer a forwarded request of another node, about leases of this node only; others get `page_not_found`.
+        Answer another node's request about leases of this node; other callers get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
@@ -209,14 +212,14 @@ class Pulls:
             return document_reply(_End(is_done=False, became=error.what))
         return document_reply(_End(is_done=True, until=until))
 
-    # ---- one lease, which a single node holds ----------------------------------------------------------------------
+    # ---- one lease, held by one node -------------------------------------------------------------------------------
 
     async def _here(self, verb: str, body: Any) -> int:
         """
-        Do *verb* with a lease of this node; return the end of an extended one, in ms, else 0.
+        Apply *verb* to a lease of this node; return the new end of an extended lease, in ms, else 0.
 
         Raises:
-            LeaseEndedError: If this node does not hold it.
+            LeaseEndedError: If this node does not hold the lease.
         """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
@@ -230,11 +233,11 @@ class Pulls:
 
     async def _anywhere(self, verb: str, body: Any) -> int:
         """
-        Do *verb* with a lease of any node; return the end of an extended one, in ms, else 0.
+        Apply *verb* to a lease of any node; return the new end of an extended lease, in ms, else 0.
 
         Raises:
-            LeaseEndedError: If no node holds it.
-            ProblemError: `store_unavailable`, if a node that may hold it does not answer.
+            LeaseEndedError: If no node holds the lease.
+            ProblemError: `store_unavailable`, if a node that may hold the lease does not answer.
         """
         try:
             return await self._here(verb, body)
@@ -255,7 +258,7 @@ class Pulls:
             if answer is None:
                 continue
             if answer.is_done:
-                for each in asking:  # the others do not hold it; ignore their answers
+                for each in asking:  # the other nodes do not hold the lease: ignore their answers
                     each.add_done_callback(_read)
                 return answer.until
             became = became or answer.became
@@ -264,11 +267,11 @@ class Pulls:
             raise ProblemError("store_unavailable", what, headers={"retry-after": "1"})
         raise LeaseEndedError(ended.fire_id, became)
 
-    # ---- due firings, which any node may have ----------------------------------------------------------------------
+    # ---- due firings, on any node ----------------------------------------------------------------------------------
 
     async def _lease(self, body: LeaseBody, wait_s: float) -> LeasesDocument:
         """
-        Lease due firings on any node, whichever answers first.
+        Lease due firings from the node that has some first.
         """
         first_s = min(wait_s, _OWN_S)
         found = await self._lease_here(body, first_s)
@@ -289,7 +292,7 @@ class Pulls:
                 try:
                     leases = await answered
                 except UnreachablePeerError:
-                    continue  # the next one tries
+                    continue  # try the next node
                 if leases:
                     break
             return LeasesDocument(leases)
@@ -305,7 +308,7 @@ class Pulls:
         self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
     ) -> list[LeaseDocument]:
         """
-        Lease at *peer*, a moment after earlier peers, so that two peers with due firings seldom both lease some.
+        Lease at *peer* after *after_s*. The delays of peers differ, so that two peers seldom both lease firings.
         """
         await asyncio.sleep(after_s)
         if is_over.is_set():
@@ -317,9 +320,9 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the remaining *waits*, and release their leases, if any; *taken* was answered.
+        End the remaining *waits*, and release the leases that they got, except the answered leases *taken*.
         """
-        waits[0].cancel()  # its scheduler releases leases that still arrive
+        waits[0].cancel()  # this node's own wait; the scheduler releases leases that it still gets
         ending = {"verb": "end_wait", "body": name}
         pending = [peer for peer, wait in zip(peers, waits[1:], strict=True) if not wait.done()]
         await asyncio.gather(*(self._peers.ask(peer, ending, _Nothing) for peer in pending), return_exceptions=True)
@@ -347,11 +350,11 @@ class Pulls:
 
     async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
         """
-        Return the result of *waiting*; *otherwise* if the service stops first.
+        Return the result of *waiting*, or *otherwise* if the service stops first.
 
         Raises:
             ClientDisconnect: If the worker disconnects first.
-            ProblemError: `unauthorized`, if its token expires first.
+            ProblemError: `unauthorized`, if the worker's token expires first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)
@@ -360,7 +363,7 @@ class Pulls:
             await asyncio.wait(both, timeout=remaining_s(call), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 if not gone.done():
-                    raise expired(time.time())  # the expiry of that token ended the wait
+                    raise expired(time.time())  # the expiry of the token ended the wait
                 raise ClientDisconnect
             return otherwise if waiting.cancelled() else waiting.result()
         finally:

@@ -1,8 +1,8 @@
 """
-The rate limit of one client: a token bucket, which fills at a steady rate.
+The rate limit of each client: a token bucket, which fills at a steady rate.
 
-A client with a token of this service is identified by it; any other by its address. So a client that guesses tokens, or
-has none, uses the turns of its address, and none of the token holders', even behind one proxy.
+A client with a valid token is identified by the token, any other client by its address. So clients that have no token,
+or guess tokens, use up only the limit of their address, even if they share a proxy with clients that have a token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""Maximum number of clients that are remembered: the one that was idle longest is forgotten, and gets a full bucket."""
+"""Maximum number of remembered clients. The client that was idle longest is forgotten; it starts with a full bucket."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Rate:
 
     def __init__(self, per_s: float) -> None:
         """
-        Allow each client *per_s* requests per second on average, and a burst of two seconds' worth.
+        Allow each client *per_s* requests per second on average, and bursts of twice that number.
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s)

@@ -21,7 +21,7 @@ from tickwheel.typing import Duration
 __all__ = ["check_handler", "check_interval", "check_set"]
 
 _LOOKED_AT: Final = 61
-"""Number of checked runs of a line: all of a minute, and one more."""
+"""Number of runs of a cron line that are checked: all runs of a minute, and one more."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:
@@ -31,7 +31,7 @@ def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> 
 
 def check_handler(target: str | None, handler: str | None, scheduler: AsyncScheduler) -> None:
     """
-    Refuse a handler that is not registered here: this process fires the jobs.
+    Refuse a handler that is not registered in this process, which fires the jobs.
     """
     if target == "handler" and handler and not scheduler.has_handler(handler):
         raise HandlerNotFoundError(handler)
@@ -55,7 +55,7 @@ def check_interval(every: Duration | None, cron: str | None, every_min: Duration
 def _least_gap_s(cron: str) -> float:
     try:
         line = Cron.parse(cron)
-    except RecurrenceError:  # the scheduler reports the error, or reads the line with another day_match
+    except RecurrenceError:  # the scheduler reports the error, unless the line is valid with another day_match
         return math.inf
     instants = [time.time_ns() // 1_000_000]
     while len(instants) <= _LOOKED_AT and (instant := line.next(instants[-1])) is not None:

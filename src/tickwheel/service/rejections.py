@@ -1,5 +1,5 @@
 """
-Requests that were refused for their token: counted by reason, and logged at intervals, never with the token.
+Requests that were refused for a missing or invalid token: counted by reason, and logged without the token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Reason: TypeAlias = Literal["missing", "unknown", "expired", "forbidden"]
 REASONS: Final[tuple[Reason, ...]] = ("missing", "unknown", "expired", "forbidden")
 _LOG: Final = logging.getLogger("tickwheel.service")
 _EVERY_S: Final = 10.0
-"""Minimum interval between two log lines about one reason, so that a flood does not fill the disk."""
+"""Minimum seconds between two log lines about one reason, so that a flood does not fill the disk."""
 
 
 class Rejections:
@@ -35,9 +35,10 @@ class Rejections:
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:
         """
-        Count a rejection, and log it unless one was just logged; *client* is the address, *name* the token's.
+        Count a rejection, and log it, unless one with this reason was just logged.
 
-        A missing token is counted but not logged: every page makes one request without a token.
+        *client* is the address, and *name* the name of the token. A missing token is counted but not logged, because
+        every page makes one request without a token.
         """
         self._counts[reason] += 1
         if reason == "missing":

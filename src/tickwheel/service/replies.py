@@ -1,5 +1,5 @@
 """
-Answers: documents, problems, and the problem of each error.
+Builds answers: documents, problems, and the problem for each error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["REFUSALS", "answer_reply", "document_reply", "job_reply", "problem_o
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _EVERY_S: Final = 10.0
-"""Minimum interval between two log lines about the store, so that a flood does not fill the disk."""
+"""Minimum seconds between two log lines about the store, so that a flood does not fill the disk."""
 
 
 class _StoreLines:

@@ -1,5 +1,5 @@
 """
-Every operation of the API, as a table: the application routes by it, and the OpenAPI document is generated from it.
+Every operation of the API, as a table. The application routes by it; the OpenAPI document is generated from it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 KeptBy: TypeAlias = Literal["write", "request", "node"]
 """
-The place that keeps an answer for a repeat: the transaction of the one write; the store, after the whole request; or
-the node, which alone has the leases of pull workers.
+The place that keeps an answer for a repeated request.
+
+"write": the store, in the transaction of the write. "request": the store, after the whole request. "node": the memory
+of the node, like the leases of pull workers.
 """
 
-# The problems of operations without a token, of reads, of reads of the store, of writes, and of writes with a body.
+# The problems of each kind of operation: without a token, reads, reads of the store, writes, and writes with a body.
 _OPEN: Final = ("malformed_request", "wrong_host")
 _READ: Final = ("malformed_request", "unauthorized", "forbidden", "wrong_host", "invalid_value", "too_many_requests")
 _ASK: Final = (*_READ, "store_unavailable")
@@ -72,14 +74,14 @@ class Operation:
         method: The HTTP method.
         path: The address, as OpenAPI writes it.
         run: The function; the first line of its docstring is the summary.
-        answer: The type of the document of a success, or the media types of other content.
-        problems: The kinds of problems that it may answer.
+        answer: The type of the document in a successful answer, or the media types of other content.
+        problems: The kinds of problems with which it may answer.
         body: The type of its body.
-        query: The fields of its query: by name, their JSON schema.
+        query: The JSON schemas of its query fields, by name.
         can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
         is_open: True if it needs no token.
         takes_msgpack: True if its body may be MessagePack.
-        kept_by: The place that keeps its answer for a request with an idempotency key.
+        kept_by: The place that keeps the answer to a request with an idempotency key.
     """
 
     method: str

@@ -1,5 +1,5 @@
 """
-The rule of a recurring job in an answer: the stored text, described by a type.
+The rule of a recurring job in an answer: the text in the store, and a type that describes it for clients.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ __all__ = ["Rule", "RuleDocument"]
 
 class RuleDocument(Struct, frozen=True):
     """
-    The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` in the phase of `anchor_at`, or dates.
+    The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` from `anchor_at` on, or dates.
 
-    Dates have the `time` in the zone `tz`, on `anchor_on` and at each step of `every` (days or months) after it.
+    A rule of dates runs at `time` in the zone `tz`: first on `anchor_on`, then after each step of `every` (days or
+    months).
 
-    Instants are in ms, and fields without a value are left out. `until` is the last allowed instant, `max_runs` the
-    number of runs of the series, `runs` the number that have ended, `exclude` the excluded instants, in the zone `tz`.
-    With `skip`, a run may begin `grace_ms` late, a minute if that is absent. `run_at` is the instant of a run that is
-    retried or was due during another one, and `expires_ms` the time to live of a run that is retried. `next_at` is the
-    earliest next instant of the series, after a run that was requested at once or is retried. `nominal_at` is the
-    instant that the rule gives for the next run, before any jitter, if `due_at` does not show it. `then` is the
-    definition that was set during a run, and applies after it. The job is paused after `pause_after` failed runs in a
-    row; `failures` is their current number. `succeeded_at` is the time of the last success.
+    Instants are in ms, and fields without a value are left out. `until` is the last allowed instant. `max_runs` is the
+    number of runs of the series, and `runs` the number that have ended. `exclude` has the excluded instants, in the
+    zone `tz`. With `skip`, a run may begin `grace_ms` late (default: a minute). `run_at` is the instant of a run that
+    is retried, or that was due while another run was under way. `expires_ms` is the time to live of a run that is
+    retried. `next_at` is the earliest next instant of the series, after a run that was requested at once or is retried.
+    `nominal_at` is the instant that the rule gives for the next run, before any jitter, if it differs from `due_at`.
+    `then` is the definition that was set during a run, and applies after it. The job is paused after `pause_after`
+    failed runs in a row; `failures` is their current number. `succeeded_at` is the time of the last success.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -56,4 +57,4 @@ class RuleDocument(Struct, frozen=True):
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]
-"""The stored text of a rule, which is sent unparsed."""
+"""The text of a rule in the store. It is sent unparsed."""

@@ -42,7 +42,7 @@ __all__ = [
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
 _RUNS_MAX: Final = 10_000
-"""Maximum number of runs on a page; each costs some 50 microseconds."""
+"""Maximum number of runs on a page; each costs about 50 microseconds."""
 _PASSES_MAX: Final = 10_000
 """Maximum number of excluded ranges that a request skips."""
 _DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
@@ -107,9 +107,9 @@ _BACKFILL: Final = Decoder(BackfillBody)
 
 class ScheduleDocument(Struct, frozen=True):
     """
-    A recurring job: its rule, as it is stored, and its next runs; fewer than requested if the series ends.
+    A recurring job: its rule, as it is stored, and its next runs.
 
-    There are fewer, too, if so much between them is excluded that the search gives up.
+    There are fewer runs than requested if the series ends, or if the search gives up because of many excluded instants.
     """
 
     key: str
@@ -125,9 +125,9 @@ class ScheduleDocument(Struct, frozen=True):
 
 class SchedulesDocument(Struct, frozen=True):
     """
-    One page of recurring jobs, in the order of their keys; pass `cursor` on for the next, null on the last.
+    One page of recurring jobs, in the order of their keys. Pass `cursor` to get the next page; it is null on the last.
 
-    A page shows 10,000 runs at most, so with a high `count` it has fewer jobs than `limit`.
+    A page has at most 10,000 runs, so with a high `count` it has fewer jobs than `limit`.
     """
 
     schedules: list[ScheduleDocument]
@@ -136,7 +136,7 @@ class SchedulesDocument(Struct, frozen=True):
 
 class RunsDocument(Struct, frozen=True):
     """
-    A rule, as it would be stored, and its runs; fewer than requested if the series ends.
+    A rule, as it would be stored, and its runs. There are fewer runs than requested if the series ends.
     """
 
     rule: Rule
@@ -179,7 +179,7 @@ class Schedules:
     @allows_prefixed_tokens
     async def backfill(self, call: Request) -> Reply:
         """
-        Run the job of this key again for each of its instants in a past range, each as a separate job.
+        Run the job of this key again for each of its instants in a past range. Each run is a separate job.
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BACKFILL)
@@ -235,8 +235,8 @@ def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
     """
     Return *jobs* with up to *count* runs each.
 
-    The number of excluded ranges that one request may skip is divided equally among the jobs; a job that uses up its
-    part gets fewer runs.
+    One request skips a limited number of excluded ranges. The limit is divided equally among the jobs; a job that uses
+    up its share gets fewer runs.
     """
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]

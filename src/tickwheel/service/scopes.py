@@ -27,7 +27,7 @@ _RESUME: Final = msgspec.json.Decoder(ScopeBody)
 
 class ScopesDocument(Struct, frozen=True):
     """
-    The paused scopes; the stats count the jobs that wait for each.
+    The paused scopes. The stats have the number of jobs that wait for each.
     """
 
     pauses: list[PauseDocument]
@@ -61,7 +61,8 @@ class Scopes:
         """
         Pause all jobs of a handler, a queue or a target, or all jobs, on all nodes.
 
-        They stay pending and use no attempt; running jobs continue. The pause shows the name of the token.
+        The jobs stay pending and use no attempt; running jobs continue. The author of the pause is the name of the
+        token.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
         by = caller(call, self._options)

@@ -1,10 +1,10 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. Added here: a request that never begins or never ends is cut off; our own signal handlers; and
-live streams are ended first, so that a stop waits only for requests. Omitted, because each request would pay for it: a
-timer per idle connection, which the same sweep ends; two writes of an answer instead of one; and the collector's walks
-over permanent objects.
+uvicorn does the work. This module adds a sweep that cuts off requests that never begin or never end, our own signal
+handlers, and the end of live streams, so that a stop waits only for requests. Three costs of each request are avoided.
+There is no timer per idle connection, because the sweep also ends these. An answer takes one write instead of two. And
+the garbage collector does not walk over permanent objects.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["listen", "serve"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _NAMED_MAX: Final = 20
-"""Maximum number of firings cut off by a stop that are named."""
+"""Maximum number of firings that are named in the log after a stop has cut them off."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
-"""uvicorn ticks ten times a second: late connections are swept every two seconds."""
+"""Number of uvicorn's ticks between two sweeps. It ticks ten times a second, so a sweep runs every two seconds."""
 _IDLE_S: Final = 5.0
-"""Maximum idle time of a connection, unless the request timeout is shorter; the next sweep ends it."""
+"""Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
-"""Number of new objects before the collector walks over them: those of some hundred requests under way."""
+"""Number of new objects before the garbage collector walks over them: about the objects of a hundred requests."""
 
 
 def listen(options: ServiceOptions) -> socket.socket:
@@ -61,14 +61,15 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
     Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and stop it.
 
     Args:
-        scheduler: With its handlers registered; closed on return.
+        scheduler: A scheduler with its handlers registered. It is closed on return.
         options: The address and the limits.
-        on_ready: Called with the service's address when it answers.
+        on_ready: Called with the service's address as soon as the service answers.
 
     Raises:
         PublicBindError: If other machines would reach the service without a token.
         AddressError: If the address cannot be listened on.
-        StoreError: If the store cannot be opened; `StoreInUseError` if another process owns it.
+        StoreError: If the store cannot be opened.
+        StoreInUseError: If another process owns the store.
     """
     options.check()
     with (
@@ -132,7 +133,7 @@ def _collecting_less() -> Iterator[None]:
 
 def _late() -> bytes:
     """
-    Return the answer to a request that did not arrive in time, for which no operation was selected.
+    Return the answer to a request that did not arrive in time.
     """
     body = encode(ProblemError("slow_request", "the request was not complete in time").document())
     head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/problem+json\r\n"
@@ -141,7 +142,7 @@ def _late() -> bytes:
 
 class _Protocol(HttpToolsProtocol):
     """
-    A connection that records since when it is idle or waits for a complete request, and the size of the head.
+    A connection that records since when it has been idle or waiting for a complete request, and the size of the head.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -150,13 +151,15 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """The context of a request that waited for another one, to be used instead of the other's context."""
+        """
+        The context of a request that waited for an earlier one; without it, the request would get the earlier one's.
+        """
         self._has_begun = False
-        """True if a request began in the data being parsed."""
+        """True if a request began in the data that are being parsed."""
 
     def cut_if_late(self, now: float, request_timeout_s: float) -> None:
         """
-        Answer and close if a request is late at *now*; close without an answer if the connection was idle for long.
+        Close the connection if its request is late at *now*, or if it was idle for too long. Answer a late request.
         """
         if self.transport.is_closing():
             return
@@ -169,7 +172,7 @@ class _Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._has_begun = False
         super().data_received(data)
-        if self._head_bytes is not None and not self._has_begun:  # otherwise much of it may belong to earlier requests
+        if self._head_bytes is not None and not self._has_begun:  # otherwise data may belong to an earlier request
             self._head_bytes += len(data)
             if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
                 self.send_400_response("The head of the request is too large.")
@@ -183,7 +186,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """
-        Stop the timeout: the body follows, and the connection is not idle, even if an answer has just ended.
+        Note that the connection is not idle: a body follows. The answer to an earlier request may have just ended.
         """
         self._head_bytes = None
         self._idle_since = None
@@ -205,7 +208,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 def _send_at_once(cycle: RequestResponseCycle, reply: Reply) -> bool:
-    if cycle.transport.is_closing():  # uvicorn detects it for the last request only, and earlier ones may be open
+    if cycle.transport.is_closing():  # uvicorn detects it only for the last request; earlier ones may be open
         cycle.disconnected = True
     if not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected or cycle.scope["method"] == "HEAD":
         return False
@@ -231,7 +234,7 @@ def _head(status: int, kind: bytes) -> bytes:
 
 class _Server(uvicorn.Server):
     """
-    uvicorn's server, with our signals, our sweep and our order of stopping.
+    uvicorn's server with our signal handlers, our sweep, and our order of stopping.
     """
 
     def __init__(

@@ -28,9 +28,9 @@ class TracedDocument(TypedDict):
 
 class LatenessDocument(TypedDict):
     """
-    The lateness of this process's firings: the upper edge (null: none) and count of each step of the histogram.
+    The lateness of this process's firings, as a histogram: the upper edge (null: none) and the count of each step.
 
-    `traces` has the last traced firing of each octave of lateness.
+    `traces` has the last traced firing for each power of two of lateness.
     """
 
     count: int
@@ -44,7 +44,7 @@ class LatenessDocument(TypedDict):
 
 class AsideDocument(TypedDict):
     """
-    The number of jobs that wait for a node with their handler, and the due time of the first.
+    The number of jobs that wait for a node with their handler, and the due time of the first job.
     """
 
     target: str
@@ -55,9 +55,9 @@ class AsideDocument(TypedDict):
 
 class ScopeDocument(TypedDict):
     """
-    A paused scope (a handler, a queue, a target, or all jobs): the pause, and the number of due jobs that wait.
+    A paused scope (a handler, a queue, a target, or all jobs), and the number of due jobs that wait.
 
-    `at` is the start of the pause, `by` its author, and `note` its reason.
+    `at` is the start of the pause, `by` its author, and `note` the reason.
     """
 
     scope: str
@@ -69,7 +69,7 @@ class ScopeDocument(TypedDict):
 
 class LeakedDocument(TypedDict):
     """
-    The number of attempts of one handler that run past their timeouts, as a thread or on the loop.
+    The number of attempts of one handler that still run after their timeouts, in a thread or on the loop.
     """
 
     target: str
@@ -80,7 +80,7 @@ class LeakedDocument(TypedDict):
 
 class FullLaneDocument(TypedDict):
     """
-    A handler or receiver with more jobs than its share of memory, their number there, and the reason for the wait.
+    A handler or receiver that has used up its share of memory, the number of its jobs there, and why they wait.
     """
 
     lane: str
@@ -104,7 +104,7 @@ class ResultsDocument(TypedDict):
 
 class HandlerResultsDocument(ResultsDocument):
     """
-    The number of firings of one handler, or of one pull queue, by outcome; "" if handlers are addresses.
+    The number of firings of one handler or pull queue, by outcome. The name is "" if handlers are addresses.
     """
 
     target: str
@@ -113,7 +113,7 @@ class HandlerResultsDocument(ResultsDocument):
 
 class QueueDocument(TypedDict):
     """
-    A pull queue: due jobs that wait for a worker, firings that are ready for one or leased, workers that wait.
+    A pull queue: the due jobs that wait for a worker, the firings that are ready or leased, and the waiting workers.
     """
 
     waiting: int
@@ -125,7 +125,7 @@ class QueueDocument(TypedDict):
 
 class CommitDocument(TypedDict):
     """
-    The commits to the store: the numbers of their writes, and their durations.
+    The commits to the store: their numbers of writes, and their durations.
     """
 
     writes: int
@@ -144,9 +144,9 @@ class CommitDocument(TypedDict):
 
 class RenewalsDocument(TypedDict):
     """
-    The renewals of leases, and for how long this process may fire without another one (null: without an end).
+    The renewals of leases, and the time for which this process may fire without another renewal (null: no limit).
 
-    `silent_s` seconds ago the store answered a renewal last (null: nothing has to be renewed).
+    `silent_s` is the number of seconds since the store last answered a renewal (null: no lease needs renewal).
     """
 
     renewals: int
@@ -157,7 +157,7 @@ class RenewalsDocument(TypedDict):
 
 class NearDocument(TypedDict):
     """
-    The counts of the near wheel's timers; the last two are of the thread that moves it.
+    The counters of the near wheel's timers. The last two concern the thread that advances the wheel.
     """
 
     pending: int
@@ -178,8 +178,8 @@ class StatsDocument(TypedDict):
     """
     Counts of the store (pending, running, dead, waiting_for_handler, next_due_at, shards_all) and of this process.
 
-    `targets` has the reports of the targets. Webhooks, brokers and queues report each receiver that has failed since it
-    last worked: its state ("closed", "open", "half-open" or "full"), the number of failures, the seconds until the next
+    `targets` has the reports of the targets. Webhooks, brokers and queues report each receiver whose last attempt
+    failed: its state ("closed", "open", "half-open" or "full"), the number of failures, the seconds until the next
     attempt, and the reason.
     """
 
@@ -230,7 +230,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return *stats* for an answer: with the time, a count that grows with every change, and coarser lateness.
+    Return *stats* for an answer, with the time, a number that grows with every change, and coarser lateness.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

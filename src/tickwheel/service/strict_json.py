@@ -1,7 +1,7 @@
 """
-JSON as I-JSON (RFC 7493) wants it: UTF-8, no NaN, no lone surrogates, no duplicate names, bounded nesting.
+Decodes I-JSON (RFC 7493): UTF-8, no NaN, no lone surrogates, no duplicate names; nesting is bounded.
 
-msgspec decodes and checks types. Two faults that it accepts are checked beside it, by code that runs in C: a name that
+msgspec decodes and checks types. It accepts two faults, which this module checks with code that runs in C: a name that
 appears twice in one object (the second would silently win), and deep nesting.
 """
 
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
-"""Maximum nesting of a body: that of a payload, in an item, of the items, of a batch."""
+"""Maximum nesting of a body: the maximum of a payload, plus the item, the list of items, and the batch around it."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""Maximum size of a body that is handled on the loop: 20 ms of CPU on the worst input, one of subnormal numbers."""
+"""Maximum size, in bytes, of a body that is handled on the loop. The worst one, of subnormal numbers, takes 20 ms."""
 _LOOKED_AT_MAX: Final = 2 << 20
-"""Maximum size of a malformed body in which the fault is located."""
+"""Maximum size, in bytes, of a malformed body in which the fault is located."""
 _DECODED_MAX: Final = 1024
-"""Maximum size of a refused value that is decoded to be shown."""
+"""Maximum size, in bytes, of a refused value that is decoded for the message."""
 
 encode = msgspec.json.Encoder().encode
 """Return a value as JSON bytes."""
@@ -50,9 +50,9 @@ encode = msgspec.json.Encoder().encode
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, gc=False):
     """
-    The base of all bodies and of their parts: an unknown name is refused, since it is misspelt.
+    The base of all bodies and of their parts. Unknown names are refused, because they are likely misspelt.
 
-    The garbage collector need not walk over decoded JSON, which has no cycles.
+    The garbage collector does not walk over bodies, because decoded JSON has no cycles.
     """
 
     def fields(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def decode_part(
     check_names: Callable[[bytes, Any], None] | None = None,
 ) -> Part:
     """
-    Decode the value at *place* of a whole body, and check the nesting; *check_names* refuses a repeated name.
+    Decode *body*, the value at *place* of a whole body. *check_names* refuses a repeated name.
     """
     try:
         value = decoder.decode(body)
@@ -99,7 +99,7 @@ def decode_part(
 
 async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
-    Return `decode` of *body*; a large one is decoded in a thread, which also encodes its payload for the store.
+    Decode *body*. A large body is decoded in a thread, which also encodes its payload for the store.
     """
     if is_small(body):
         return decode(body, decoder)
@@ -108,7 +108,7 @@ async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 def is_small(body: bytes) -> bool:
     """
-    Return True if *body* is handled on the loop, where other requests wait for it.
+    Return True if *body* is small enough to be decoded on the loop, where other requests wait.
     """
     return len(body) <= _ON_LOOP_BYTES_MAX
 
@@ -122,7 +122,7 @@ def with_encoded_payload(value: Part) -> Part:
 
 def _has_half(body: bytes) -> bool:
     """
-    Return True if *body* is valid JSON except for half a surrogate pair, which msgspec reports as truncated.
+    Return True if the only fault of *body* is half a surrogate pair, which msgspec reports as truncated JSON.
     """
     if len(body) > _LOOKED_AT_MAX:
         return False
@@ -146,8 +146,8 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
-    The value is encoded again, without defaults: nothing is added, and one of two equal names is lost. Without escapes
-    a string has two quotes in both texts, so their numbers differ.
+    The value is encoded again, without defaults, and the quotes in both texts are counted. Of two equal names only one
+    is encoded, so the counts differ. Texts with escapes cannot be compared in this way.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 
@@ -158,7 +158,7 @@ def _shortened(text: str) -> str:
 
 def reworded(message: str) -> str:
     """
-    Return msgspec's *message*, shortened, with the types named as JSON names them.
+    Return msgspec's *message*, shortened, with JSON's names of the types.
     """
     text = _TYPES.sub(
         lambda match: " or ".join(_NAMES.get(name, name) for name in match[0].split(" | ")), message[: 2 * _SHOWN_MAX]
@@ -189,7 +189,7 @@ _NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "
 
 def _invalid(body: bytes, message: str, place: str = "") -> ProblemError:
     """
-    Return the problem for msgspec's *message* about the value at *place*, with the value that its path points to.
+    Return the problem for msgspec's *message* about the value at *place*, with the invalid value itself.
     """
     what, _, path = message.partition(" - at `$")
     path = path.rstrip("`")

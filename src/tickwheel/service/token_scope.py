@@ -1,7 +1,8 @@
 """
-The reach of a token with a prefix: it can see and change only keys that begin with the prefix.
+The scope of a token with a prefix: it can see and change only keys that begin with the prefix.
 
-An operation honours the prefix and is marked so, or it refuses such tokens: no operation is open by oversight.
+An operation is either marked as one that honours the prefix, or it refuses such tokens. So an operation without a mark
+is never open by oversight.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _MARK: Final = "allows_prefixed_tokens"
 TOKEN_SCOPE: Final = "tickwheel.token_scope"  # noqa: S105 a name, no password
-"""Key in the scope of a request for the `TokenScope` of its token, if it has a prefix."""
+"""Key in the ASGI scope of a request: the `TokenScope` of its token, if the token has a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScope:
     """
-    The keys that begin with *prefix*; *on_refusal* counts refusals.
+    The keys that begin with *prefix*. *on_refusal* is called for each refused request.
     """
 
     prefix: str
@@ -58,7 +59,7 @@ def check_key(call: Request, key: str) -> str:
     Return *key*, if the token of *call* may touch it.
 
     Raises:
-        ProblemError: `forbidden`, whether or not there is such a job.
+        ProblemError: `forbidden` otherwise, whether or not the job exists.
     """
     scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
     if scope is not None and not key.startswith(scope.prefix):
@@ -72,7 +73,7 @@ def narrowed(call: Request, prefix: str) -> str:
     Return the prefix of the keys to list: *prefix*, or the token's if it is empty.
 
     Raises:
-        ProblemError: `forbidden`, if *prefix* goes beyond the token's.
+        ProblemError: `forbidden`, if *prefix* does not begin with the token's prefix.
     """
     scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
     if scope is None or prefix.startswith(scope.prefix):
@@ -92,7 +93,7 @@ def check_all_keys(call: Request) -> None:
 
 def allows_prefixed_tokens(run: _Method) -> _Method:
     """
-    Mark an operation that limits tokens with a prefix by `check_key` and `narrowed`.
+    Mark an operation that honours the prefix of a token: it calls `check_key` or `narrowed`.
     """
     setattr(run, _MARK, True)
     return run
@@ -100,7 +101,7 @@ def allows_prefixed_tokens(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Return *run*, which needs a token without a prefix, unless it honours prefixes or *is_open* to all.
+    Wrap *run* so that it refuses tokens with a prefix, unless it is marked or *is_open* to all.
     """
     if is_open or hasattr(run, _MARK):
         return run

@@ -1,10 +1,10 @@
 """
-Rights to read and to write: tokens, kept as hashes, compared in constant time.
+Tokens with the right to read or to write. They are kept as hashes, and compared in constant time.
 
-A file of tokens has one on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is the
-hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has. Two
-optional fields follow: `until=2030-01-01T09:00:00Z`, its expiry, and `prefix=team/a/`, percent-encoded: it can see and
-change only keys with this prefix.
+A file of tokens has one token on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is
+the hexadecimal SHA-256 of the token. A plain hash is enough, because a token is 256 random bits, which no dictionary
+contains. Two optional fields follow. `until=2030-01-01T09:00:00Z` is the expiry. `prefix=team/a/`, percent-encoded,
+limits the token to keys with this prefix.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})((?:\s+\S+)*)")
 
 class Access(IntEnum):
     """
-    The rights of a token; each includes those before it.
+    The rights of a token; each right includes the ones before it.
     """
 
     READ = 1
@@ -42,11 +42,11 @@ class Token:
     The rights and the hash of a token, not its secret.
 
     Attributes:
-        access: Its rights.
-        digest: Its hash.
-        comment: Its comment, which names its user.
-        prefix: The prefix of its keys; "" for all keys, and everything else in the service.
-        until: Its expiry, in seconds since the epoch; None for never.
+        access: The rights.
+        digest: The hash.
+        comment: The comment, which names the user.
+        prefix: The prefix of the token's keys; "" for all keys and the whole service.
+        until: The expiry, in seconds since the epoch; None if the token does not expire.
     """
 
     access: Access
@@ -104,15 +104,15 @@ class Tokens:
 
     def __bool__(self) -> bool:
         """
-        Return True if there are tokens; without any, requests need none.
+        Return True if there are tokens. If there are none, requests need no token.
         """
         return bool(self.known)
 
     def find(self, token: str) -> Token | None:
         """
-        Return the rights of *token*, expired or not; takes constant time.
+        Return the entry of *token*, even if it has expired. Takes constant time.
 
-        Of duplicates, the one with more rights, or else the first.
+        Of duplicate entries, it returns the one with more rights, or else the first.
         """
         digest = digest_of(token)
         found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
@@ -128,7 +128,7 @@ class Tokens:
     @classmethod
     def of(cls, *, read: str | None = None, write: str | None = None) -> Tokens:
         """
-        Return tokens from plain text, as in the environment.
+        Return tokens from plain text, such as the values of environment variables.
         """
         given = ((Access.READ, read), (Access.WRITE, write))
         return cls(tuple(Token(access, digest_of(token)) for access, token in given if token))
@@ -139,7 +139,7 @@ class Tokens:
         Read a file of tokens; empty lines and lines that begin with # are ignored.
 
         Raises:
-            TokenFileError: If it cannot be read, has no token, an invalid line, or a duplicate token.
+            TokenFileError: If the file cannot be read, has no token, or has an invalid line or a duplicate token.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -155,7 +155,7 @@ class Tokens:
                 raise TokenFileError(path, f"line {number} has the token of a line before it")
             if token is not None:
                 known[token.digest] = token
-        if not known:  # an empty file would admit every client
+        if not known:  # without tokens, the service would admit every client
             raise TokenFileError(path, "it has no token")
         return cls(tuple(known.values()))
 
