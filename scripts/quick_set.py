@@ -7,8 +7,9 @@ Write tests/full_only.txt, which lists what `make test` leaves to `make test-ful
 
 lists instead the faults that tests have to find, and which of the two finds each.
 
-`make test-times` runs every test and this. A log has a JSON line for each test: its name, its seconds of CPU, and how
-many it lasted. What no log mentions stays listed as it is: the log of a run of the quick set adds to the list.
+`make test-times` runs every test and this. A log has a JSON line for each test: its name, its seconds of CPU, how many
+it lasted, and the seconds of CPU of the shared fixtures that it was the first to request. What no log mentions stays
+listed as it is: the log of a run of the quick set adds to the list.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ sys.path.insert(0, str(TESTS / "support"))
 
 import quick_set  # noqa: E402  the plugin that reads the list
 
-CPU_S, SUITE_CPU_S, GUARD_CPU_S, WALL_S = 0.4, 1.0, 4.5, 6.0
+CPU_S, SUITE_CPU_S, GUARD_CPU_S, WALL_S = 0.25, 1.0, 4.5, 4.0
 """
 A test that uses more CPU, or lasts longer on a busy machine, is not quick. One of a suite may use more, and so may the
 cheapest one of a file all of whose tests are dear; one that guards a clause may use most.
@@ -83,16 +84,45 @@ FORMS = {
 """Forms of a store beside its main one, each with the classes that hold it to the suite."""
 
 FULL = (
+    "drivers/test_asyncio.py::TestAsyncioOverHeap",
+    "drivers/test_manual.py::TestPolled",
+    "drivers/test_thread.py::TestThreadOnAnyClock",
+    "drivers/test_thread.py::TestThreadOverHeap",
+    "drivers/test_trio.py::TestTrioOverHeap",
     "house/test_benchmarks.py",
     "house/test_docs.py::test_commands_of_a_page_run",
     "house/test_docs.py::test_the_python_of_a_page_runs",
     "house/test_free_threaded.py",
+    "prove/test_simulation.py::test_a_faulty_engine_is_found",
     "service/page/test_screens.py",
+    "wheels/test_cascading.py::TestSmallCascadingWheel",
+    "wheels/test_hierarchical.py::TestSmallHierarchicalWheel",
+    "wheels/test_rounds.py::TestSmallRoundsWheel",
+    "wheels/test_single.py::TestSmallSingleWheel",
+    "wheels/test_under_timers.py::TestCascadingUnderEngine",
+    "wheels/test_under_timers.py::TestHierarchicalUnderEngine",
+    "wheels/test_under_timers.py::TestRoundsUnderEngine",
 )
 """
 Tests that are left to `make test-full` at any cost, unless they are always quick: the benchmarks' smoke tests, the code
-of the documents, and the pictures.
+of the documents, the pictures, engines with one fault each, and further forms of drivers and wheels.
 """
+SINGLE = (
+    "cursor_from_now",
+    "ends_what_it_cannot_read",
+    "gives_back_twice",
+    "has_no_shares",
+    "hears_nothing",
+    "is_somebody_else_at_each_start",
+    "loses_an_end",
+    "never_looks_back",
+    "sees_no_step",
+    "starts_over_when_emptied",
+    "takes_notes_unfenced",
+    "trusts_ends_of_a_later_clock",
+    "waits_for_a_statement_that_hangs",
+)
+"""Faults of engines that no day shows together with others."""
 
 
 def of_stores(*names: str) -> tuple[str, ...]:
@@ -128,9 +158,11 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     "19 our failures are not charged": of_stores("test_aside_take_up"),
     "20 every wait has an end": of_stores("test_close_ends_a_wait"),
     "simulation and its faulty engines": (
-        "prove/test_simulation.py::test_minutes_without_violations",
-        "prove/test_simulation.py::test_an_hour_without_violations",
-        "prove/test_simulation.py::test_a_faulty_engine_is_found",
+        "prove/test_simulation.py::test_minutes_without_violations[0]",
+        "prove/test_simulation.py::test_minutes_without_violations[1]",
+        "prove/test_simulation.py::test_minutes_without_violations[19]",
+        "prove/test_simulation.py::test_faulty_engines_are_found_together",
+        *(f"prove/test_simulation.py::test_a_faulty_engine_is_found[{name}]" for name in SINGLE),
     ),
     "faulty stores, wheels and models": (
         "testing/test_suites.py",
@@ -160,12 +192,13 @@ ALWAYS: dict[str, tuple[str, ...]] = {
 
 MUTANTS = (
     "prove/test_simulation.py::test_a_faulty_engine_is_found",
+    "prove/test_simulation.py::test_faulty_engines_are_found_together",
     "testing/test_suites.py::test_a_faulty_store_fails",
     "testing/test_suites.py::test_a_faulty_wheel_fails",
     "timers/test_engine_machine.py::test_the_machine_finds_it",
     "prove/test_protocol_model.py::test_finds",
 )
-"""Tests of which each case is a fault that has to be found."""
+"""Tests of which each case is a fault that has to be found, or several of them, joined by +."""
 
 
 def names(rows: tuple[str, ...]) -> set[str]:
@@ -230,11 +263,13 @@ def list_mutants() -> None:
     files = sorted({f"tests/{row.partition('::')[0]}" for row in MUTANTS})
     command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
     listed = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout.splitlines()
-    found = [name for name in listed if name.startswith(tuple(f"tests/{row}[" for row in MUTANTS))]
+    cases = [name for name in listed if name.startswith(tuple(f"tests/{row}[" for row in MUTANTS))]
     chosen = quick_set.read()
-    quick = [name for name in found if chosen.is_quick(name)]
-    for name in found:
-        print(f"{'test' if name in quick else 'test-full':10} {name.partition('[')[2][:-1]}")
+    faults = {name: name.partition("[")[2][:-1].split("+") for name in cases}
+    found = dict.fromkeys(fault for name in cases for fault in faults[name])
+    quick = {fault for name in cases if chosen.is_quick(name) for fault in faults[name]}
+    for fault in found:
+        print(f"{'test' if fault in quick else 'test-full':10} {fault}")
     print(f"make test finds {len(quick)} of {len(found)}")
 
 
@@ -248,8 +283,8 @@ def main() -> None:
     costs = {}
     for path in sys.argv[1:]:
         for line in Path(path).read_text("utf-8").splitlines():
-            name, *seconds = json.loads(line)
-            costs[name] = max(tuple(seconds), costs.get(name, (0.0, 0.0)))
+            name, cpu_s, wall_s, _ = json.loads(line)
+            costs[name] = max((cpu_s, wall_s), costs.get(name, (0.0, 0.0)))
     found = lines(costs, quick_set.read())
     head = "# What `make test` leaves to `make test-full`: written by `make test-times`, from the durations of a run."
     quick_set.LIST.write_text("\n".join([head, *found, ""]), "utf-8")

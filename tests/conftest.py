@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["cpu_seconds", "lent_servers", "quick_set", "wall_clock"]
+pytest_plugins = ["cpu_seconds", "lent_servers", "quick_set", "spread_files", "wall_clock"]
 
 pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a suite
 

@@ -77,7 +77,7 @@ def record(library: Path, arguments: list[str]) -> int:
     ran = [json.loads(line) for line in costs.read_text("utf-8").splitlines()]
     files = {name.partition("::")[0] for name, *_ in ran}
     others = {name for name in LIST.read_text("utf-8").splitlines() if name.partition("::")[0] not in files}
-    dear = {name for name, cpu_s, lasted_s in ran if cpu_s > CPU_S or lasted_s > LASTED_S}
+    dear = {name for name, cpu_s, lasted_s, _ in ran if cpu_s > CPU_S or lasted_s > LASTED_S}
     cheap = sorted(others | set(found.read_text("utf-8").splitlines()) - dear)
     names = list({name.partition("[")[0]: name for name in reversed(cheap)}.values())[::-1]
     LIST.write_text("".join(f"{name}\n" for name in names), "utf-8")

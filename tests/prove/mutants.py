@@ -58,7 +58,7 @@ from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
 from tickwheel.stores import LaneSet
 
-__all__ = ["MUTANTS", "ON_A_FILE", "RARE", "SLOWLY", "SOON", "WHOLE_DAYS"]
+__all__ = ["MUTANTS", "ON_A_FILE", "RARE", "SLOWLY", "SOON", "TOGETHER", "WHOLE_DAYS"]
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -529,6 +529,50 @@ ON_A_FILE = {
 Faults about the time of day, which a file takes from its machine, about leases, which end only on a cluster, and about
 the jobs that one node may have begun.
 """
+
+
+TOGETHER = (
+    (Plan(10, 0.25, 20, 8, last_s=900), ("refuses_ends_in_a_tail", "forgets_the_rescue")),
+    (Plan(40, 1.0, 40, 8), ("keeps_what_is_leased", "forgets_what_it_waits_for")),
+    (Plan(2, 1.0, 40, 8), ("starts_what_is_queued", "lets_it_run_on")),
+    (Plan(5, 1.0, 40, 8), ("follows_the_wall_clock", "tries_again_what_was_stopped", "has_no_bulkhead")),
+    (
+        Plan(24, 1.0, 40, 8),
+        ("knows_clocks_a_thousandth_apart", "takes_a_rate_for_a_step", "counts_delays_by_its_own_clock"),
+    ),
+    (
+        Plan(0, 1.0, 40, 8),
+        (
+            "settles_without_epoch",
+            "drops_an_arm",
+            "fires_early",
+            "skips_a_run",
+            "says_cancelled",
+            "begins_what_it_cannot_run",
+        ),
+    ),
+    (
+        Plan(0, 1.0, 40, 8),
+        (
+            "fires_twice",
+            "reads_the_scopes_once",
+            "makes_up_for_nothing",
+            "starts_what_is_armed",
+            "takes_a_standby_for_its_primary",
+        ),
+    ),
+    (
+        Plan(4, 1.0, 40, 8),
+        (
+            "hands_over_what_runs",
+            "settles_what_never_ran",
+            "answers_before_the_commit",
+            "begins_again_when_set",
+            "takes_nothing_up",
+        ),
+    ),
+)
+"""The first day, and faults that break the promise in different ways, so that one day can show all of them."""
 
 
 def starts_what_is_armed() -> Any:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutants import AT_ONCE, MUTANTS, ON_A_FILE, RARE, SLOWLY, SOON, WHOLE_DAYS
+from mutants import AT_ONCE, MUTANTS, ON_A_FILE, RARE, SLOWLY, SOON, TOGETHER, WHOLE_DAYS
 from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
@@ -122,3 +123,24 @@ def test_a_faulty_engine_is_found(name):
         if kinds & {violation.kind for violation in check_history(history, plan.shards)}:
             return
     pytest.fail(f"nobody saw that the engine {name}")
+
+
+@pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
+def test_faulty_engines_are_found_together(first, names):
+    """
+    Several faults on one day break the promise, each in another way, within a few seeds.
+    """
+    expected = {name: MUTANTS[name][1] for name in names}
+    assert sum(map(len, expected.values())) == len(set().union(*expected.values()))
+    found = set()
+    for later in OFTEN[:HOURS_MAX]:
+        plan = replace(first, seed=first.seed + later)
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(MUTANTS[name][0]())
+            history = simulate(plan)
+        kinds = {violation.kind for violation in check_history(history, plan.shards)}
+        found |= {name for name in names if expected[name] & kinds}
+        if found == set(names):
+            return
+    pytest.fail(f"nobody saw that the engine {sorted(set(names) - found)}")

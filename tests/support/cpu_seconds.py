@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 SHOWN = 10
+SHORT_S = 0.05
+"""A test that lasts no longer than this counts without the processes that it started or used."""
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -59,7 +61,21 @@ def cpu_seconds():
     """
     Return the seconds of CPU that this process and its descendants have used.
     """
-    return sum(os.times()[:4]) + of_descendants(os.getpid())
+    return own_seconds() + others_seconds()
+
+
+def own_seconds():
+    """
+    Return the seconds of CPU that this process has used.
+    """
+    return sum(os.times()[:2])
+
+
+def others_seconds():
+    """
+    Return the seconds of CPU that the descendants of this process have used.
+    """
+    return sum(os.times()[2:4]) + of_descendants(os.getpid())
 
 
 class Meter:
@@ -69,8 +85,8 @@ class Meter:
 
     def __init__(self, limit_s):
         self.limit_s = limit_s
-        self.last = None
-        self.shared = 0.0
+        self.own = self.others = None
+        self.shared = self.lasted = 0.0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
@@ -90,9 +106,9 @@ class Meter:
         """
         Start counting at the end of the previous test.
         """
-        if self.last is None:
-            self.last = cpu_seconds()
-        self.shared = 0.0
+        if self.own is None:
+            self.own, self.others = own_seconds(), others_seconds()
+        self.shared = self.lasted = 0.0
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -100,13 +116,15 @@ class Meter:
         """
         Record the CPU time of the test in its last report, and fail the test above the limit.
 
-        Only once per test: with a dozen servers running, this costs as much as a small test.
+        To read the time of a dozen servers costs as much as a small test, so this is left to the next longer test.
         """
         report = yield
+        self.lasted += call.duration
         if call.when == "teardown":
-            now = cpu_seconds()
-            report.cpu_s = max(0.0, now - self.last - self.shared)
-            self.last = now
+            now, others = own_seconds(), others_seconds() if self.lasted > SHORT_S else self.others
+            used = now - self.own + others - self.others
+            report.cpu_s, report.shared_s = max(0.0, used - self.shared), self.shared
+            self.own, self.others = now, others
             if report.passed and self.limit_s and report.cpu_s > self.limit_s:
                 report.outcome = "failed"
                 report.longrepr = (
@@ -124,6 +142,7 @@ class Ledger:
     def __init__(self, path):
         self.path = path
         self.used = Counter()
+        self.shared = Counter()
         self.lasted = Counter()
 
     def pytest_runtest_logreport(self, report):
@@ -132,16 +151,19 @@ class Ledger:
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)
+        self.shared[name] += getattr(report, "shared_s", 0.0)
         self.lasted[name] += report.duration
         if self.path and report.when == "teardown":
             with self.path.open("a") as file:
-                print(json.dumps([name, round(self.used[name], 3), round(self.lasted[name], 3)]), file=file)
+                seconds = [round(figures[name], 3) for figures in (self.used, self.lasted, self.shared)]
+                print(json.dumps([name, *seconds]), file=file)
 
     def pytest_terminal_summary(self, terminalreporter):
         """
         Print the largest.
         """
-        terminalreporter.section(f"the {SHOWN} dearest of {self.used.total():.0f} s of CPU")
+        total = f"{self.used.total():.0f} s of CPU, and {self.shared.total():.0f} s of shared fixtures"
+        terminalreporter.section(f"the {SHOWN} dearest of {total}")
         for name, seconds in self.used.most_common(SHOWN):
             terminalreporter.write_line(f"{seconds:6.1f} s  {name}")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -174,7 +175,13 @@ def simulate(plan: Plan) -> History:
     dice = random.Random(plan.seed)
     run = Interleaver(dice.getrandbits(64))
     chance = random.Random(dice.getrandbits(64))
-    with _silence(), _no_collection(), _folder() as folder, equipment() if plan.has_equipment else nullcontext():
+    with (
+        _on_one_core(),
+        _silence(),
+        _no_collection(),
+        _folder() as folder,
+        equipment() if plan.has_equipment else nullcontext(),
+    ):
         day = _Day(plan, run, history, dice, chance=chance, folder=folder)
         try:
             day.pass_by()
@@ -188,6 +195,26 @@ def simulate(plan: Plan) -> History:
     for failure in run.failures:
         history.add(Fault(run.now_ns, f"the simulation failed: {failure}"))
     return history
+
+
+@contextmanager
+def _on_one_core() -> Iterator[None]:
+    """
+    Keep the threads on the core that this one is on, where the system allows it.
+
+    Only one of them runs at a time, and a switch between two cores costs more: a day takes a quarter more CPU.
+    """
+    try:
+        fields = Path("/proc/thread-self/stat").read_text("ascii").rpartition(")")[2].split()
+        before = os.sched_getaffinity(0)
+    except (OSError, AttributeError):  # not Linux
+        yield
+        return
+    os.sched_setaffinity(0, {int(fields[36])})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextmanager

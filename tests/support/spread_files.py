@@ -1,0 +1,48 @@
+"""
+Large files shared among several processes of pytest-xdist, which gives every other file to one.
+
+The tests of these files share only what each process has anyway, such as a server. So no process is busy with one file
+long after the others have ended.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import suppress
+
+import pytest
+
+SPREAD = {
+    "tests/prove/test_simulation.py": 6,
+    "tests/scheduler/stores/test_postgres.py": 4,
+    "tests/scheduler/stores/test_redis.py": 2,
+    "tests/scheduler/stores/test_sqlite.py": 2,
+}
+"""By file, the number of its parts."""
+
+
+def part_of(nodeid):
+    """
+    Return the name of the part of a file that is given to one process.
+    """
+    file = nodeid.partition("::")[0]
+    return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else file
+
+
+with suppress(ImportError):
+    from xdist.scheduler import LoadFileScheduling
+
+    class SpreadScheduling(LoadFileScheduling):
+        """
+        `--dist loadfile`, but for large files.
+        """
+
+        def _split_scope(self, nodeid):
+            return part_of(nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(config, log):
+        """
+        Take the place of `--dist loadfile`.
+        """
+        return SpreadScheduling(config, log) if config.option.dist == "loadfile" else None
