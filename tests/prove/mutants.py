@@ -533,6 +533,7 @@ the jobs that one node may have begun.
 
 TOGETHER = (
     (Plan(10, 0.25, 20, 8, last_s=900), ("refuses_ends_in_a_tail", "forgets_the_rescue")),
+    (Plan(14, 1.0, 40, 8), ("starts_over_when_emptied", "loses_an_end")),
     (Plan(40, 1.0, 40, 8), ("keeps_what_is_leased", "forgets_what_it_waits_for")),
     (Plan(2, 1.0, 40, 8), ("starts_what_is_queued", "lets_it_run_on")),
     (Plan(5, 1.0, 40, 8), ("follows_the_wall_clock", "tries_again_what_was_stopped", "has_no_bulkhead")),
