@@ -1,5 +1,5 @@
 """
-Stores, in which far jobs wait.
+Stores: they keep jobs until the jobs are due.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The time limits of calls on a server, which depend on the length of a lease.
+Time limits of calls to a server, derived from the length of a lease.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Maximum share of a lease that a call may take: the last part of the lease, in which it is not trusted."""
+"""Maximum fraction of a lease that a call may take. The last part of a lease, of the same length, is not relied on."""
 _LEAST_S: Final = 0.5
-"""Minimum limit for leases of a second or two, so that a busy machine is not taken for a silent server."""
+"""Minimum time limit, so that with leases of one or two seconds a busy machine does not look like a silent server."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a read of many rows or a prune, in calls: it is shorter than the lease, and no renewal waits for it.
+Time limit of a prune or of a read of many rows, in calls. It is shorter than the lease, and renewals do not wait for
+it.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""
@@ -28,6 +29,6 @@ def call_s(lease_s: float) -> float:
 
 def calls_of(writes: int) -> int:
     """
-    Return the number of calls whose time limits a batch of *writes* writes gets: one per page.
+    Return the time limit of a batch of *writes* writes, in calls: one for each page.
     """
     return max(1, math.ceil(writes / _PAGE))

@@ -1,5 +1,5 @@
 """
-The findings about a server that keeps jobs, for `tickwheel doctor`.
+Findings about the server of a store, for `tickwheel doctor`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Finding(NamedTuple):
     The result of one check.
 
     Attributes:
-        check: Its name.
+        check: The name of the check.
         is_well: True if nothing needs to be done.
-        text: The fact, and the remedy if it is not well.
+        text: What was found, and the remedy if one is needed.
     """
 
     check: str
@@ -26,16 +26,10 @@ class Finding(NamedTuple):
 
     @classmethod
     def well(cls, check: str, text: str) -> Finding:
-        """
-        Return a finding that needs no action.
-        """
         return cls(check, is_well=True, text=text)
 
     @classmethod
     def wrong(cls, check: str, text: str) -> Finding:
-        """
-        Return a finding with its remedy in *text*.
-        """
         return cls(check, is_well=False, text=text)
 
 
@@ -47,7 +41,7 @@ class Examinable(Protocol):
 
     def examine(self) -> Sequence[Finding]:
         """
-        Examine the server on a separate connection, also while the store is not open. Nothing is written.
+        Examine the server on a separate connection; the store need not be open. Nothing is written.
 
         Raises:
             StoreError: If the server cannot be reached, or does not answer in time.

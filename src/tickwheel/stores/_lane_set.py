@@ -1,5 +1,5 @@
 """
-A set of lanes, by their names or by their targets.
+A set of lanes, given by names or by targets.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["LaneSet"]
 @dataclass(frozen=True, slots=True)
 class LaneSet:
     """
-    The lanes named in *names*, and all lanes of *targets* except *others*.
+    The lanes in *names*, and all lanes of *targets* except *others*.
 
-    So a hundred thousand lanes of one target are a short argument.
+    A hundred thousand lanes of one target are thus a short argument.
 
     Attributes:
         names: Names of lanes, see `lane_of`.
-        targets: Targets all of whose lanes are in the set.
-        others: Lanes of *targets* that are in the set only if *names* has them.
+        targets: Targets whose lanes are all in the set, except *others*.
+        others: Lanes of *targets* that are in the set only if *names* contains them.
     """
 
     names: Collection[str] = ()
@@ -31,7 +31,7 @@ class LaneSet:
 
     def has(self, target: str, handler: str) -> bool:
         """
-        Return True if the jobs of *target* and *handler* are of one of these lanes.
+        Return True if the lane of *target* and *handler* is in the set.
         """
         lane = lane_of(target, handler)
         return lane in self.names or (target in self.targets and lane not in self.others)

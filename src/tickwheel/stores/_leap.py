@@ -1,5 +1,5 @@
 """
-The leap of sequences after a change of server.
+The leap of sequences after a change of server: numbers of the old server are not given out again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Final
 __all__ = ["leap"]
 
 _LEAST: Final = 1 << 32
-"""Minimum leap: more numbers than any server gives out while its standby lags behind."""
+"""Minimum length of a leap. No server gives out so many numbers while its standby lags behind."""
 _SPREAD: Final = 1 << 40
 """
-Random part of a leap. A leap may be lost with its server, and the next one must not land on the same number. Thousands
-of such leaps fit below 2**53, up to which every store and every JSON parser counts exactly.
+Range of the random part of a leap. If a leap is lost with its server, the next one must not land on the same number.
+
+Thousands of leaps fit below 2**53, the limit up to which every store and JSON parser counts exactly.
 """
 
 

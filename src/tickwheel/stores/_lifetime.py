@@ -1,5 +1,5 @@
 """
-The time between the opening and the close of a store.
+The time between the opening and the closing of a store.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["Lifetime"]
 
 class Lifetime:
     """
-    A store is usable from its opening to its close, in the process that opened it.
+    Whether a store may be used: from its opening to its closing, in the process that opened it.
 
     Attributes:
-        is_closed: To be set at the close.
+        is_closed: Set by the store when it is closed.
     """
 
     def __init__(self, url: str) -> None:
@@ -27,7 +27,7 @@ class Lifetime:
     @property
     def is_inherited(self) -> bool:
         """
-        True in the child of a fork: connections, threads and locks are the parent's, and a close leaves them alone.
+        True in the child of a fork. Connections, threads and locks belong to the parent; closing leaves them alone.
         """
         return self._pid != os.getpid()
 

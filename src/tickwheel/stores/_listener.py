@@ -1,7 +1,7 @@
 """
-Waiting for announced writes of other nodes, for stores whose server can announce them.
+Waits for notifications of other nodes' writes, if the server can send them.
 
-An announcement is a hint: the notes are complete.
+Notifications are hints. The notes in the store are complete.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
 _CHECK_S: Final = 1.0
-"""Interval of checks that the server answers: a dead connection announces nothing."""
+"""Interval of checks that the server answers, because a dead connection reports nothing."""
 
 
 class Subscription(Protocol):
     """
-    A connection on which a server announces other nodes' writes. If a method raises, it is closed and replaced.
+    A connection that receives notifications of other nodes' writes. If a method raises, it is closed and replaced.
     """
 
     def filenos(self) -> Collection[int]: ...
 
     def receive(self) -> bool:
         """
-        Read the announcements that have come, without waiting; return True if other nodes have written.
+        Read the notifications that have arrived, without waiting; return True if other nodes have written.
         """
 
     def check(self) -> None: ...
@@ -40,9 +40,9 @@ class Subscription(Protocol):
 
 class Listener:
     """
-    Listens for notifications from `listen` to `stop`, and can be woken, unlike the drivers' own waits.
+    Listens for notifications from `listen` to `stop`. Unlike the drivers' own waits, its wait can be interrupted.
 
-    One thread waits. Its connection is closed after the thread has left.
+    One thread waits. The connection is closed after that thread has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -55,7 +55,7 @@ class Listener:
 
     def listen(self) -> None:
         self._is_listening = True
-        if not is_patched():  # a gevent socket works only in the thread that opens it: the waiting one
+        if not is_patched():  # a gevent socket works only in the thread that opens it, so the waiting thread must
             with suppress(Exception):  # the next wait tries again
                 self._subscribe()
         self._wait.recall()
@@ -110,7 +110,7 @@ class Listener:
     def _exchange(self, subscription: Subscription | None) -> None:
         with self._lock:
             used = [self._subscription]
-            if not self._is_listening:  # it was stopped in the meantime
+            if not self._is_listening:  # stopped meanwhile
                 used.append(subscription)
                 subscription = None
             self._subscription = subscription

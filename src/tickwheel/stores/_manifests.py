@@ -1,5 +1,5 @@
 """
-Decides which writes of a batch with declarations are valid, for every store.
+Decides which writes are valid in a batch that declares manifests. Used by every store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tickwheel.stores.contract import Partitioned, Store
 __all__ = ["Manifests", "manifest_of", "partitions_of"]
 
 _REFUSED = -1
-"""The version of a manifest whose declaration was refused in this batch; no write expects it."""
+"""Version of a manifest whose declaration was refused in this batch. No write expects it."""
 
 
 def manifest_of(write: Write) -> str | None:
@@ -26,7 +26,7 @@ def manifest_of(write: Write) -> str | None:
 
 def partitions_of(store: Store) -> list[tuple[Store, str]]:
     """
-    Return the partitions of *store*, each with a key in it; an undivided store is one partition.
+    Return the partitions of *store*, each with a key that belongs to it. An undivided store is one partition.
     """
     if not isinstance(store, Partitioned):
         return [(store, "0")]
@@ -54,7 +54,7 @@ class Manifests:
 
     def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
         """
-        Return the answer to *write* if it is a declaration or a stale part of one; None for other writes.
+        Return the answer to *write* if it is a declaration, or belongs to a stale one; None otherwise.
 
         *jobs* has the jobs of the batch's keys after all earlier writes.
         """

@@ -1,5 +1,5 @@
 """
-A store in memory: for tests, and for schedules that may end with the process.
+A store in memory, for tests and for schedules that may end with the process.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from tickwheel.threads import Event, Lock
 __all__ = ["MemoryStore"]
 
 _RUN_MS: Final = 60_000
-"""Pending jobs are kept in sorted runs of a minute, so that an insertion moves a minute's jobs and not all of them."""
+"""Pending jobs are kept in sorted runs, one for each minute: an insertion moves at most one minute's jobs."""
 
 
 class MemoryStore:
     """
-    Jobs in dictionaries; gone with the process. One scheduler uses one store; `page` costs O(jobs).
+    Jobs in dictionaries, lost when the process ends. Only one scheduler may use a store. `page` costs O(jobs).
     """
 
     abilities = Abilities(loss_window="everything, when the process ends", is_private=True, keeps_answers=True)
@@ -373,7 +373,7 @@ class MemoryStore:
             raise StoreError(what, "open it before use, and make a new one after close")
 
     def _check_storable(self, write: Write) -> None:
-        # Refuse values that no other store takes, or tests with this store would prove less.
+        # Refuse values that all other stores refuse: otherwise tests with this store would prove less.
         for value in values_of(write):
             try:
                 if isinstance(value, str):

@@ -1,5 +1,5 @@
 """
-The past of jobs in memory.
+The history of jobs in memory.
 """
 
 from __future__ import annotations

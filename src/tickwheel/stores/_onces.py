@@ -1,5 +1,5 @@
 """
-The answers that are kept for requests that may be repeated, for every store.
+Kept answers, for requests that may be repeated. Used by every store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place: TypeAlias = tuple[str, str]
 """A token and a part."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers deleted per new one: they do not pile up, and a commit stays short."""
+"""Maximum number of expired answers deleted for each new one. They do not accumulate, and commits stay short."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -36,8 +36,8 @@ class Kept(NamedTuple):
 
     Attributes:
         asked: The digest of the request.
-        until: Store time at which it expires.
-        generation: The generation of the job in the answer, or 0; a server that assigns generations may change it.
+        until: Store time at which the answer expires.
+        generation: The generation of the job in the answer, or 0. A server that assigns generations may change it.
         data: The rest of the answer; b"" for a claim.
     """
 
@@ -64,7 +64,7 @@ class Onces:
     The kept answers that a batch needs.
 
     Attributes:
-        changed: The answers to keep by place, None for released claims.
+        changed: The answers to write, by place; None for a released claim.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")
@@ -77,7 +77,7 @@ class Onces:
 
     def answer(self, write: Write) -> Answer | None:
         """
-        Return the kept answer to *write*, or the answer to a `Keep`; None if the write must be applied.
+        Return the kept answer to *write*, or the answer to a `Keep`. Return None if the write must be applied.
         """
         once = once_of(write)
         if once is None:
@@ -116,7 +116,9 @@ class Onces:
 
 def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
     """
-    Return the generation in *answer*, and the rest of it; a payload that the repeated request has again is omitted.
+    Return the generation in *answer*, and the rest of the answer.
+
+    A payload that the repeated request contains again is omitted.
     """
     job = answer.job
     row, generation, payload = None, 0, b""

@@ -1,5 +1,5 @@
 """
-From a URL to a store.
+Creates stores from URLs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Make the store that *url* names, as `make_store` does, and open it.
+    Create the store that *url* names, as `make_store` does, and open it.
 
     Raises:
         StoreError: If there is no such store, or it cannot be opened.
@@ -38,12 +38,12 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
 
 def make_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Make the store that *url* names; it is not open yet.
+    Create the store that *url* names, without opening it.
 
     * `memory://`
     * `sqlite:///relative.db`, `sqlite:////absolute.db`: the path is taken literally, without %-escapes.
       `?synchronous=normal` makes SQLite faster and less safe.
-    * `postgres://user:password@host:port/database`, with `shards=` (their minimum number), `lease_s=`,
+    * `postgres://user:password@host:port/database`, with `shards=` (minimum number of shards), `lease_s=`,
       `pooler=transaction` behind a pooler in transaction mode, `listen=poll` or the server's own URL, and libpq's
       options.
     * `redis://user:password@host:port/database`, `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`,
@@ -53,8 +53,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
       TLS.
 
     Args:
-        url: Its scheme selects the store.
-        clock: Wall clock of a store that has no clock of its own.
+        url: The store's URL. Its scheme selects the kind of store.
+        clock: Wall clock for a store that has no clock of its own.
 
     Raises:
         StoreError: If there is no such store.
@@ -71,7 +71,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
 def _meant(scheme: str, separator: str, rest: str) -> str | None:
     """
-    Return the URL that was probably meant: of SQLAlchemy's form, with a misspelt scheme, or the path of a file.
+    Return the URL that was probably meant, for SQLAlchemy's form, a misspelt scheme, or the path of a file.
     """
     if not separator:
         return f"sqlite:///{scheme}" if scheme.endswith((".db", ".sqlite", ".sqlite3")) and ":" not in scheme else None
@@ -80,9 +80,6 @@ def _meant(scheme: str, separator: str, rest: str) -> str | None:
 
 
 def masked(url: str) -> str:
-    """
-    Return *url* with its password masked.
-    """
     return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
 
 
@@ -94,7 +91,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/") -> None:
     """
-    Reject a password with characters that would end it: drivers show the rest of it in their errors.
+    Reject a password with characters that would end it early: drivers would show the rest of it in errors.
     """
     authority = re.split(f"[{ends}]", path, maxsplit=1)[0]
     rest = path[len(authority) :]
@@ -208,7 +205,7 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     scheme, _, rest = url.partition("?")[0].partition("://")
     _check_account(url, rest, options, ends="/#")
     sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
-    # Other options of the driver would change how it answers.
+    # Other options would change the form of the driver's answers.
     tls = _REDIS_TLS if scheme.lower().startswith("rediss") else ()
     known = (*_REDIS_OWN, "db", "username", "password", *tls, *sentinels)
     _refuse_unknown(url, options, known)

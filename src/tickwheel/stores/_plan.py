@@ -1,9 +1,9 @@
 """
-The plan of a batch of writes: optimistic writes, and writes that need a read first.
+Plans a batch of writes: optimistic writes need no read; writes on the slow path ("careful") need one first.
 
-Most writes of a busy scheduler need no read: the begin of a pending job, the end of a running one. A store does them in
-one statement for many rows, and compares the number of changed rows. If it differs, nothing is committed, and the batch
-is planned again with reads: each job is read, and the rules decide. All other writes are read from the start.
+Most writes of a busy scheduler start a pending job or end a running one. They need no read: a store does them in one
+statement for many rows, and compares the number of changed rows. If the number is wrong, nothing is committed, and the
+batch is planned again with reads. Then each job is read, and the rules decide. All other writes are read first anyway.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from tickwheel.stores._records import act_of, has_no_record
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
-"""The writes of an owner, which are valid under its lease."""
+"""The writes of an owner. They are valid under the owner's lease."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
 
 class WrongGuessError(Exception):
     """
-    An optimistic write did not match the stored job: roll back, and plan again with reads.
+    An optimistic write did not match the stored job. Roll back, and plan again with reads.
     """
 
 
 @dataclass(slots=True)
 class Differences:
     """
-    The changes of a batch to the jobs of its careful keys.
+    The changes of a batch to the jobs on the slow path.
 
     Attributes:
         new: Jobs of keys that had none.
         changed: Jobs before and after the change.
-        gone: Jobs of keys that now have none.
+        gone: Jobs whose keys now have none.
     """
 
     new: list[Job] = field(default_factory=list)
@@ -68,20 +68,21 @@ class Differences:
 @dataclass(slots=True)
 class Plan:
     """
-    One batch, sorted.
+    One batch, sorted by kind of write. Stores apply begins first, then ends, then the slow path.
 
     Attributes:
-        answers: One for each write; answers to careful writes are added by `decide`.
-        home_of: The shard of a key.
-        begins: Jobs assumed to be pending; they become running, with one attempt more.
-        ends: Jobs assumed to be running; they are deleted. After all begins.
-        careful: The other writes: index of the answer, key, write. After all ends.
-        floor: Lower bound of new generations, exclusive.
-        away: Shards of firings that differ from their keys' shards, because a node claimed the jobs there.
+        answers: One answer for each write; `decide` adds the answers of the slow path.
+        home_of: Returns the shard of a key.
+        begins: Jobs assumed to be pending. They become running, with one more attempt.
+        ends: Jobs assumed to be running. They are deleted.
+        careful: The writes on the slow path: index of the answer, key, write.
+        floor: New generations must be larger than this.
+        away: Shards of jobs that a node has claimed into another shard than their keys'.
         shards: The shards by the epochs of their leases.
-        notable: The history records, each with the index of its write, and True if it is a settle that is not a repeat.
-        manifests: Names of the manifests to read, because the batch has their declarations.
-        tokens: Tokens of the marked requests; their kept answers must be read.
+        notable: History records, each with the index of its write, and True if the write is a settle that is not a
+            repeat.
+        manifests: Names of the manifests that must be read for this batch.
+        tokens: Tokens of requests whose kept answers must be read.
     """
 
     answers: list[Answer]
@@ -101,7 +102,7 @@ class Plan:
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
-        Sort *writes*; refuse writes of a firing whose epoch is not in *epochs*.
+        Sort *writes* by kind. Refuse writes of a firing whose epoch is not in *epochs*.
 
         Raises:
             WrongGuessError: If *is_guessing* and a key has writes of two kinds, whose order may matter.
@@ -163,11 +164,11 @@ class Plan:
         onces: Onces | None = None,
     ) -> Differences:
         """
-        Answer the careful writes in order, and return the changes to jobs.
+        Answer the writes of the slow path in order, and return the changes to jobs.
 
-        A begin or end is valid under the lease of the job's current shard. Other writes put the job into the shard of
-        its key; afterwards `away` has the shards of the rest. *found_in* has the current shards of claimed jobs;
-        *manifests* and *onces*, as read, are updated.
+        A begin or end is valid under the lease of the job's current shard. Any other write moves the job to the shard
+        of its key. Afterwards `away` has the shards of the jobs that stay elsewhere. *found_in* has the current shards
+        of claimed jobs. *manifests* and *onces* are updated in place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -193,7 +194,7 @@ class Plan:
                 away.pop(key, None)
         for key, shard in found_in.items():
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
-                after[key] = before[key]  # not written again, which would move it to its key's shard
+                after[key] = before[key]  # not written: a write would move it to its key's shard
         return _differences(before, after)
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
@@ -224,7 +225,7 @@ def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
     """
-    Return the answer to *write* if it depends on no job (a declaration, or a kept answer), else None.
+    Return the answer to *write* if no job is needed for it (a declaration or a kept answer), else None.
     """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer

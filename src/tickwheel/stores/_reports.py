@@ -1,5 +1,5 @@
 """
-The reports of a store: shards, nodes, unroutable jobs, and scans.
+Reports of a store: shards, nodes, unroutable jobs and scans.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tickwheel.jobs.rows import in_int64
 __all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Scan", "Shard", "ShardScan", "ahead_of", "owners_of"]
 
 KEPT_MS: Final = 600_000
-"""Time for which a node is reported after its leases have ended, so that an operator sees it."""
+"""Time for which a node is still reported after its leases have ended, for operators."""
 
 _LAST: Final = 2**63 - 1
 
@@ -28,10 +28,11 @@ class Shard:
 
     Attributes:
         number: The shard's number; 0 in a store of one owner. Tails (see `Lease`) have the highest numbers.
-        owner: The owner that holds its lease, or None. Where a system lock is the lease, a killed process is reported
+        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process is reported
             until the next one takes over.
-        epoch: Epoch of that lease, or of the last one; 0 if there was none.
-        until: Store time at which it ends unless it is renewed; None if it is free, or a lock holds it.
+        epoch: Epoch of the lease, or of the last lease; 0 if there was none.
+        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or the lease is a
+            lock.
     """
 
     number: int
@@ -43,11 +44,11 @@ class Shard:
 @dataclass(frozen=True, slots=True)
 class Node:
     """
-    A process that fires, or did a moment ago.
+    A process that fires jobs, or did recently.
 
     Attributes:
         owner: The name under which it holds leases.
-        until: Store time at which it counts as dead unless it renews; None if a system lock guards the store.
+        until: Store time at which the node counts as dead unless it renews; None if a system lock guards the store.
         heard_at: Store time of its last report; None if there was none.
         figures: Its last report: counts of firings and of current work; None if there was none.
     """
@@ -59,7 +60,7 @@ class Node:
 
     def is_dead(self, now: int) -> bool:
         """
-        Return True if its leases have ended at *now*, in ms of the store's clock.
+        Return True if the node's leases have ended at *now*, in ms of the store's clock.
         """
         return self.until is not None and self.until < now
 
@@ -67,13 +68,13 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Aside:
     """
-    The jobs of one handler that were set aside, and wait for a node that has it.
+    The unroutable jobs of one handler: they wait for a node that has the handler.
 
     Attributes:
-        target: Their target.
-        handler: Their handler.
-        count: Number of these jobs; a store may stop counting at 10,000.
-        since: Due time of the first one.
+        target: The target of the jobs.
+        handler: The handler of the jobs.
+        count: Number of the jobs; a store may stop counting at 10,000.
+        since: Due time of the earliest job.
     """
 
     target: str
@@ -85,13 +86,13 @@ class Aside:
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """
-    The position up to which its owner has read a shard.
+    The position up to which an owner has read a shard.
 
     Attributes:
-        shard: Its number.
-        epoch: Epoch of the owner's lease, as its proof.
-        after: Every pending job up to this (due_at, generation) was read.
-        mark: The mark of the last look, or None before the first.
+        shard: The shard's number.
+        epoch: Epoch of the owner's lease, as proof of ownership.
+        after: A place (due_at, generation). The owner has read every pending job up to it.
+        mark: The mark of the last `look`, or None before the first.
     """
 
     shard: int
@@ -103,13 +104,13 @@ class Cursor:
 @dataclass(frozen=True, slots=True)
 class ShardScan:
     """
-    The findings of a look into a shard.
+    The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs up to the cursor that other processes wrote, in no order; some may be known already.
-        mark: Start of the next search for them.
+        changed: Pending jobs up to the cursor that other processes wrote, in no order. The owner may know some already.
+        mark: Start of the next search for changes.
         due: The pending jobs after the cursor, by (due_at, generation).
-        following: The first pending job after these, whenever it is due, or None.
+        following: The first pending job after `due`, whatever its due time, or None.
     """
 
     changed: list[Job]
@@ -120,7 +121,7 @@ class ShardScan:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Return the findings: at most *limit* of the jobs *ahead* of the cursor, in order, that are due before *until*.
+        Build the result from the jobs *ahead* of the cursor: at most *limit* of them, due before *until*, in order.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
@@ -142,7 +143,7 @@ class Scan:
     @classmethod
     def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
         """
-        Return the scan for the jobs *due*, at most *limit*, bounded by the position *end*, if any.
+        Build the result from the jobs *due*, at most *limit*, and the position *end* of the scan, if any.
         """
         return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 

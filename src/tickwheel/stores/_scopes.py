@@ -1,5 +1,5 @@
 """
-The paused scopes, as `take_up` applies them.
+Paused scopes, as `take_up` applies them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def unpaused(
     """
     Return *skills* without paused scopes.
 
-    *handlers_of* returns the handlers of a target's unroutable jobs; it is called only if a skill covers all handlers
-    of the target and some are paused.
+    *handlers_of* returns the handlers of a target's unroutable jobs. It is called only if a skill covers all handlers
+    of a target and some of them are paused.
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

@@ -1,5 +1,5 @@
 """
-The shard of a key, and its bucket.
+Maps keys to shards and buckets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ BUCKETS: Final = 256
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return the function from a key to its shard, the same on every node; cached, as a firing asks some ten times.
+    Return the function from a key to its shard. It is the same on every node.
+
+    Results are cached, because each firing asks about ten times.
     """
 
     def shard_of(key: str) -> int:
@@ -39,9 +41,10 @@ def shards_of(keys: Iterable[bytes], shards: int) -> list[int]:
 
 def bucket_of(key: str) -> int:
     """
-    Return one of 256 buckets for *key*, by its first `{tag}`, or by the whole key if it has none or that is empty.
+    Return the bucket of *key*, from 0 to 255.
 
-    It uses the opposite end of the checksum from the shard: otherwise a partition would use only some of its shards.
+    The first `{tag}` in the key determines the bucket; without a tag, or with an empty one, the whole key does. Shards
+    use the other end of the checksum. Otherwise a partition would use only some of its shards.
     """
     hashed = key
     if "{" in key:

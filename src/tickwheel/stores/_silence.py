@@ -1,8 +1,9 @@
 """
 The rule for a server that answers again after a silence longer than a lease.
 
-All leases have then expired, although their owners may live: the first node to get an answer would take them all, and
-jobs would run twice. So an owner keeps its own leases under their epochs, and takes no others for a while.
+During the silence all leases have expired, although their owners may be alive. If the first node to get an answer took
+all of them, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no others for a
+while.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Final
 __all__ = ["Silence"]
 
 _SILENT: Final = 0.5
-"""The share of a lease without an answer that counts as a silence: its other owners renew up to a third earlier."""
+"""Fraction of a lease without an answer that counts as a silence. Owners normally renew earlier, by up to a third."""
 _GRACE: Final = 0.6
-"""The share of a lease within which each living owner renews: a third between renewals, and a failed call."""
+"""Fraction of a lease within which each live owner renews: a third between renewals, and a failed call."""
 
 
 class Silence:
     """
-    Detects periods without answers; used by the thread that renews.
+    Detects periods in which the server does not answer. Used by the thread that renews.
     """
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,9 +34,10 @@ class Silence:
 
     def is_over(self, *, has_leases: bool) -> bool:
         """
-        Return False if the server was silent and has not answered for long enough since; call it before each renewal.
+        Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node that *has_leases* renews often enough to detect silence by time alone; other nodes detect a failed call.
+        A node that *has_leases* renews so often that it detects a silence by time alone. Other nodes need a failed
+        call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True
@@ -44,4 +46,7 @@ class Silence:
         return now >= self._until
 
     def answered(self) -> None:
-        self._answered_at, self._has_failed = self._asked_at, False  # the leases may have begun that early
+        self._answered_at, self._has_failed = (
+            self._asked_at,
+            False,
+        )  # leases may start as early as the call

@@ -1,15 +1,15 @@
 """
 SQL in files: named queries and numbered migrations.
 
-Each file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
-Statements do not name the columns of a job one by one. They have macros, which are expanded once, when a file is read:
+In a file of queries, each statement follows a line `-- name: NAME`. Comments may be anywhere. Statements use macros for
+the columns of a job. The macros are expanded once, when a file is read:
 
     @columns                    key, generation, due_at, ... (`columns.ALL`)
     @columns(j)                 j.key, j.generation, j.due_at, ...
     @columns(j, due_at = k.at)  another expression in place of a column
     @columns(-key, -due_at)     without these columns
     @values                     a placeholder for each column
-    @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
+    @guessed                    an error (a wrong guess) if the number of rows differs from the placeholder's value
     @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
 
 A statement that names only some of the columns states the reason in a line `-- columns: REASON`.
@@ -41,7 +41,7 @@ def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str
     """
     Return the statements of the `.sql` files in *package*, by name, without comments and the final semicolon.
 
-    *placeholder* returns the placeholder for the value of a column, in `@values`.
+    *placeholder* returns the placeholder of a column for `@values`.
     """
     statements: dict[str, str] = {}
     for file in files(package).iterdir():
@@ -88,7 +88,7 @@ def _listed(arguments: Sequence[str]) -> str:
 
 def load_migrations(package: str) -> list[str]:
     """
-    Return the scripts `migrations/0001_*.sql`, `0002_*.sql`, ... in *package*; the n-th leads to schema version n.
+    Return the scripts `migrations/0001_*.sql`, `0002_*.sql`, ... in *package*. Script n migrates to schema version n.
     """
     scripts = [entry for entry in files(package).joinpath("migrations").iterdir() if entry.name.endswith(".sql")]
     return [entry.read_text("utf-8") for entry in sorted(scripts, key=lambda entry: entry.name)]
@@ -103,8 +103,8 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
     """
     Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
 
-    *row* has the stored version and checksum; schemas from before the first release lack the checksum. Raise a
-    `StoreFormatError` for a newer schema, an unreleased one, or one that lost its version (*has_jobs*).
+    *row* has the stored version and checksum; a schema from before the first release has no checksum. Raises a
+    `StoreFormatError` if the schema is newer or unreleased, or if *has_jobs* but the version is missing.
     """
     version, checksum, *_ = (*row, None, None) if row else (0, None)
     if version == 0:

@@ -1,5 +1,5 @@
 """
-The refusal of stores that a tickwheel made before its first release, when schemas were edited in place.
+Refuses stores made by versions before the first release, when schemas were edited in place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-A wait for sockets and pipes that another thread can end.
+Waits for sockets and pipes; another thread can end the wait.
 
-It uses only calls that every system has: select() of Windows knows only sockets, so a pair of sockets ends the wait;
-elsewhere poll() waits, which has no limit on file descriptors.
+It uses calls that every system has. On Windows, select() accepts only sockets, so a pair of sockets ends the wait.
+Elsewhere poll() waits, because it has no limit on file descriptors.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class _Closable(Protocol):
 
 class WakeableWait:
     """
-    Waits in any number of threads; `wake` is a token, which ends one current or future wait.
+    A wait for any number of threads. `wake` leaves a token, which ends one current or future wait.
 
-    A waiting thread holds no lock, so that no other thread waits for it: a daemon thread never continues once the
-    interpreter shuts down.
+    A waiting thread holds no lock. During shutdown a daemon thread never continues, so no other thread may depend on
+    it.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class WakeableWait:
     @contextmanager
     def entered(self) -> Iterator[bool]:
         """
-        Keep resources open for the block; yield False if there is nothing to wait with because it is closed.
+        Keep resources open for the block. Yield False if they are closed already.
         """
         with self._lock:
             is_open = not self._is_closed
@@ -60,7 +60,7 @@ class WakeableWait:
 
     def wait(self, timeout_s: float, *others: int) -> set[int]:
         """
-        Block until a descriptor of *others* is readable, `wake`, or the timeout; return the readable ones.
+        Block until a descriptor of *others* is readable, until `wake`, or until the timeout; return the readable ones.
         """
         with _Selector() as selector:
             for each in (self._woken.fileno(), *others):
@@ -71,12 +71,12 @@ class WakeableWait:
         return ready.intersection(others)
 
     def wake(self) -> None:
-        with suppress(OSError):  # BlockingIOError: enough tokens are there
+        with suppress(OSError):  # BlockingIOError: there are enough tokens
             self._waker.send(b"\0")
 
     def recall(self) -> None:
         """
-        End a running wait, if there is one; a surplus token would end the next wait.
+        End a running wait, if any. Leave no token otherwise, since it would end the next wait.
         """
         if self._waiting:
             self.wake()
@@ -87,7 +87,7 @@ class WakeableWait:
 
     def retire(self, *used: _Closable) -> None:
         """
-        Close *used* once the threads that have entered have left; threads that enter later do not use them.
+        Close *used* when all threads inside `entered` have left. Threads that enter later must not use it.
         """
         with self._lock:
             self._retired += used
@@ -101,6 +101,6 @@ class WakeableWait:
                 self._tidy()
 
     def _tidy(self) -> None:
-        # A descriptor that is being polled must not be closed: its number would soon belong to another file.
+        # Do not close a descriptor while it is polled: its number would soon belong to another file.
         while self._retired and not self._waiting:
             self._retired.pop().close()

@@ -1,8 +1,8 @@
 """
-The protocol of a store, in which far jobs wait.
+The protocol of a store, which keeps jobs until they are due.
 
-A store is passive and synchronous: the scheduler's writer thread batches the writes of callers and passes them to
-`apply`, so group commit is written once, above all stores, and one batch is one transaction.
+A store is passive and synchronous. The scheduler's writer thread collects the writes of callers into batches and passes
+them to `apply`; one batch is one transaction. Group commit is thus written once, for all stores.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """
-    The abilities that a store declares; suites and the scheduler read them instead of guessing.
+    The abilities that a store declares, for the scheduler and the test suites.
 
     Attributes:
         loss_window: Description of the acknowledged writes that a power failure may lose; "" for none.
-        has_notify: True if `wait_for_change` wakes before its timeout when another process wrote.
-        is_private: True if only this object can write to it, so that scans for other writers' jobs are unnecessary.
-        has_many_writers: True if two threads may call `apply` at once, which is then faster.
+        has_notify: True if a write of another process ends `wait_for_change` before its timeout.
+        is_private: True if only this object can write to the store: no scan for other writers' jobs is needed.
+        has_many_writers: True if several threads may call `apply` at once, and this is faster.
         has_many_owners: True if several schedulers may own shards of one store.
         joins_transactions: True if a write can join the caller's own transaction.
-        renew_s: Interval of renewing leases without an end, which can still be lost, for example by deleting a file;
-            None if they cannot.
+        renew_s: Interval of checking leases that have no end but can be lost, for example if a file is deleted; None if
+            they cannot be lost.
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-        partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
-            partition.
-        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Other stores get
-            neither; a service on one warns at its start that idempotency keys hold in one process only.
+        partitions: Number of parts that commit separately (see `Partitioned`). The partition of a shard is the shard's
+            number modulo this number.
+        keeps_answers: True if `apply` honours the marks of writes (`once`) and accepts a `Keep`. Other stores get
+            neither. A service on such a store warns at start that idempotency keys work in one process only.
     """
 
     loss_window: str = ""
@@ -70,28 +70,28 @@ class Abilities:
     keeps_answers: bool = False
 
     def is_tail(self, shard: int) -> bool:
-        """
-        Return True if *shard* is a tail.
-        """
         return self.first_tail is not None and shard >= self.first_tail
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
     """
-    The right to fire and settle the jobs of a shard.
+    The right to fire and settle (acknowledge) the jobs of a shard.
+
+    If an owner hands a shard over to a node that has less than its share, the running jobs stay with the old owner in a
+    shard of their own, the tail. The tail keeps the epoch of the jobs, and its number is above those of all other
+    shards. It does not count towards a share, and disappears when it is empty. If its owner has ended, the first node
+    that asks takes it over.
 
     Attributes:
-        shard: Its number; 0 in a store of one owner. If an owner hands a shard over to a node with less than its share,
-            its running jobs stay with it in a shard of their own: the tail, with a number above all others and their
-            epoch. A tail does not count towards a share; it disappears once it is empty, and if its owner has ended,
-            the first node that asks takes it over.
-        epoch: Grows with every change of owner; a settle with an older one is refused.
-        until: Store time after which another node may take it; None if a system lock holds it for the process's life.
-        rescued: Number of jobs that the former owner had begun and not settled; they are pending again, with their
+        shard: The number of the shard; 0 in a store of one owner.
+        epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
+        until: Store time after which another node may take the shard; None if a system lock holds it as long as the
+            process lives.
+        rescued: Number of jobs that the former owner had begun and not settled. They are pending again, and keep their
             attempts.
-        granted_at: Store time of the grant. `until - granted_at` is the lease's length, which counts on the monotonic
-            clock from before the call; compared with the caller's wall clock it is a sample of the offset.
+        granted_at: Store time of the grant. `until - granted_at` is the lease's length; it counts on the monotonic
+            clock from before the call. The difference from the caller's wall clock is a sample of the clocks' offset.
     """
 
     shard: int
@@ -102,7 +102,7 @@ class Lease:
 
 
 Skill: TypeAlias = tuple[str, str | None]
-"""An ability of a node: a target with one of its handlers, or with None for any handler of that target."""
+"""An ability of a node: a target with one of its handlers, or with None for any handler of the target."""
 
 
 @runtime_checkable
@@ -110,8 +110,9 @@ class Joins(Protocol):
     """
     The methods of a store that declares `joins_transactions`: writes within the caller's transaction.
 
-    They take effect if and only if the caller commits; answers are those of `apply`, as far as the transaction sees. An
-    error leaves the transaction as it was. The shards' owners are notified once it has ended.
+    The writes take effect if and only if the caller commits. Answers are those of `apply`, based on what the
+    transaction sees. An error leaves the transaction unchanged. The owners of the shards are notified once the
+    transaction has ended.
 
     Raises:
         TransactionError: If the connection has no transaction that can be joined.
@@ -133,39 +134,39 @@ class Partitioned(Protocol):
     """
     A store that declares `partitions`: parts that commit independently of each other.
 
-    No two partitions give the same generation or epoch, and each gives larger ones than before; an epoch modulo their
-    number is its partition.
+    No two partitions assign the same generation or epoch, and within a partition the numbers grow. An epoch modulo the
+    number of partitions is its partition.
 
     Attributes:
-        partitions: The stores of one partition each, in order. Only `apply` is called on them.
+        partitions: One store for each partition, in order. Only `apply` is called on them.
     """
 
     partitions: Sequence[Store]
 
     def partition_of(self, key: str) -> int:
         """
-        Return the number of the partition of *key*, always the same; keys with the same `{tag}` share one.
+        Return the number of the partition of *key*. It never changes; keys with the same `{tag}` share a partition.
         """
 
     def heard(self) -> Collection[int]:
         """
-        Return the partitions that other nodes may have written when `wait_for_change` returned True; all, if unknown.
+        Return the partitions that other nodes may have written when `wait_for_change` returned True; all if unknown.
 
-        Only the waiting thread calls it.
+        Only the thread that waits may call it.
         """
 
 
 @runtime_checkable
 class Versioned(Protocol):
     """
-    A store that knows at once that nothing was written to it, so that an idle owner need not search it for jobs.
+    A store that can show cheaply that nothing was written to it: an idle owner then need not search it for jobs.
     """
 
     def version(self) -> object:
         """
-        Return a value that differs from all earlier ones if any process has committed a change in between.
+        Return a value that differs from all earlier values if any process has committed a change in between.
 
-        Two equal values prove that nothing was written; two different ones prove nothing. O(1).
+        Two equal values prove that nothing was written; two different values prove nothing. O(1).
         """
 
 
@@ -173,18 +174,18 @@ class Store(Protocol):
     """
     Jobs by key and by due time.
 
-    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time, though
-    not always the same, unless the store declares `has_many_writers`. Every method raises `StoreError` if the store
-    cannot answer, and nothing else; see its `is_transient`.
+    Different threads may call `apply` and the reads at once. Only one thread at a time may call `apply`, not always the
+    same one, unless the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer,
+    and nothing else; see `StoreError.is_transient`.
     """
 
     abilities: Abilities
     url: str
-    """The URL that it was opened by, with the password masked, for logs and pages."""
+    """The URL by which the store was opened, with the password masked, for logs and pages."""
 
     def open(self) -> None:
         """
-        Connect, and bring the schema to the current version; an unknown newer one is refused.
+        Connect, and bring the schema to the current version. A newer, unknown version is refused.
 
         Called before everything else; it does nothing if the store is open.
         """
@@ -201,93 +202,96 @@ class Store(Protocol):
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         """
-        Apply all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
+        Apply *writes* in order, in one transaction (one for each partition), and return an answer for each.
 
-        A refused write (wrong generation, not found) is an answer and affects no other write, except a refused
-        `Declare`: the writes under the version that it would have given are not valid.
+        The writes are durable on return.
+        A refused write (wrong generation, not found) is an answer and does not affect other writes. A refused `Declare`
+        is the exception: the writes that depend on its version are refused, too.
 
-        A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until its time is
-        over; a repeat under the same mark changes nothing and gets it as `Recalled`.
+        A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
+        expires. A repeat with the same mark changes nothing and gets the kept answer as `Recalled`.
 
-        If it raises, no write took effect, or, after a transient error once the commit was sent, that is unknown:
-        `StoreError.is_unknown`.
+        Raises:
+            StoreError: No write took effect; or, if `is_unknown`, the outcome is unknown, because a transient error
+                occurred after the commit was sent.
         """
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*, or else its dead one, or None.
+        Return the live job of *key*; otherwise its dead job, or None.
         """
 
     def get_many(self, keys: Sequence[str]) -> list[Job]:
         """
-        Return the jobs of *keys* that exist, in any order, by one call to each server.
+        Return the existing jobs of *keys*, in any order, with one call to each server.
         """
 
     def page(self, query: JobQuery) -> Page:
         """
-        Return one page; a job that exists during the whole listing appears exactly once.
+        Return one page of the list. A job that exists during the whole listing appears exactly once.
         """
 
     def count(self) -> dict[str, int]:
         """
-        Return the number of jobs in each state, by state name. At most O(number of states) work.
+        Return the number of jobs in each state, by state name. O(number of states).
         """
 
     def last_generation(self) -> int:
         """
-        Return the largest generation so far: all later writes get larger ones.
+        Return the largest generation so far. All later writes get larger ones.
         """
 
     def shard_of(self, key: str) -> int:
         """
-        Return the home shard of *key*, constant as long as this object lives.
+        Return the home shard of *key*. It is constant as long as this object lives.
 
         A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
-        `due` shows where it is, and any write except a begin moves it home.
+        `due` shows its current shard. Any write except a begin moves it home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         """
         Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
-        At most *limit*, from just after *after*. `look` returns later writes of other nodes behind *after*. The cost
-        depends on the result, not on the number of future jobs.
+        Returns at most *limit* jobs that follow *after*. Later writes of other nodes at or before *after* are found by
+        `look`. The cost depends on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
-        Return the first *limit* pending jobs with `due_at` below *until* of each of *shards* that has any, in no order.
+        Return the first *limit* pending jobs with `due_at` below *until* of each of *shards*.
 
-        One query for all shards, made every other second: the cost depends on the result.
+        Shards without such jobs are omitted. One query for all shards, made every two seconds. The cost depends on the
+        result.
         """
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
-        Return the due jobs, and the changes, of the shards of *cursors*, in their order, by one query.
+        Return due jobs and changes for each of *cursors*, in the same order, with one query.
 
-        From each cursor that is at most *limit* jobs with `due_at` below *until*, as `due` returns them, and the job
-        that follows. If *with_changes*, also jobs that other nodes wrote at or before the cursor since its mark; they
-        are read first, so the next look finds whatever the scan misses. A cursor without a mark gets no changes, and a
-        current mark.
+        The due jobs of a shard are at most *limit* jobs with `due_at` below *until*, from the cursor on, as `due`
+        returns them, and the job that follows. The changes, if *with_changes*, are jobs that other nodes wrote at or
+        before the cursor since its mark. They are read first, so that the next `look` finds jobs that this one misses.
+        A cursor without a mark gets no changes, and a current mark.
 
-        Only a shard's owner, proven by the epoch of its lease, gets the changes, which are then forgotten; the same
-        statement checks the epoch. The result may have too many jobs (one's own, or duplicates), never too few. The
-        cost depends on the result and on the number of writes since the mark, not on the number of pending jobs.
+        Only the shard's owner gets the changes: the statement checks the epoch of its lease. The store then forgets
+        them. The result may have too many jobs (the owner's own writes, or duplicates), never too few. The cost depends
+        on the result and on the number of writes since the mark, not on the number of pending jobs.
 
         Raises:
-            StoreError: If it fails; the changes may then be forgotten.
+            StoreError: If it fails. The store may have forgotten the changes.
         """
 
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         """
-        Return due jobs of some lanes in the shards of *cursors*, in their order.
+        Return due jobs of some lanes for each of *cursors*, in the same order.
 
-        From each cursor that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`, of the
-        *lanes*, or if not *inside* of all other lanes. A scan reads at most *rows* pending jobs of each
-        shard (SQLite: and all slots that are not sorted yet) and returns its position, from which the caller continues.
-        So the cost depends on the rows read and returned, and a full lane is passed over once.
+        For each shard, returns at most *limit* pending jobs with `due_at` below *until*, from the cursor on, in the
+        order of `due`. If *inside*, these are jobs of *lanes*; otherwise jobs of all other lanes. A scan reads at most
+        *rows* pending jobs of each shard (SQLite: and all unsorted slots). It returns the position it reached, where
+        the caller continues. The cost depends on the rows read and returned. A full lane is thus passed over once.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -297,81 +301,81 @@ class Store(Protocol):
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         """
-        Return the number of pending jobs due in each of *steps* steps from *since*; the cost depends on these numbers.
+        Return the number of pending jobs due in each of *steps* steps from *since*. The cost depends on these numbers.
         """
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* records of *key*, the newest first, with numbers below *before*, if given.
+        Return at most *limit* records of *key*, newest first; only those with numbers below *before*, if given.
 
-        The cost depends on the result. Numbers grow in the order of commits, for one key.
+        The cost depends on the result. The numbers of one key grow in the order of commits.
         """
 
     def latest_dead(self, limit: int) -> list[Job]:
         """
-        Return the *limit* dead jobs with the latest due times, the latest first; their payloads are b"".
+        Return the *limit* dead jobs with the latest due times, latest first. Their payloads are b"".
 
         The cost depends on the result, not on the number of dead jobs.
         """
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         """
-        Delete at most *limit* records of the history, the oldest first; return their number, 0 if none must go.
+        Delete at most *limit* records of the history, oldest first; return the number, 0 if there is nothing to delete.
 
-        First go records older than *since* (ms since the epoch), then all but the newest 10,000 of the log of acts,
-        then all but the newest *per_key* other records of each key, then the oldest others while there are more than
-        *total*. Any node may call it; of two concurrent calls one does the work.
+        Deletes, in this order: records older than *since* (ms since the epoch); the log of acts beyond its newest
+        10,000; other records of each key beyond its newest *per_key*; and the oldest other records while there are more
+        than *total*. Any node may call it. Of two concurrent calls, one does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
         """
-        Add to the history *records* of events, such as the death of a node.
+        Add *records* of events, such as the death of a node, to the history.
         """
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
         """
-        Return the acts and events of all keys from *since* to before *until* (ms), the newest first, at most *limit*.
+        Return at most *limit* acts and events of all keys from *since* to before *until* (ms), newest first.
 
         These are the records with attempt 0, except parts of a bulk act. O(records returned).
         """
 
     def keep_minutes(self, minutes: Sequence[Minute]) -> None:
         """
-        Keep the figures of a node; a row of the same owner, start and length is replaced. One statement.
+        Store the figures of a node. A row with the same owner, start and length is replaced. One statement.
         """
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
         """
-        Return the rows of that length that start from *since* to before *until* (ms), by start and owner.
+        Return the rows of length *span_ms* that start from *since* to before *until* (ms), by start and owner.
         """
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
         """
-        Delete the minutes and the quarters of an hour that start before these instants (ms).
+        Delete the minutes, and the quarters of an hour, that start before the given times (ms).
         """
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take free shards, rescue (recover) the running jobs of their former owner, and return the leases of *owner*.
+        Take free shards, rescue (recover) the running jobs of former owners, and return the leases of *owner*.
 
-        The history gets a record "cut_off" of each rescued attempt, by the former owner, or by "" if it had released
-        the shard. A store of many owners gives at most a fair share of the shards, and in addition every free tail (see
+        Each rescued attempt gets a history record "cut_off" with the name of the former owner, or "" if that owner had
+        released the shard. A store of many owners grants at most a fair share of the shards, and every free tail (see
         `Lease`). A store of one owner raises a `StoreInUseError` that names the current owner.
         """
 
     def renew(self, owner: str) -> list[Lease]:
         """
-        Extend the leases of *owner* and return them; a lost shard is missing from the list.
+        Extend the leases of *owner* and return them. A lost shard is missing from the list.
 
-        An expired lease that no other owner has taken is extended under its epoch. A node that got no answer for longer
-        than a lease takes no lease of another node for a moment, since that owner may live and have got no answer
-        either. A shard that is handed over, because it exceeds the fair share, leaves its tail in the list if a job
-        runs in it.
+        An expired lease that no other owner has taken is extended, with the same epoch. After a silence of the server
+        that was longer than a lease, a node takes no leases of other nodes for a moment: their owners may be alive and
+        got no answer either. Shards above the fair share are handed over; if a job runs in one, its tail is in the
+        list.
         """
 
     def release(self, owner: str) -> None:
         """
-        Free the owner's shards for others at once.
+        Free the owner's shards at once, so that others can take them.
         """
 
     def take_up(
@@ -385,14 +389,14 @@ class Store(Protocol):
         unfit: Sequence[int] = (),
     ) -> list[Job]:
         """
-        Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
+        Claim unroutable jobs that match *skills*: move them into *shard*, and return them in their new state.
 
-        It takes at most *limit* jobs, all from the shard's partition; each job goes to one caller only. It leaves out
-        paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and those with a generation in
-        *unfit* (at most 1,000, whose payloads the caller's handlers refuse). The caller begins and settles them under
-        *epoch*, whatever the shard of their keys; the next owner of *shard* finds them there. The result is empty if
-        *epoch* is outdated. The cost grows with the result, with the numbers of skills and scopes, and with the
-        unreadable and unfit jobs, but not with other jobs that were set aside.
+        Takes at most *limit* jobs, all from the shard's partition. Only one caller gets a job. Skips paused jobs, jobs
+        whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit* generations (at most 1,000; the
+        caller's handlers refuse their payloads). The caller begins and settles the jobs under *epoch*, whatever the
+        shard of their keys. The next owner of *shard* finds them there. The result is empty if *epoch* is outdated. The
+        cost grows with the result, the number of skills and scopes, and the skipped jobs, but not with other unroutable
+        jobs.
         """
 
     def aside(self) -> list[Aside]:
@@ -407,9 +411,9 @@ class Store(Protocol):
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause the jobs of *scope*, or with None resume them; return True if they were paused.
+        Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused before.
 
-        It keeps other nodes from `take_up`; the owners, which read the scopes every other second, set due jobs aside. A
+        A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
         second pause of a scope replaces its texts. If anything changes, *record* is added to the history.
         """
 
@@ -420,59 +424,59 @@ class Store(Protocol):
 
     def manifests(self, name: str | None = None) -> list[Manifest]:
         """
-        Return the records of all manifests, or of the one with that *name*, sorted by name.
+        Return the records of all manifests, or of the manifest *name*, sorted by name.
         """
 
     def shards(self) -> list[Shard]:
         """
-        Return all shards by number, each with its owner; any node may ask.
+        Return all shards with their owners, by number. Any node may ask.
         """
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Keep *figures*, a JSON object, as the last report of *owner*, which must be among the nodes.
+        Store *figures*, a JSON object, as the last report of *owner*. The owner must be among the nodes.
 
         A store of one owner may ignore it.
         """
 
     def nodes(self) -> list[Node]:
         """
-        Return the nodes that fire, by name, and those that did within ten minutes and have not released.
+        Return the nodes that fire, by name; also nodes that ended within ten minutes without releasing their shards.
 
-        Any node may ask. A store guarded by a system lock returns only the living one.
+        Any node may ask. A store guarded by a system lock returns only the live node.
         """
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """
-        Block until another process may have written, or *timeout_s*; return True if it may have.
+        Block until another process may have written, or for *timeout_s*.
 
-        It is a hint: call `look` after True and after a timeout alike.
+        Returns:
+            True if another process may have written. This is a hint: call `look` in both cases.
         """
 
     def wake(self) -> None:
         """
-        End a `wait_for_change` of another thread, or the next one, at once. From any thread.
+        End a `wait_for_change` of another thread at once, or else the next one. Any thread may call it.
         """
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
-        Request that the owners of *jobs* withdraw their counted attempts, and wake them.
+        Ask the owners of *jobs* to withdraw their counted attempts, and wake the owners.
 
-        An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request is
-        valid for five seconds, and a waiting caller repeats it: the next try counts as the same attempt, and must not
-        be given back for a caller that is gone. A job with a negative `attempt` requests that the started attempt of
-        that number is asked to stop; it is valid for a minute.
+        If an attempt has not started, its owner gives the job back; otherwise it answers by `report_started`. A request
+        is valid for five seconds, and a waiting caller repeats it. It expires because the next try counts as the same
+        attempt, and must not be given back for a caller that is gone. A job with a negative `attempt` asks that the
+        started attempt of that number be stopped; this request is valid for a minute.
 
         Returns:
-            The generations of jobs without a living owner: none of their attempts starts any more.
+            The generations of jobs without a live owner. None of their attempts starts any more.
         """
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
         Return the valid, unanswered requests to the owner of *shards*.
 
-        The jobs have only the fields that identify the attempt: key, generation, instant, and the number of the
-        attempt.
+        The jobs have only the fields that identify the attempt: key, generation, instant and attempt number.
         """
 
     def report_started(self, jobs: Sequence[Job]) -> None:
@@ -482,5 +486,5 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations whose attempt still counts, each with True if its owner reported that it started.
+        Return the generations whose attempt still counts, each with True if its owner has reported that it started.
         """

@@ -1,5 +1,5 @@
 """
-Jobs in Redis: several machines, one store in memory, as durable as its append-only file.
+Stores jobs in Redis, for processes on several machines. Jobs are as durable as the server's append-only file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The writes of one batch: their arguments for the server, and the parsing of its answer.
+The writes of one batch: builds the arguments of the script `apply` and parses its answer.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tickwheel.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""The shard of a key, and its shard when the store was made, which holds jobs whose bytes name no shard."""
+"""The shard of a key now, and its shard when the store was created. A blob without a shard number is in the latter."""
 
 _SAME_FIRING = 16
-"""Number of bytes of a place that hold the instant and the generation."""
+"""Length of the part of a place that holds the due time and the generation."""
 
 
 class Batch:
     """
-    One attempt at some writes: planned from the last known state, and checked by the server.
+    One attempt to apply some writes: planned from the last known state, and checked by the server.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Batch:
         """
         Decide the writes that depend on stored jobs (*rows*), manifests (*texts*) and kept answers (*kept*).
 
-        *now* is the store's clock in ms, *generation* the last one given out.
+        *now* is the store's clock in ms; *generation* is the last generation given out.
         """
         if kept:
             self._texts = {
@@ -143,7 +143,7 @@ class Batch:
 
     def answers(self, shift: int) -> list[Answer]:
         """
-        Return the answers; their new generations are larger by *shift* than the batch assumed.
+        Return the answers. Their new generations are larger by *shift* than the batch assumed.
         """
         answers = self._plan.answers
         if shift:

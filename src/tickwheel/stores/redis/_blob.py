@@ -1,18 +1,19 @@
 """
 A job as bytes: the value of its key in the hash of all jobs.
 
-    place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; and a
-                   checksum of the lane, by which a scan skips lanes
-    state       1  0, 2, 3 for set aside, or 6 for pending and paused; running jobs are in another hash
+    place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; then
+                   checksums of the target and the lane, by which a scan skips lanes
+    state       1  0 pending, 2 dead, 3 unroutable ("aside"), 6 paused; running jobs are in another hash
     flags       2  which optional parts are present: target, shard, and each of the other columns
     since       8  first_set_at
-    lengths     6  of target and handler, which follow
-    shard       2  its shard, if that is not the shard that its key had when the store was made
-    columns        all others that differ from those of a plain job, in their order, each behind its length
+    lengths     6  lengths of the target and the handler
+    target, handler
+    shard       2  the job's shard, if it differs from the key's shard when the store was created
+    columns        other columns that differ from a plain job's, in order, each after its length
     payload        the rest
 
-The scripts read the place, the state, the flags, the target, the handler and some of the columns, and write the shard:
-`CONSTANTS` has the positions and flags for them. A member of a set of due jobs is a place and a key.
+The scripts read some of these parts and write the shard; `CONSTANTS` has the positions and flags for them. A member of
+a set of due jobs is a place and a key.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Flag that is kept while the job is pending in that shard or runs; other writes of the job omit it."""
+"""
+Flag of the shard. It stays while the job is pending in that shard or running; all other writes of the job omit it.
+"""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
@@ -101,10 +104,12 @@ CONSTANTS: Final = "".join(
         },
     }.items()
 )
-"""Lua constants: the length of a place, the positions in a blob, from 1, the length of its head, and the flags."""
+"""
+Constants of the scripts, in Lua: the length of a place, positions in a blob (from 1), the head's length, and flags.
+"""
 
 LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexdigest()[:16]
-"""A checksum of the layout of blobs and marks: a store with another one is not read."""
+"""Checksum of the layout of blobs and marks. A store with another checksum is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +118,9 @@ class Row:
     A job as it was read.
 
     Attributes:
-        head: Its bytes before the payload, which differ in any two versions of a job.
+        head: Its bytes before the payload. They differ between any two versions of a job.
         running: Its entry in the hash of running jobs, or empty.
-        shard: Its shard, or None for the shard that its key had when the store was made.
+        shard: Its shard, or None for the shard that the key had when the store was created.
     """
 
     job: Job
@@ -140,7 +145,9 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksums of the target of *lane* and of *lane* in places; collisions are rare among a million lanes.
+    Return the checksums of *lane*'s target and of *lane*, as places have them.
+
+    Collisions are rare among a million lanes.
     """
     return target_mark(lane.partition(":")[0]) + blake2b(lane.encode(), digest_size=6).digest()
 
@@ -155,7 +162,7 @@ def running_mark(job: Job, shard: int) -> bytes:
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
-    Return *job* as bytes, without its key; *shard* is its shard if that is not the key's first one.
+    Return *job* as bytes, without its key. *shard* is its shard, if that differs from the key's first shard.
     """
     flags, state = 0, _PENDING
     target, handler = b"", job.handler.encode()
@@ -191,7 +198,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
 
 def read_rows(frames: bytes) -> list[Row]:
     """
-    Return the jobs in *frames*, each with three lengths, the key, the blob, and the running mark.
+    Return the jobs in *frames*. A frame has three lengths, then the key, the blob and the running mark.
     """
     rows = []
     start = 0

@@ -1,5 +1,5 @@
 """
-Connections to the server: the one place that knows the driver.
+Connections to the server. All use of the driver begins here.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _REDIRECTIONS: Final = 2
 _CALL_S: Final = 2.0
 _THREADS: Final = 4
-"""Number of threads, and so of concurrent connections, under gevent."""
+"""Number of threads under gevent, and so of concurrent connections."""
 _REPLICAS: Final = 0.8
-"""Share of a call for which a write waits for replicas; then its outcome counts as unknown."""
+"""Fraction of a call's time limit for which a write waits for replicas. After it the outcome counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
-"""The scripts of acknowledged writes."""
+"""The scripts whose writes wait for replicas before they are answered."""
 
 
 class _MovedError(StoreError):
     """
-    Another node holds the store, and is used from now on; nothing was done.
+    Another node holds the store. Nothing was done; later calls use that node.
     """
 
 
@@ -44,7 +44,7 @@ class Connections:
     """
     A pool with a connection for each concurrent thread. Thread-safe.
 
-    The next call replaces a lost connection. Nothing is ever sent twice, except to another node of a cluster after a
+    The next call replaces a lost connection. Nothing is sent twice, except to another node of a cluster after a
     refusal.
     """
 
@@ -66,7 +66,7 @@ class Connections:
             url: Shown in errors.
             base: Common prefix of all keys of the store.
             replicas: Number of replicas that must have a write before it is answered.
-            partition: The store's partition with these keys.
+            partition: The partition that has these keys.
             call_s: Time limit of an answer, in seconds.
         """
         try:
@@ -79,7 +79,10 @@ class Connections:
         self._lock = Lock()
         self._idle: list[Connection] = []
         self._here: Any = original(_thread, "_local")()
-        """Idle connections of one thread, as attribute `idle`: a gevent socket works only in its own thread."""
+        """
+        Idle connections of the current thread, as attribute `idle`: a gevent socket works only in the thread that
+        opened it.
+        """
         self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
         self._route = route_of(redis, location, url, base, call_s)
@@ -95,9 +98,9 @@ class Connections:
 
     def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False, calls: int = 1) -> Any:
         """
-        Run the script *name*, and return its reply; load the script again if the server has lost it.
+        Run the script *name*, and return its reply. The script is loaded again if the server has lost it.
 
-        The time limit is that of *calls* calls. After an error of a script with *is_write* the outcome is unknown.
+        The time limit is that of *calls* calls. After an error of a script with *is_write*, the outcome is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -147,7 +150,7 @@ class Connections:
 
     def subscribe(self, channel: str) -> Connection:
         """
-        Open a connection for the caller alone that is subscribed to *channel*.
+        Open a connection that is subscribed to *channel*, for the caller alone.
         """
         self.lifetime.check()
         connection = self._route.connection()
@@ -179,7 +182,7 @@ class Connections:
         """
         Return the result of *ask* on the node that holds the store. A node that redirects has done nothing.
 
-        With gevent sockets it runs in one of a few threads, so that a waiting greenlet lets others run.
+        With gevent sockets *ask* runs in one of a few threads: a waiting greenlet lets others run.
         """
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()
@@ -214,7 +217,7 @@ class Connections:
             is_stale = connection.can_read()
         except self._redis.RedisError:
             is_stale = True
-        if is_stale:  # the server has gone, or sent something unrequested
+        if is_stale:  # the server is gone, or sent something unrequested
             connection.disconnect()
             connection.connect()
         if is_new or is_stale:
@@ -222,7 +225,7 @@ class Connections:
 
     def _notice_server(self, connection: Connection) -> None:
         """
-        Detect a change of server: before any other request, on each new connection.
+        Detect a change of server. Called on each new connection, before any other request.
         """
         facts: dict[str, str] = {}
         try:
@@ -230,7 +233,7 @@ class Connections:
                 lines = text.decode("utf-8", "replace").splitlines()
                 facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
         except self._redis.exceptions.NoPermissionError:
-            return  # the documentation warns users without the right to ask
+            return  # the user may not ask; the documentation warns of this
         if facts.get("role") != "master":
             if self._route.is_searched:
                 what = f"{self._url}: a replica answers where the primary was said to be"
@@ -250,7 +253,7 @@ class Connections:
         self, connection: Connection, *questions: tuple[bytes | str | int, ...], is_write: bool = False, calls: int = 1
     ) -> list[Any]:
         """
-        Return the replies to *questions*, sent together in one round trip; raise the first refusal.
+        Send *questions* together in one round trip and return their replies; raise the first refusal.
         """
         replies: list[Any] = []
         refused: Exception | None = None
@@ -268,7 +271,7 @@ class Connections:
             connection.disconnect()
             raise store_error(error, self._url, is_sent=is_write) from error
         except BaseException:
-            connection.disconnect()  # an unread answer would be taken for that of the next question
+            connection.disconnect()  # otherwise the next question would get an unread answer
             raise
         if refused is not None:
             raise refused

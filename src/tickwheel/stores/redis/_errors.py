@@ -39,7 +39,7 @@ _CODES: Final = {
     "LOADING": _Words("the server is still loading its data", "try again", is_transient=True),
     "READONLY": _REPLICA,
     "MASTERDOWN": _REPLICA,
-    # Permanent, so that the writer finds the write that does not fit and lets all others through.
+    # Permanent: the writer then finds the write that does not fit, and applies all others.
     "OOM": _Words("the server has no memory left", "raise its maxmemory; what was begun can still be settled"),
     "MISCONF": _Words(
         "the server takes no writes because it cannot save", "look into its log; free its disk", is_transient=True
@@ -85,19 +85,19 @@ _CLASSES: Final = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""The driver removes the code from these answers, and some of them look like lost connections."""
+"""Codes of errors whose code the driver removes. Some of these errors look like lost connections."""
 
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 
 def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*, which names *url*.
+    Return the `StoreError` for *error*, with *url* in its message.
 
     Args:
         error: The driver's exception.
-        url: With the password masked.
-        is_sent: True if a write may have reached the server; without an answer its outcome is unknown.
+        url: The store's URL, with the password masked.
+        is_sent: True if a write may have reached the server. Without an answer its outcome is unknown.
     """
     text = str(error).partition("\n")[0]
     for part, words in _TEXTS.items():

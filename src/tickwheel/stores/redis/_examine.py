@@ -1,5 +1,5 @@
 """
-An examination of the server: the losses of a failover, the rule of replicas, its disk and its memory.
+Examines the server: losses in a failover, the rule of replicas, disk and memory.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tickwheel.stores.contract import Finding
 __all__ = ["findings_of"]
 
 LAG_MAX_S: Final = 10
-"""Maximum seconds since a replica last answered."""
+"""Maximum time since a replica last answered, in seconds."""
 FULL: Final = 0.9
-"""Share of `maxmemory` from which a server is nearly full."""
+"""Fraction of `maxmemory` above which a server is nearly full."""
 
 
 def findings_of(facts: Mapping[str, str], replicas: int) -> Iterator[Finding]:

@@ -1,5 +1,5 @@
 """
-The history: records as JSON arrays, which begin with their times, so that the scripts can read these.
+The history: records as JSON arrays that begin with their times, so that scripts can read the times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def acts(call: Callable[..., Any], base: str, since: int, until: int, limit: int
 
 def _member_of(record: HistoryRecord) -> bytes:
     values = list(record[3:])
-    while values[-1] is None:  # as the scripts write records
+    while values[-1] is None:  # scripts write records the same way
         values.pop()
     return _TEXT.encode((record.at, *values)).encode()
 

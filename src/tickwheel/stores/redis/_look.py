@@ -1,5 +1,5 @@
 """
-Looks (scans) of some shards at once: changes of other nodes, and due jobs.
+Scans some shards at once for changes of other nodes and for due jobs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The declared manifests: a hash of JSON arrays of version, digest, revision and rules.
+The declared manifests: a hash of JSON arrays with version, digest, revision and rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def manifest_of(name: str, text: bytes) -> Manifest:
 
 def changes(kept: Mapping[str, bytes], changed: Mapping[str, Manifest]) -> list[bytes]:
     """
-    Return the arguments of the script `apply` for a batch's manifests: name, text read and new text of each.
+    Return the arguments of the script `apply` for a batch's manifests: name, text as read and new text of each.
     """
     parts: list[bytes] = []
     for name, before in kept.items():

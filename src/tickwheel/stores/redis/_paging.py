@@ -1,5 +1,5 @@
 """
-Lists of jobs, page by page.
+Lists jobs, one page at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.stores.redis._scripts import packed
 __all__ = ["latest_dead", "page"]
 
 _REACH: Final = 2_000
-"""Maximum number of keys that one filtered page reads: it blocks the server."""
+"""Maximum number of keys that one filtered page scans. The scan blocks the server."""
 
 
 def page(connections: Connections, query: JobQuery) -> Page:
@@ -63,7 +63,7 @@ def _keys(query: JobQuery) -> str:
 
 def _running(connections: Connections, query: JobQuery) -> Page:
     """
-    Return a page of running jobs, which are few and known by key.
+    Return a page of running jobs. They are few, and known by key.
     """
     keys = sorted(key.decode() for key in connections.run("running"))
     after = query.cursor or ""
@@ -76,7 +76,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
     """
-    Return the dead jobs with the latest due times. They are read in parts, between which jobs may come and go.
+    Return the dead jobs with the latest due times. Reads them in several calls; jobs may change in between.
     """
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):

@@ -1,5 +1,5 @@
 """
-The partitions of a store, each with its own hash tag, which a cluster keeps on different masters.
+The partitions of a store. Each has a hash tag of its own, so that a cluster keeps it on one master.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SLOTS: Final = 16_384
 
 class Partition(NamedTuple):
     """
-    One of the partitions of a store, each of which has its own generations, epochs and shards.
+    One partition of a store, with generations, epochs and shards of its own.
 
-    Both sequences of partition 2 of 3 are 2, 5, 8, ...: no two partitions give the same number.
+    Generations and epochs of partition 2 of 3 are 2, 5, 8, ...: no two partitions assign the same number.
 
     Attributes:
-        number: From 0 on.
+        number: The partition's number, from 0 on.
         total: Number of partitions.
     """
 
@@ -31,10 +31,10 @@ class Partition(NamedTuple):
 
     def tag(self, prefix: str) -> str:
         """
-        Return the hash tag of this partition's keys; the first one's is *prefix* itself.
+        Return the hash tag of this partition's keys; for the first partition it is *prefix* itself.
 
-        A cluster's masters have ranges of slots. The slots are cut into as many ranges as there are partitions, and
-        each partition has a tag in its range. O(`total`) on average.
+        A cluster's masters have ranges of hash slots. The slots are divided into as many ranges as there are
+        partitions, and each partition gets a tag in its range. O(`total`) on average.
         """
         first = _slot(prefix) * self.total // _SLOTS
         wanted = (first + self.number) % self.total
@@ -61,6 +61,6 @@ WHOLE: Final = Partition()
 
 def _slot(tag: str) -> int:
     """
-    Return the cluster slot of *tag*, by the Redis Cluster specification: its CRC16 (XMODEM) modulo 16,384.
+    Return the cluster's hash slot of *tag*: its CRC16 (XMODEM) modulo 16,384, by the Redis Cluster specification.
     """
     return crc_hqx(tag.encode(), 0) % _SLOTS

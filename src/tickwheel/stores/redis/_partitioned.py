@@ -1,8 +1,8 @@
 """
 A store in several partitions of a cluster.
 
-Each partition is a `RedisStore` with a hash tag of its own, and so with generations, epochs and shards of its own.
-Shard 5 of partition 1 of 3 is shard 16 here. The clock of the first partition's master judges due times.
+Each partition is a `RedisStore` with a hash tag, generations, epochs and shards of its own. Shard 5 of partition 1 of 3
+is shard 16 of the whole store. The clock of the first partition's master decides which jobs are due.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _ASIDE_MAX: Final = 100
 
 class PartitionedRedisStore:
     """
-    Jobs in several partitions, each on its own master if the cluster has enough. A key stays in one of them.
+    Jobs in several partitions, each on its own master if the cluster has enough. A key always stays in one partition.
 
-    A batch is one transaction in each partition: a batch with an unknown outcome may have reached only some partitions.
+    A batch is one transaction in each partition. A batch with an unknown outcome may have reached only some of them.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], *, url: str, lease_s: float) -> None:
@@ -73,7 +73,7 @@ class PartitionedRedisStore:
         return f"<PartitionedRedisStore {self.url}>"
 
     def examine(self) -> list[Finding]:
-        # An unreachable partition must not hide the findings about the others.
+        # An unreachable partition must not hide the findings about other partitions.
         places: dict[Finding, list[int]] = {}
         for number, partition in enumerate(self.partitions):
             try:
@@ -92,7 +92,7 @@ class PartitionedRedisStore:
             self._pool = new_pool(4 * self._count, "tickwheel-partitions")
         self._each(methodcaller("open"), ((partition,) for partition in self.partitions))
         self.abilities = _abilities(self.partitions)
-        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # until the close: shards are added only while closed
+        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # until the close: only a closed store gets shards
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class PartitionedRedisStore:
 
     def page(self, query: JobQuery) -> Page:
         pages = [partition.page(query) for partition in self.partitions]
-        # Jobs after the first of the partitions' ends may follow jobs that are not read yet.
+        # The page ends where the first partition's page ends: later jobs may follow jobs that are not read yet.
         end = min((page.cursor for page in pages if page.cursor is not None), default=None)
         jobs = sorted(chain.from_iterable(page.jobs for page in pages), key=lambda job: job.key)
         shown = [job for job in jobs if end is None or job.key <= end]
@@ -231,7 +231,7 @@ class PartitionedRedisStore:
         self._leases.tell(methodcaller("keep_minutes", minutes))
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
-        # While a partition was silent another one got the rows: both may have one of a quarter of an hour.
+        # While a partition was silent, another one got the rows: both may have a row of the same quarter of an hour.
         found: dict[tuple[int, str], Minute] = {}
         asked = self._each(lambda partition: partition.minutes(since, until, span_ms), zip(self.partitions))
         for minute in chain.from_iterable(asked):
@@ -291,7 +291,7 @@ class PartitionedRedisStore:
         return any(were_paused)
 
     def scopes(self) -> list[Pause]:
-        # Every partition has all scopes, so that a silent one does not keep the others from reading them.
+        # Every partition has all scopes: a silent partition does not prevent reading them.
         asked = [each for number, each in enumerate(self.partitions) if number not in self._leases.silent]
         found: dict[str, Pause] = {}
         errors: list[StoreError] = []
@@ -305,7 +305,7 @@ class PartitionedRedisStore:
         return sorted(found.values(), key=lambda pause: pause.scope)
 
     def manifests(self, name: str | None = None) -> list[Manifest]:
-        # Each partition has its own record of a manifest: a declaration compares its version in each.
+        # Each partition has its own record of a manifest, and a declaration compares versions in each.
         found: dict[str, Manifest] = {}
         for manifest in chain.from_iterable(partition.manifests(name) for partition in self.partitions):
             known = found.setdefault(manifest.name, manifest)
@@ -399,7 +399,7 @@ class PartitionedRedisStore:
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
         """
-        Return the result of *call* for each of *arguments*, called concurrently, in the time of one round trip.
+        Run *call* with each of *arguments*, concurrently, in the time of one round trip; return the results.
         """
         several = list(arguments)
         if len(several) < 2 or self._pool is None:  # noqa: PLR2004  a single one
@@ -416,7 +416,7 @@ class PartitionedRedisStore:
 
 def _placed(finding: Finding, numbers: Sequence[int], count: int) -> Finding:
     """
-    Return *finding* with the *numbers* of its partitions, unless it is about all of them.
+    Return *finding* with the *numbers* of its partitions, unless it applies to all of them.
     """
     if len(numbers) == count:
         return finding
@@ -426,7 +426,7 @@ def _placed(finding: Finding, numbers: Sequence[int], count: int) -> Finding:
 
 def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
     """
-    Return the weakest abilities: a write that one partition may lose, the store may lose.
+    Return the weakest abilities of the partitions: a write that one partition may lose, the store may lose.
     """
     each, total = partitions[0].abilities, len(partitions)
     assert each.first_tail is not None

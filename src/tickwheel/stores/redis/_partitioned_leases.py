@@ -22,12 +22,12 @@ from tickwheel.threads import Lock
 __all__ = ["PartitionedLeases", "shard_of_all"]
 
 _TRUSTED: Final = 0.5
-"""Share of a lease's length after which the leases of a silent partition count as lost."""
+"""Fraction of a lease after which the leases in a silent partition count as lost."""
 _DRIFT: Final = 1e-4
 """Maximum drift of this machine's clock relative to a server's."""
 
 _Leased: TypeAlias = tuple[int, list[Lease]]
-"""The clock of a partition's master, and the leases held there."""
+"""The clock of a partition's master, and the node's leases in that partition."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Held:
 
 class PartitionedLeases:
     """
-    Asks all partitions concurrently, on its own threads. Thread-safe.
+    Asks all partitions concurrently, on threads of its own. Thread-safe.
 
     Attributes:
         is_owner: True from the first acquire to the release.
@@ -51,12 +51,12 @@ class PartitionedLeases:
         self._count = len(partitions)
         self._pool = new_pool(2 * self._count, "tickwheel-partition")
         self._patience_s = call_s(lease_ms / 1000)
-        """Time limit for a silent partition while leases are renewed; all other partitions wait for it."""
+        """Time limit for a silent partition during a renewal; all other partitions wait for it."""
         self._asked: dict[int, Future[_Leased]] = {}
         self._held = [_Held() for _ in partitions]
         self._lock = Lock()
         self._read_at: tuple[int, float] | None = None
-        """The clock of the first partition, and the monotonic time when it was read."""
+        """The clock of the first partition's master, and the monotonic time at which it was read."""
         self.is_owner = False
         self.silent: frozenset[int] = frozenset()
 
@@ -73,12 +73,12 @@ class PartitionedLeases:
 
     def tell(self, call: Callable[[RedisStore], None]) -> None:
         """
-        Make *call* with the first partition that answers, with the time limit of a renewal.
+        Make *call* with the first partition that answers, within the time limit of a renewal.
         """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
             told = self._pool.submit(call, self._partitions[number])
-        except RuntimeError as error:  # a heartbeat during the stop
+        except RuntimeError as error:  # a heartbeat while the node stops
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use") from error
         try:
@@ -91,11 +91,11 @@ class PartitionedLeases:
 
     def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
         """
-        Renew the leases in all partitions concurrently; with *may_take*, also acquire free shards.
+        Renew the leases in all partitions concurrently; with *may_take*, also take free shards.
 
-        If a partition does not answer, the node continues to fire: it keeps that partition's leases for half of their
-        length, and then loses them. An error is raised only if no partition answers, if this node owns nothing yet, or
-        if the error is permanent.
+        If a partition does not answer, the node goes on firing: it keeps its leases there for half of their length, and
+        then loses them. An error is raised only if no partition answers, if this node owns nothing yet, or if the error
+        is permanent.
         """
         with self._lock:
             began = time.monotonic()
@@ -120,13 +120,13 @@ class PartitionedLeases:
     def _lease_in(self, number: int, owner: str, *, may_take: bool) -> _Leased:
         partition, held = self._partitions[number], self._held[number]
         if held.is_lost:
-            partition.release(owner)  # their jobs are unknown by now: they are recovered, with new epochs
+            partition.release(owner)  # the state of their jobs is unknown: they are recovered under new epochs
             held.is_lost = False
         return partition.leased(owner, may_take=may_take)
 
     def _ask_each(self, ask: Callable[[int], _Leased], patience_s: float | None) -> list[_Leased | StoreError]:
         """
-        Return each partition's answer or error; a partition that still owes an earlier answer counts as failed.
+        Return each partition's answer or error. A partition that still owes an earlier answer counts as failed.
         """
         silent = {number for number, future in self._asked.items() if not future.done()}
         self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
@@ -150,7 +150,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition, or an estimate from its last answer that is never ahead of it.
+        Return the clock of the first partition, or an estimate from its last answer. The estimate is never ahead of it.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()
@@ -160,7 +160,7 @@ class PartitionedLeases:
 
     def _kept(self, number: int, answer: _Leased | StoreError, began: float) -> list[tuple[Lease, int]]:
         """
-        Return the leases of a partition, each with the milliseconds left.
+        Return the leases in a partition, each with the milliseconds left.
         """
         held = self._held[number]
         if isinstance(answer, tuple):

@@ -1,5 +1,5 @@
 """
-The route to the server that holds the store: named by a URL, by a cluster or by sentinels.
+Finds the server that holds the store: by a URL, a cluster or sentinels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
-"""Time limit of a node's answer about the store's server, before the next node is asked."""
+"""Time limit of each node that is asked for the store's server; then the next node is asked."""
 _NODES_MAX: Final = 64
 _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 
@@ -43,11 +43,11 @@ class Route:
         """
         Parse *location* with the driver's module *redis*; do not connect.
 
-        A server that does not answer within *call_s* counts as unreachable, since an owner must not wait past its
-        lease.
+        A server that does not answer within *call_s* counts as unreachable, because an owner must not wait until its
+        lease has expired.
         """
         self._redis = redis
-        # The pool only parses the URL: it would count every connection ever made against a limit.
+        # The pool is used only to parse the URL. It would count every connection ever made against a limit.
         pool = redis.ConnectionPool.from_url(
             location,
             protocol=2,
@@ -68,12 +68,12 @@ class Route:
 
     def lose(self) -> None:
         """
-        Search for the server before the next connection, since it failed or refused.
+        Search for the server before the next connection, after it failed or refused.
         """
 
     def follow(self, host: str, port: int) -> bool:
         """
-        Use the address to which a server redirects; return False if this route cannot.
+        Use the address to which a server redirects. Return False if this route cannot follow.
         """
         del host, port
         return False
@@ -81,7 +81,7 @@ class Route:
 
 class SearchedRoute(Route):
     """
-    The route to the server that holds the store now; it is found by asking several nodes.
+    A route whose server may move. It asks several nodes for the server that holds the store now.
     """
 
     is_searched = True
@@ -112,7 +112,7 @@ class SearchedRoute(Route):
 
     def _find(self) -> Address:
         """
-        Ask one node after the other; those of the URL last, as they may have been replaced since.
+        Ask one node after another; nodes of the URL come last, because they may have been replaced since.
         """
         errors: list[Exception] = []
         for each in [*self._seen, *(host for host in self._hosts if host not in self._seen)]:
@@ -145,9 +145,9 @@ class RouteProbe(NamedTuple):
 
     Attributes:
         words: The command.
-        read: Returns from the reply and the node's own address the server's address or None, and more nodes to ask.
-        unknown: Error text if all nodes answer and none knows.
-        options: Connection options for the node that differ from the server's.
+        read: Takes the reply and the node's own address. Returns the server's address or None, and more nodes to ask.
+        unknown: Error text if all nodes answer and none knows the server.
+        options: Connection options for the node that differ from those for the server.
     """
 
     words: tuple[str, ...]
@@ -190,7 +190,7 @@ def _address(text: str, port: int) -> Address:
 def _by_slot(slot: int) -> RouteProbe:
     def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
         ranges = [(first, last, [_node(node, asked) for node in nodes]) for first, last, *nodes in reply]
-        holder = next((nodes[0] for first, last, nodes in ranges if first <= slot <= last), None)  # replicas follow it
+        holder = next((nodes[0] for first, last, nodes in ranges if first <= slot <= last), None)  # master first
         return holder, list(dict.fromkeys(node for *_, nodes in ranges for node in nodes))
 
     return RouteProbe(("CLUSTER", "SLOTS"), read, f"no node serves slot {slot}", {"db": 0})
@@ -203,7 +203,7 @@ def _node(node: Any, asked: Address) -> Address:
 
 def _by_sentinel(options: dict[str, str]) -> RouteProbe:
     """
-    Return the question to a sentinel for the master in *options*; the options for sentinels are removed from *options*.
+    Return the question to a sentinel for the master in *options*. Options for sentinels are removed from *options*.
     """
     name = options.pop("master")
     account = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}

@@ -1,5 +1,5 @@
 """
-The Lua scripts, which the server runs one at a time and atomically.
+The Lua scripts. The server runs one at a time, atomically.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _FREEING: Final = (
     *("dead", "floor", "lease", "look", "open", "probe", "prune", "record"),
     *("release", "report", "scope", "server", "take_up"),
 )
-"""Scripts that may run when the server is out of memory: they open a store, fire and cancel, and so free memory."""
+"""
+Scripts that may run when the server is out of memory: they open a store, and fire and cancel jobs, which frees memory.
+"""
 
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_TAG: Final = 0xDD
@@ -49,7 +51,7 @@ SCRIPTS: Final = {
 
 def packed(items: Iterable[bytes]) -> bytes:
     """
-    Return *items* as one MessagePack array: a script unpacks it far faster than it reads as many arguments.
+    Return *items* as one MessagePack array. A script unpacks it far faster than it reads as many arguments.
     """
     parts: list[bytes] = []
     for item in items:

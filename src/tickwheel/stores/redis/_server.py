@@ -1,5 +1,5 @@
 """
-Examines the server: whether it can keep jobs, its loss window, and the store in it.
+Examines the server: whether it can keep jobs, which writes it may lose, and the store in it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ __all__ = ["check_server", "facts_of", "loss_window", "make_schema"]
 
 VERSION: Final = 5
 """
-Version of the keys and their values (see scripts/_common.lua and _blob.py): 1 had no tails, and did not grow; 2 had
-no paused jobs, 3 no paused scopes. An undivided store has 4.
+Version of the keys and their values (see scripts/_common.lua and _blob.py). An undivided store has version 4.
+
+Version 1 had no tails and could not grow, 2 had no paused jobs, and 3 had no paused scopes.
 """
 
 _SERVER_MIN: Final = 7
 _SHARDS_MIN: Final = 4
-"""Minimum number of shards of a partition, which shares the default number with the others."""
+"""Minimum number of shards of a partition. The partitions share the default number of shards."""
 
 _AOF_LOSSES: Final = {
     "always": "",
-    "everysec": (  # during a sync the server holds back its answers, for up to two seconds
+    "everysec": (  # the server delays its answers during a sync, for up to two seconds
         "answered writes of the last two seconds, when the server's machine loses power, "
         "or the server is killed while its disk is slow"
     ),
@@ -44,7 +45,7 @@ _SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when 
 
 def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     """
-    Refuse a server that would drop jobs, and return a description of its loss window.
+    Refuse a server that would drop jobs. Return a description of the acknowledged writes that it may lose.
     """
     facts = facts_of(connections)
     version = facts.get("redis_version", "")
@@ -64,7 +65,7 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
     Return a description of the acknowledged writes that a server with these settings may lose, or "" for none.
 
-    *facts* is the server's report about itself; *replicas* the number that each write waits for.
+    *facts* is the server's report about itself; *replicas* is the number of replicas that each write waits for.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
     loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
@@ -79,10 +80,10 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
 
 def make_schema(connections: Connections, url: str, wanted: int | None, first: int = 0) -> tuple[int, int]:
     """
-    Create the store if it does not exist; return its number of shards, and the number at its creation.
+    Create the store if it does not exist. Return its number of shards now, and at its creation.
 
-    It gets at least *wanted* shards. Existing jobs stay in their shards. If a store that began with *first* shards is
-    gone, generations and epochs continue far beyond the old ones.
+    The store gets at least *wanted* shards; existing jobs stay in their shards. If a store that began with *first*
+    shards has disappeared, generations and epochs leap far beyond the old ones.
     """
     number, total = partition = connections.partition
     own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)

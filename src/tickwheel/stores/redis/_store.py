@@ -51,19 +51,19 @@ __all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
-"""Number of repeats of a batch because another writer changed its keys between read and write."""
+"""Maximum number of repeats of a batch when other writers change its keys between read and write."""
 
 _FIRST_TAIL: Final = 40_000
-"""First number of tails, as in scripts/lease.lua."""
+"""First shard number of tails, as in scripts/lease.lua."""
 PAUSED_MAX: Final = 10_000
-"""Maximum number of paused jobs that are counted, as in the other stores."""
+"""Counting of paused jobs ends at this number, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
-"""Maximum size of a batch: the server disconnects a client that sends a gibibyte."""
+"""Maximum size of a batch. The server disconnects a client that sends a gibibyte."""
 
 
 class RedisStore:
     """
-    Jobs in one database of a server, fired by any number of processes, each of which leases some shards.
+    Jobs in one database of a server. Any number of processes fire them, and each leases some shards.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class RedisStore:
 
         Args:
             location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
-            url: The same with the password masked.
-            shards: Minimum number of shards; as many processes can fire. None: 16, or the existing number.
+            url: The same URL with the password masked.
+            shards: Minimum number of shards, and so of processes that can fire. None: 16, or the existing number.
             lease_s: Seconds for which a process keeps its shards without a renewal.
             prefix: Prefix of all keys, in braces.
             replicas: Number of replicas that must have a write before it is answered.
@@ -394,7 +394,7 @@ class RedisStore:
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """
-        Renew, or also acquire; return the server's clock, and the leases of *owner*.
+        Renew leases, or also take free ones; return the server's clock and the leases of *owner*.
         """
         connections = self._open_connections()
         connections.notice_server()

@@ -1,7 +1,8 @@
 """
-The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+Withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
 
-They are in one hash: from the attempt, as `generation/due_at/attempt`, to the time, the answer, and the key.
+They are in one hash. The field is the attempt, `generation/due_at/attempt`; the value is the time, the answer and the
+key.
 """
 
 from __future__ import annotations

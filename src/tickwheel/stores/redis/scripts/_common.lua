@@ -1,35 +1,34 @@
--- What every script begins with. KEYS[1] is where all keys of the store begin: a hash tag, so that a cluster keeps
--- them together.
---   meta          hash    version, layout (see _blob.py), shards, first: how many shards there were then; server: which it
---                         was the last time;
---                         partitions: of how many this is one, if there are others (see _partition.py)
---   generation    string  the last one given out
---   epoch         string  the last one given out
+-- Start of every script. KEYS[1] is the common prefix of the store's keys: a hash tag, so that a cluster keeps the keys
+-- together.
+--   meta          hash    version; layout (see _blob.py); shards; first: number of shards at the creation; server: the
+--                         last known server; partitions: number of partitions, if several (see _partition.py)
+--   generation    string  the last generation given out
+--   epoch         string  the last epoch given out
 --   jobs          hash    key -> blob (see _blob.py)
 --   keys          zset    all keys, in the order of their bytes
---   due:SHARD     zset    place .. key of what is pending
---   aside         set     the names of what was set aside: target, NUL, handler
---   aside:NAME    zset    place .. key of what was set aside under that name
---   running       hash    key -> place and shard of what runs
+--   due:SHARD     zset    place .. key of each pending job
+--   aside         set     the names of unroutable jobs: target, NUL, handler
+--   aside:NAME    zset    place .. key of each unroutable job of that name
+--   running       hash    key -> place and shard of each running job
 --   dead          zset    the keys of dead jobs
---   dead_due      zset    the same keys, by their instants (see dead.lua)
---   paused        zset    the keys of pending jobs that are paused
---   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
---   manifests     hash    what was declared -> JSON (see _manifests.py)
---   manifest:NAME zset    the keys of the jobs that belong to that manifest
---   once:TOKEN    hash    part -> answer (see stores/_onces.py) of a request that may come twice; it expires with the last
---   note:SHARD    zset    keys that others than the owner made pending, by generation
---   shard:SHARD   hash    owner, epoch, until; length: of the lease, in ms
---   tails         set     the numbers of shards that are tails: what ran in one that was handed over
---   questions     hash    counted attempts that others ask about (see _withdrawals.py)
---   nodes         zset    who is there, by the instant until which they were seen
---   history:KEY   zset    number, space and record (see _history.py) of what happened to a job, by number
---   history       zset    the keys that have a past, by the instant of their oldest record
---   history_sizes zset    the same keys, by how many records they have
---   acts          zset    number, space, size of the key, space, key and record of the last acts and events, by instant
---   minutes       hash    length, start and node -> its figures for a minute or a quarter of an hour (see _minutes.py)
---   history_facts hash    number: the last one given out; count: of all records
---   reports       hash    node -> that instant, when it last reported, and its figures
+--   dead_due      zset    the keys of dead jobs, by due time (see dead.lua)
+--   paused        zset    the keys of paused jobs
+--   scopes        hash    paused scope -> JSON (see _scopes.py)
+--   manifests     hash    declared manifest -> JSON (see _manifests.py)
+--   manifest:NAME zset    the keys of the manifest's jobs
+--   once:TOKEN    hash    part -> kept answer to a request (see stores/_onces.py); expires with the last answer
+--   note:SHARD    zset    keys of jobs that became pending by others than the shard's owner, by generation
+--   shard:SHARD   hash    owner, epoch, until, and the lease's length in ms
+--   tails         set     the shard numbers of tails: each has the running jobs of a shard that was handed over
+--   questions     hash    withdrawal requests for counted attempts (see _withdrawals.py)
+--   nodes         zset    live nodes, by the end of their leases
+--   history:KEY   zset    number, space and record (see _history.py) of each event of a job, by number
+--   history       zset    the keys that have a history, by the time of the oldest record
+--   history_sizes zset    the keys that have a history, by number of records
+--   acts          zset    number, space, size of the key, space, key and record of the last acts and events, by time
+--   minutes       hash    length, start and node -> the node's figures for that time (see _minutes.py)
+--   history_facts hash    number: the last record number given out; count: number of all records
+--   reports       hash    node -> end of its leases, time of its last report, and its figures
 local base = KEYS[1]
 local CHUNK = 2000
 
@@ -46,7 +45,7 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
--- What nodes last reported, by their names.
+-- Returns the last report of each node, by name.
 local function reports()
     local list, found = redis.call('HGETALL', at('reports')), {}
     for i = 1, #list, 2 do
@@ -56,7 +55,7 @@ local function reports()
     return found
 end
 
--- Calls a command with as many arguments at a time as Lua's stack takes; returns the replies' elements in one table.
+-- Calls a command with a long list of arguments, split to fit Lua's stack. Returns the elements of all replies.
 local function all(command, key, list)
     if #list > 0 and #list <= CHUNK then
         return redis.call(command, key, unpack(list))
@@ -73,13 +72,13 @@ local function all(command, key, list)
     return replies
 end
 
--- Written out, since a table for the arguments of each call would cost as much as the commands.
+-- Two parameters instead of `...`: a table of arguments for each call would cost as much as the commands.
 local function append(list, a, b)
     local size = #list
     list[size + 1], list[size + 2] = a, b
 end
 
--- The jobs of some keys as one string, which read_rows of _blob.py takes apart; keys without a job are left out.
+-- Returns the jobs of some keys as one string, which `read_rows` in _blob.py parses. Keys without a job are omitted.
 local function frames_of(keys, are_pending)
     local blobs, there = all('HMGET', at('jobs'), keys), {}
     for i = 1, #keys do
@@ -98,7 +97,7 @@ local function frames_of(keys, are_pending)
     return table.concat(frames)
 end
 
--- The numbers of all shards, the tails last.
+-- Returns the numbers of all shards, the tails last.
 local function all_shards()
     local numbers = {}
     for shard = 0, (redis.call('HGET', at('meta'), 'shards') or 0) - 1 do
@@ -110,7 +109,7 @@ local function all_shards()
     return numbers
 end
 
--- The instant at the beginning of a blob, as a number.
+-- Returns the due time at the beginning of a blob, as a number.
 local function due_of(blob)
     local high, low = struct.unpack('>I4I4', blob)
     return (high - 2147483648) * 4294967296 + low
@@ -124,7 +123,7 @@ local function has(flags, flag)
     return flags % (2 * flag) >= flag
 end
 
--- Where the target of a blob ends, and where its handler does.
+-- Returns the ends of a blob's target and handler.
 local function ends_of(blob)
     local target_size, handler_size = struct.unpack('>I2I4', blob, SIZES)
     return HEAD + target_size, HEAD + target_size + handler_size
@@ -134,7 +133,7 @@ local function target_of(blob, target_end)
     return has(flags_of(blob), HAS_TARGET) and blob:sub(HEAD + 1, target_end) or 'handler'
 end
 
--- The value of an optional column with that flag, or nothing, and where the payload of the blob begins.
+-- Returns the value of the optional column with that flag, or nil, and the start of the payload.
 local function column_of(blob, wanted)
     local flags, value = flags_of(blob), nil
     local _, stop = ends_of(blob)
@@ -153,7 +152,7 @@ local function column_of(blob, wanted)
     return value, stop + 1
 end
 
--- A blob with the number of the shard where its job is, if that is not the one that its key had at first.
+-- Returns the blob with the shard number inserted or replaced.
 local function placed(blob, shard)
     local _, head_end = ends_of(blob)
     local flags = flags_of(blob)
@@ -163,8 +162,8 @@ local function placed(blob, shard)
         .. blob:sub(FLAGS + 2, head_end) .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
--- The set that has the pending job of that blob, unless it is paused; the shard is the one that its key had at first, for a
--- blob that names none.
+-- Returns the set that contains the blob's pending job; the job must not be paused. `shard` is the key's first shard, for
+-- a blob without a shard number.
 local function set_of(blob, shard)
     local state = blob:byte(STATE)
     if state ~= 3 and not has(flags_of(blob), HAS_SHARD) then
@@ -179,7 +178,7 @@ end
 
 local BULK = 17
 
--- Keeps a record, which begins with its instant, of what happened to the job of a key.
+-- Adds a record to the history of a key. The record begins with its time.
 local function keep_record(key, record)
     local number = redis.call('HINCRBY', at('history_facts'), 'number', 1)
     redis.call('HINCRBY', at('history_facts'), 'count', 1)

@@ -1,18 +1,17 @@
--- Does a batch of writes, or nothing of it: everything is looked at before anything is written.
--- Input:  owner           who writes, or nothing
---         base, drawn     the last generation that was seen, and how far those of this batch go beyond it
---         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of; nothing
---                         where they are another owner's
---         begins          {shard, member, member, ...}, ...: pending jobs that begin
---         ends            key, place without attempt and shard, ...: running jobs that are done
---         others          key, its first shard, head before, running mark before, blob, running mark, ...: nothing
---                         where there was or is none
---         records         key, record, ...: what the history keeps of this batch
---         manifests       name, text before, text, ...: what is kept of the manifests that it is about
---         answers         token, part, text before, text, until, ...: what is kept for requests that may come twice;
---                         nothing where there was or is none
--- Output: {'done', by how much generations are larger than the batch thought},
---         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
+-- Applies a batch of writes, or none of it: everything is checked before anything is written. An empty text means a
+-- missing value.
+-- Input:  owner           the owner that writes, or empty
+--         base, drawn     the last generation that the batch has seen, and the number of generations it uses beyond that
+--         assumed         shard, epoch, ...: the epochs that the batch assumes; empty for another owner's shard
+--         begins          {shard, member, member, ...}, ...: pending jobs to start
+--         ends            key, place without attempt and shard, ...: running jobs to delete
+--         others          key, its first shard, head before, running mark before, blob, running mark, ...
+--         records         key, record, ...: history records
+--         manifests       name, text before, text, ...
+--         answers         token, part, text before, text, until, ...: kept answers
+-- Output: {'done', the number to add to the batch's new generations}; or
+--         {'epochs', shard, epoch, ...} with the epochs that differ and those of the owner's tails; or
+--         {'changed'} if a job, a manifest or an answer differs
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
@@ -118,7 +117,7 @@ for i = 1, #answers, 5 do
     end
 end
 
--- From here on nothing can be refused any more.
+-- From here on nothing is refused.
 local shift = 0
 if drawn > 0 then
     shift = math.max(0, (redis.call('GET', at('generation')) or 0) - seen)
@@ -169,7 +168,8 @@ for i = 1, #others, 6 do
             else
                 local place = sub(name, 5)
                 if owner_of(place) ~= owner and owner_of(place) ~= '' then
-                    -- Notes are read in order; what was resumed has kept its generation, and comes after all.
+                    -- Notes are read in order of generation. A resumed job keeps its generation, so its note gets a new
+                    -- number and comes last.
                     local generation = struct.unpack('>I8', blob, 9)
                     if generation <= seen then
                         generation = (redis.call('GET', at('generation')) or 0) + 1
@@ -229,7 +229,7 @@ for shard, members in pairs(notes) do
     all('ZADD', at('note:' .. shard), members)
     has_news = true
 end
--- A record begins with its instant and the job's generation, which may be one of this batch.
+-- A record begins with its time and the job's generation. If this batch assigned the generation, it is shifted, too.
 local function shifted(instant, generation)
     return instant .. whole(tonumber(generation) + (tonumber(generation) > seen and shift or 0))
 end
@@ -237,7 +237,7 @@ for i = 1, #records, 2 do
     keep_record(records[i], (records[i + 1]:gsub('^(%[%d+,)(%d+)', shifted)))
 end
 if has_news then
-    -- A hint to the owner, who will look anyway: a user who may not publish still writes.
+    -- A hint: the owner polls anyway. A user without the right to publish can still write.
     redis.pcall('SPUBLISH', at('news'), '')
 end
 return {'done', shift}

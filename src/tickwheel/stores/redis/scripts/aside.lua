@@ -1,5 +1,5 @@
--- Lists what was set aside.
--- Output: of each name its target, its handler, how many jobs there are, and the place of the first
+-- Lists unroutable jobs by name.
+-- Output: for each name: target, handler, number of jobs, place of the first job
 local names, found = redis.call('SMEMBERS', at('aside')), {}
 table.sort(names)
 for i = 1, math.min(#names, 100) do

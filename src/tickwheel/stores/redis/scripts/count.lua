@@ -1,4 +1,4 @@
--- Output: how many jobs are pending, running, dead
+-- Output: the numbers of pending, running and dead jobs
 local pending = redis.call('ZCARD', at('paused'))
 for _, shard in ipairs(all_shards()) do
     pending = pending + redis.call('ZCARD', at('due:' .. shard))

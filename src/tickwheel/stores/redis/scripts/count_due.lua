@@ -1,5 +1,5 @@
 -- Input:  the bounds of the steps, one more than there are steps
--- Output: how many pending jobs are in each step
+-- Output: the number of pending jobs in each step
 local counts, shards = {}, all_shards()
 for i = 1, #ARGV - 1 do
     local count = 0

@@ -1,9 +1,9 @@
--- Reads the dead jobs that were due last, without their payloads.
--- Input:  how many of the latest to leave out; how many at most
--- Output: frames of jobs; how many keys were looked at
+-- Reads the dead jobs with the latest due times, without their payloads.
+-- Input:  number of latest jobs to skip; maximum number of jobs
+-- Output: frames of jobs; number of keys read
 local order = at('dead_due')
 
--- What a former version wrote has no order yet.
+-- Dead jobs written by a former version are not in dead_due yet.
 if redis.call('ZCARD', order) ~= redis.call('ZCARD', at('dead')) then
     local keys, places = redis.call('ZRANGE', at('dead'), 0, -1), {}
     local blobs = all('HMGET', at('jobs'), keys)

@@ -1,6 +1,6 @@
--- Reads what is due in some shards.
--- Input:  from and until, as the bounds of a range by bytes; how many of each shard at most; shards ..., or all if
---         none is named
+-- Reads due jobs of some shards.
+-- Input:  from and until, as bounds of a range by bytes; maximum number of jobs of each shard; shards ..., or none for
+--         all shards
 -- Output: frames of jobs
 local frames, shards = {}, {unpack(ARGV, 4)}
 for _, shard in ipairs(#shards > 0 and shards or all_shards()) do

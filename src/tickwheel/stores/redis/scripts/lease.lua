@@ -1,6 +1,7 @@
--- Extends what an owner holds, gives up what is more than its share, and takes what is free up to it, and all free tails.
--- Input:  owner, the lease's length in ms, 1 to take; which partition this is, and of how many
--- Output: the clock in ms; shard, epoch, end, how many were rescued, ...; nothing where there is no store
+-- Extends an owner's leases, and releases leases above its fair share. If it may take, takes free shards up to the share,
+-- and all free tails.
+-- Input:  owner; the lease's length in ms; 1 to take; the partition's number; the number of partitions
+-- Output: the clock in ms; shard, epoch, end, number of rescued jobs, ...; empty if there is no store
 local FIRST_TAIL, TAILS = 40000, 25000
 local owner, length, may_take = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local number, partitions = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -18,13 +19,13 @@ for _, shard in ipairs(all_shards()) do
     local holder, epoch, till, its_length = unpack(redis.call('HMGET', place, 'owner', 'epoch', 'until', 'length'))
     if holder and its_length then
         longest = math.max(longest, tonumber(its_length))
-        -- Written before the clock was set back: it ends one length from now, and a live owner renews it before that.
+        -- Written before the clock was set back. Shorten it to one length from now: a live owner renews it earlier.
         if tonumber(till) > now + its_length then
             till = whole(now + its_length)
             redis.call('HSET', place, 'until', till)
         end
     end
-    -- An expired lease that no other node has taken is its owner's still.
+    -- An expired lease still belongs to its owner if no other node has taken it.
     local is_free, is_tail = not holder or (holder ~= owner and tonumber(till) < now), shard >= FIRST_TAIL
     if is_free or holder == owner then
         local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
@@ -41,8 +42,8 @@ for _, node in ipairs(redis.call('ZRANGEBYSCORE', at('nodes'), '(' .. whole(now 
     end
 end
 redis.call('ZADD', at('nodes'), lease_end, owner)
--- What is over goes to the first by name, one each, and in the next partition to those after them: nobody has two more
--- than another.
+-- The remainder goes to the first nodes by name, one shard each, and in the next partition to the nodes after them. Over
+-- all partitions, shares differ by at most one.
 local nodes, before = redis.call('ZRANGE', at('nodes'), 0, -1), 0
 for i = 1, #nodes do
     if nodes[i] < owner then
@@ -59,7 +60,7 @@ local function keep(lease)
     append(leases, lease_end, 0)
 end
 
--- What the history keeps of an attempt that its owner began and did not end.
+-- Returns the history record of an attempt that its owner started but did not end.
 local function cut_off(blob, mark, before)
     local high, low, generation, attempt = struct.unpack('>I4I4I8I4', mark)
     local target_end, handler_end = ends_of(blob)
@@ -69,7 +70,7 @@ local function cut_off(blob, mark, before)
     }, ',') .. ']'
 end
 
--- What runs in shards that are handed over goes into tails of them, which keep owner and epoch.
+-- Running jobs of shards that are handed over move into tails, which keep the owner and the epoch.
 local is_surplus, tail_of, busy = {}, {}, {}
 for n = share + 1, #mine do
     is_surplus[mine[n][1]] = mine[n][2]
@@ -131,7 +132,7 @@ for i = 1, #running, 2 do
     local shard = struct.unpack('>I2', mark, PLACE + 1)
     if rescued[shard] then
         local blob = redis.call('HGET', at('jobs'), key)
-        -- One that was paused while it ran goes where paused ones are.
+        -- A job that was paused while it ran moves to the paused jobs.
         local is_paused = has(flags_of(blob), HAS_PAUSE)
         redis.call('HSET', at('jobs'), key, mark:sub(1, PLACE) .. (is_paused and '\6' or blob:sub(STATE, STATE)) .. blob:sub(FLAGS))
         redis.call('ZADD', at(is_paused and 'paused' or 'due:' .. shard), 0, (is_paused and '' or mark:sub(1, PLACE)) .. key)

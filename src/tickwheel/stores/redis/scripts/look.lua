@@ -1,9 +1,9 @@
--- Reads what there is to see in some shards: what others made pending, forgetting what was read before, and what is due.
--- What others made is for a shard's owner alone, or a former one would take it away from its successor.
--- Input:  until, as a bound by bytes; how many jobs of each shard at most; the owner; whether it asks for what others made
---         (1 or 0); and for each shard: its number, the epoch, the generation up to which it was read before, or nothing
---         if it was not, the bound from which on, and that from which on the one comes that follows, or nothing
--- Output: for each shard: frames of what others made; the last generation given out; frames of what is ahead
+-- Reads changes and due jobs of some shards. Changes are jobs that became pending by other nodes. Only a shard's owner gets
+-- them: a former owner would take them from its successor. Changes read earlier are deleted.
+-- Input:  until, as a bound by bytes; maximum number of jobs of each shard; the owner; 1 to read changes, or 0; and for each
+--         shard: its number; the epoch; the generation up to which changes were read before, or empty; the bound from which
+--         due jobs are read; the bound from which the following job is read, or empty
+-- Output: for each shard: frames of changed jobs; the last generation given out; frames of due jobs
 local till, limit, owner, found = ARGV[1], tonumber(ARGV[2]), ARGV[3], {}
 local generation = redis.call('GET', at('generation')) or '0'
 

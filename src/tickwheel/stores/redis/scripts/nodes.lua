@@ -1,6 +1,6 @@
--- Lists who fires, and who did a moment ago and has not released.
--- Input:  for how many ms an ended node is kept
--- Output: of each node its owner; when its leases end; when it last reported, "0" for never; that report
+-- Lists the nodes that fire, and nodes that ended recently without a release.
+-- Input:  time in ms for which an ended node is listed
+-- Output: for each node: owner; end of its leases; time of its last report, or "0"; the report
 local now, found, nodes = now_ms(), {}, reports()
 local here = redis.call('ZRANGE', at('nodes'), 0, -1, 'WITHSCORES')
 for i = 1, #here, 2 do

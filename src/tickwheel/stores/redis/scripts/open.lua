@@ -1,8 +1,8 @@
--- Makes the store, lets it grow, or says what there is.
--- Input:  version; how many shards there are to be at least, or 0; how many a new store gets without that; of a store
---         that was there before, how many it had at first, or 0, and how far both sequences leap if it is gone;
---         which partition this is, and of how many; the layout of blobs
--- Output: version and shards of what is there now, how many shards there were at first, how many partitions, the layout
+-- Creates the store, adds shards, or only describes the store.
+-- Input:  version; minimum number of shards, or 0; default number of shards; for a store seen before: its first number of
+--         shards, or 0; length of the leap of both sequences if that store has disappeared; the partition's number; the
+--         number of partitions; the layout of blobs
+-- Output: version; number of shards; number of shards at the creation; number of partitions; layout
 local meta, wanted, usual = at('meta'), tonumber(ARGV[2]), ARGV[3]
 local first, leap = tonumber(ARGV[4]), tonumber(ARGV[5])
 local number, partitions = ARGV[6], tonumber(ARGV[7])

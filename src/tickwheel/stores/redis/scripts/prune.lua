@@ -1,6 +1,7 @@
--- Deletes some of the history, the oldest first.
--- Input:  the instant before which a record is old; how many each key may have; how many there may be; how many to delete
--- Output: how many were deleted
+-- Deletes records of the history, oldest first.
+-- Input:  time before which a record is old; maximum number of records of each key; maximum number of all records; maximum
+--         number to delete
+-- Output: number of deleted records
 local since, per_key, total, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local STEP = 100
 local gone, count = 0, tonumber(redis.call('HGET', at('history_facts'), 'count') or 0)
@@ -11,7 +12,7 @@ local function instant_of(member)
     return tonumber(member:match(' %D*(%d+)'))
 end
 
--- Takes the oldest of a key's records away.
+-- Deletes the oldest records of a key.
 local function shorten(key, number)
     local place = at('history:' .. key)
     local taken = number > 0 and redis.call('ZREMRANGEBYRANK', place, 0, number - 1) or 0
@@ -26,7 +27,7 @@ local function shorten(key, number)
     gone = gone + taken
 end
 
--- The key of the oldest record, and the instant of that.
+-- Returns the key and the time of the oldest record.
 local function oldest()
     return unpack(redis.call('ZRANGE', at('history'), 0, 0, 'WITHSCORES'))
 end

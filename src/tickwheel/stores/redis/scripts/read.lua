@@ -1,7 +1,7 @@
 -- Reads the jobs of some keys.
--- Input:  keys, as a packed list; names of manifests and tokens of requests, in the same way
--- Output: frames of jobs, the clock in ms, the last generation given out, what is kept of each manifest or nothing, and
---         under each token: part, answer, ...
+-- Input:  keys; names of manifests; tokens of requests; each as a packed list
+-- Output: frames of jobs; the clock in ms; the last generation given out; the text of each manifest, or empty; and for each
+--         token: part, answer, ...
 local keys, names, tokens = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local manifests = {}
 for i, text in ipairs(all('HMGET', at('manifests'), names)) do

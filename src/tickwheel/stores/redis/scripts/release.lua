@@ -1,4 +1,4 @@
--- Frees what an owner holds, and counts it out.
+-- Frees the shards of an owner, and removes it from the live nodes.
 -- Input:  owner
 -- Output: 1
 for _, shard in ipairs(all_shards()) do

@@ -1,6 +1,6 @@
--- Keeps what a node last reported of itself, and forgets those that ended long ago.
--- Input:  owner, its figures, for how many ms an ended node is kept
--- Output: 1 if it is among the nodes
+-- Stores the report of a node, and deletes reports of nodes that ended long ago.
+-- Input:  owner; its figures; time in ms for which an ended node is listed
+-- Output: 1 if the owner is among the nodes
 local now, till = now_ms(), redis.call('ZSCORE', at('nodes'), ARGV[1])
 for owner, report in pairs(reports()) do
     if report.till + tonumber(ARGV[3]) < now then

@@ -1,2 +1,2 @@
--- Output: the keys of what runs
+-- Output: the keys of running jobs
 return redis.call('HKEYS', at('running'))

@@ -1,8 +1,8 @@
--- Reads what is due in some lanes, or in all others.
--- Input:  until, as a bound by bytes; how many jobs of each shard at most; how many places it reads of each at most; 1 for
---         the lanes that follow or 0 for all others; the checksums of lanes, of targets all of whose lanes are meant, and of
---         the other lanes of these targets; and for each shard: its number, and the bound from which on
--- Output: for each shard: frames of jobs; the place up to which it has read, or nothing if it has read all of it
+-- Reads due jobs of some lanes, or of all other lanes (see `LaneSet`).
+-- Input:  until, as a bound by bytes; maximum number of jobs of each shard; maximum number of places to read of each shard;
+--         1 for these lanes, or 0 for all others; checksums of lanes, of whole targets, and of the excepted lanes of these
+--         targets; and for each shard: its number, and the bound from which it is read
+-- Output: for each shard: frames of jobs; the place up to which it was read, or empty if it was read to the end
 local till, limit, rows, inside, found = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', {}
 local sub = string.sub
 

@@ -1,5 +1,5 @@
--- Pauses the jobs of a scope, or lets them go on.
--- Input:  the scope; what is kept of its pause, or nothing; the scope and a record for the history, if there is one
+-- Pauses the jobs of a scope, or resumes them.
+-- Input:  the scope; the text of its pause, or empty to resume; then, if there is a history record, the scope and the record
 -- Output: 1 if it was paused before, else 0
 local scope, pause = ARGV[1], ARGV[2]
 local was_paused = redis.call('HDEL', at('scopes'), scope)

@@ -1,7 +1,7 @@
--- Looks whether it is the server of the last time. Another one, or the same one after a restart, may be behind what
--- was given out: then both sequences leap, and every shard is free.
--- Input:  which server it is; how far to leap
--- Output: 1 if it is another one
+-- Checks whether the server is still the same. Another server, or the same one after a restart, may not know all numbers
+-- given out: both sequences then leap, and every shard becomes free.
+-- Input:  the server's identity; length of the leap
+-- Output: 1 if the server has changed
 local meta, identity, leap = at('meta'), ARGV[1], tonumber(ARGV[2])
 local before = redis.call('HGET', meta, 'server')
 if before == identity or not redis.call('HGET', meta, 'shards') then

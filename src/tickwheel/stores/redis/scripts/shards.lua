@@ -1,5 +1,5 @@
--- Lists who owns what now.
--- Output: of each shard its number; its owner, "" for nobody; its epoch; when its lease ends, "0" for nobody's
+-- Lists the shards with their current owners.
+-- Output: for each shard: number; owner, or ""; epoch; end of the lease, or "0" without an owner
 local now, found = now_ms(), {}
 for _, shard in ipairs(all_shards()) do
     local owner, epoch, till = unpack(redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch', 'until'))

@@ -1,6 +1,7 @@
--- Moves what was set aside, and what a node can run, into a shard of its own.
--- Input:  shard; its epoch; how many at most; target, 1 or nothing, handler, ...: what it can run, nothing for all of that
---         target; the owner; texts that no recurrence may have in it; generations to leave, of eight bytes each
+-- Moves unroutable jobs that a node can run into one of the node's shards.
+-- Input:  shard; its epoch; maximum number of jobs; target, 1 or empty, handler, ...: the node's skills, empty for all
+--         handlers of the target; the owner; texts that a recurrence must not contain; generations to skip, of eight bytes
+--         each
 -- Output: frames of jobs
 local shard, limit = ARGV[1], tonumber(ARGV[3])
 local names = redis.call('SMEMBERS', at('aside'))
@@ -44,7 +45,7 @@ for _, name in ipairs(names) do
     local is_open = not (is_paused['*'] or is_paused[target] or is_paused[name:gsub('%z', ':', 1)])
     if is_open and (has_skill[name] or has_skill[target]) then
         local from = at('aside:' .. name)
-        local left = 0 -- how many of the first have to stay
+        local left = 0 -- number of jobs at the front that must stay
         repeat
             local members = redis.call('ZRANGE', from, left, left + limit - #keys - 1)
             for _, member in ipairs(members) do
