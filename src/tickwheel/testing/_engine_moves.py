@@ -12,14 +12,17 @@ __all__ = ["Operation", "Program", "draw_program"]
 
 Operation: TypeAlias = tuple[Any, ...]
 """
-A name and its arguments, times in nanoseconds from now, timers counted from the last one back: set (delay, slack, what
-the callback does), cancel (back), move (back, delay), look (back), turn (limit), pass (delay), drain (), close ();
-and, in callbacks, again (delay), nest (), fail (), leave ().
+A name and its arguments.
+
+Delays are nanoseconds from now; *back* counts timers back from the last one. Operations: set (delay, slack, operations
+of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay), drain (), close (). In
+callbacks also: again (delay), nest (), fail (), leave ().
 """
 
 START_MAX = 2**49
-"""Upper bound of start times: below it a float of seconds distinguishes nanoseconds, with room for a program's
-delays."""
+"""
+Upper bound of start times. Below it, and a program's delays beyond it, a float of seconds distinguishes nanoseconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """
-A model of a store, a dictionary and a list of cases, with which real stores are compared.
+A model of a store, with which real stores are compared: a dictionary and a list of cases.
 
-It is written from the protocol, not from the stores' rules, with simple loops and without a clock.
+It implements the protocol independently of the rules that the stores share, with simple loops and without a clock.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ LENGTH = ',"expires_ms":'
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""Fields of a recurrence that are not part of its rule, or only say where a new series begins."""
+"""Fields of a recurrence that are not part of its rule, or only give the beginning of a new series."""
 
 NEW: Final = -1
-"""Placeholder for a generation, or a time of the store's clock, that the model cannot know."""
+"""Placeholder for values that the model cannot know: generations, and times of the store's clock."""
 
 
 class StoreModel:
@@ -89,7 +89,7 @@ class StoreModel:
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:
             self.jobs[job.key] = rescued = replace(job, state=State.PENDING)
-            if not _is_due(rescued):  # it was paused while it ran, so it is in no owner's shard
+            if not _is_due(rescued):  # it was paused while it ran, so no owner's shard contains it
                 self.away.pop(job.key, None)
         return len(running)
 
@@ -239,7 +239,7 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job* with its message id, before its generation or age changes, if an attempt of it was counted.
+    Return *job* with its message id set if an attempt was counted; call it before its generation or age changes.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 

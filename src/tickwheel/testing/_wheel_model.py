@@ -25,7 +25,7 @@ class WheelModel:
     """
     A model of a wheel with these *abilities*.
 
-    A cancelled or moved entry stays in the heap until it surfaces, which a wheel must not allow.
+    Unlike in a wheel, a cancelled or moved entry stays in the heap until it surfaces.
     """
 
     def __init__(self, abilities: Abilities) -> None:

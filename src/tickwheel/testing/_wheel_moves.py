@@ -18,8 +18,10 @@ __all__ = ["NO_LIMIT", "Operation", "Operations", "draw_start"]
 
 Operation: TypeAlias = tuple[str, int, int]
 """
-A name and two numbers: insert (label, deadline), cancel (label, -), move (label, deadline), look (label, -),
-advance (now, limit), next, drain and len (-, -). A label below zero is an id that no insert returned.
+A name and two numbers; "-" is a number that is not used.
+
+insert (label, deadline), cancel (label, -), move (label, deadline), look (label, -), advance (now, limit), and next,
+drain, and len (-, -). A label below zero is an id that no insert returned.
 """
 
 NO_LIMIT = -1
@@ -39,7 +41,7 @@ class Operations:
     """
     An endless iterator of operations that keeps some hundred entries pending.
 
-    It depends only on the random source and the model's contents, so a seed repeats it.
+    The operations depend only on the random source and the model's contents, so a seed repeats them.
     """
 
     def __init__(self, rng: random.Random, model: WheelModel, start: int) -> None:
@@ -90,7 +92,7 @@ class Operations:
         return next(iter(self._model.pending.values())).payload
 
     def _label(self) -> int:
-        # Mostly of the last hundreds, a third of which are stale; sometimes an id that never existed.
+        # Mostly one of the last few hundred labels, a third of which are stale; sometimes an id that never existed.
         if not self._labels or self._rng.random() < 0.01:
             return -1 - self._rng.getrandbits(65)
         if len(self._labels) > 2 * POPULATION_MAX:
@@ -101,7 +103,7 @@ class Operations:
         deadline = min(max(self._rng.choice(self._deadlines)(), 0), NEVER)
         span_ns = self._model.abilities.span_ns
         if span_ns is not None and deadline - self._model.latest > span_ns and self._rng.random() < 0.95:
-            # Past the span, which is refused, so seldom.
+            # Rarely beyond the span, because such an insert is only refused.
             deadline = min(self._model.latest + self._rng.randrange(span_ns + 1), NEVER)
         self._recent[int(self._rng.random() * len(self._recent))] = deadline
         return deadline

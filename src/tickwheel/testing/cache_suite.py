@@ -1,7 +1,7 @@
 """
-The contract suite of caches with threads, event loops, clocks, contexts, errors and interruptions.
+The contract suite of caches: threads, event loops, clocks, contexts, errors and interruptions.
 
-A cache's tests are a subclass, which pytest collects. It makes a cache whose entries live for a minute:
+To test a cache, write a subclass, which pytest collects. Its `make` returns a cache whose entries live for a minute:
 
     class TestMyCache(CacheSuite):
         def make(self, clock, **options):
@@ -41,11 +41,11 @@ _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
 
 class Interruption:
     """
-    Raises an exception at chosen lines of the cache's code, counted from its start, as a signal handler may.
+    Raises an exception at chosen lines of the cache's code, like a signal handler.
 
     Args:
         error: The exception's type.
-        numbers: The numbers of the lines.
+        numbers: The lines at which to raise, counted in the order of execution.
     """
 
     def __init__(self, error: type[BaseException], *numbers: int) -> None:
@@ -250,7 +250,7 @@ class CacheSuite:
         assert outcomes[-1] == "own"
         assert asyncio.run(cache.take_async("key", load)) == "own"
         go_on.set()
-        assert first.outcome() == "own"  # the value that was loaded since is newer
+        assert first.outcome() == "own"  # not the newer value, which was loaded later
 
     def test_a_late_load_of_a_task_is_cancelled(self) -> None:
         cache, ended = self.make(ManualClock(), load_timeout=0.1), []  # long enough for all of them to wait

@@ -3,9 +3,9 @@ Random programs for an engine, with callbacks that re-enter and raise, compared 
 
     report = run_engine_machine(make_engine, seed=7, operations=100_000)
 
-A program is a list of operations; an operation that sets a timer contains the actions of the timer's callback,
-recursively. The same program runs on the engine and on the model, and their events must be equal. The first difference
-ends the run as an `EngineDivergenceError` with the seed and the shortest program that shows it.
+A program is a list of operations. An operation that sets a timer contains, recursively, the actions of the timer's
+callback. The program runs on the engine and on the model, and their events must be equal. The first difference ends the
+run with an `EngineDivergenceError`, which has the seed and the shortest program that shows the difference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MakeEngine: TypeAlias = Callable[[ManualClock, int | None], Engine]
 """Returns a new engine on a clock, with its max_pending."""
 
 EPISODE = 300
-"""Operations per engine, without those of callbacks."""
+"""Operations per engine, not counting the operations of callbacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class EngineReport:
 
     Attributes:
         seed: Repeats the run.
-        operations: Number of top-level operations, without those of callbacks.
+        operations: Number of operations, not counting the operations of callbacks.
         events: Number of answers, firings and errors.
         fired: Number of timers that fired.
     """
@@ -185,7 +185,7 @@ class _Run:
         assert limit is None or fired <= limit, f"{fired} of {limit}"
 
     def _follow(self, limit: int | None) -> None:
-        # With a limit an engine may stop sooner, so the model fires as many timers as the engine; without one, all.
+        # With a limit, an engine may stop sooner, so the model fires as many timers as the engine; else it fires all.
         due = len(self._model.due())
         turn = min(due, self._fires)
         self._model.fire_due(turn)
@@ -198,10 +198,10 @@ class _Run:
 
 def run_engine_machine(make_engine: MakeEngine, seed: int, operations: int) -> EngineReport:
     """
-    Run random programs of *operations* operations in all.
+    Run random programs with *operations* operations in total.
 
     Raises:
-        EngineDivergenceError: At the first difference, shrunk.
+        EngineDivergenceError: At the first difference, with the shortest program that shows it.
     """
     events = fired = 0
     for number in range(-(-operations // EPISODE)):
@@ -229,7 +229,7 @@ def replay_engine(make_engine: MakeEngine, program: Program) -> _Run:
 
 
 def _shrunk(make_engine: MakeEngine, program: Program) -> Program:
-    # Leave out ever smaller pieces, as long as it still fails.
+    # Leave out smaller and smaller pieces, as long as the program still fails.
     operations = list(program.operations)
     size = len(operations) // 2
     while size:

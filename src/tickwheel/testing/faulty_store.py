@@ -53,7 +53,7 @@ class FaultyStore:
     @contextmanager
     def held(self) -> Iterator[Callable[[], bool]]:
         """
-        Hold all calls of `apply` until the end of the block; the yielded function waits for the next one.
+        Hold all calls of `apply` until the end of the block. The yielded function waits for the next held call.
         """
         self._gate.clear()
         try:

@@ -1,9 +1,9 @@
 """
 Random operations on the shipped designs: `python -m tickwheel.testing.fuzz --wheel heap --operations 1000000 --seed 7`.
 
-Prints a line for each design, with the seed that repeats its run; ends with 1 if any diverged.
-Without arguments it does ten million on the native wheel, a million on each other one, and a million on each engine,
-whose callbacks set, move, cancel, drain, close and raise; that takes some minutes.
+Prints a line for each design, with the seed that repeats its run. The exit status is 1 if any design diverged. Without
+arguments, it does ten million operations on the native wheel, and a million on each other wheel and on each engine.
+Callbacks of the engines set, move, cancel, drain, close and raise. All of it takes some minutes.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> Ma
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
-"""Geometries of each design, by name; they share its operations."""
+"""The geometries of each design, by name. The operations of a design are divided among its geometries."""
 
 ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
     "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
 }
-"""The engines by name: the native one, and the one for every other wheel."""
+"""The engines by name: the native engine, and the engine for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
-"""Default number of operations by subject; others get a million."""
+"""Default number of operations by name; the default of other names is a million."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

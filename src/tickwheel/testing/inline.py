@@ -1,5 +1,5 @@
 """
-Schedulers for tests: time is a manual clock's, and jobs fire in the thread that moves it.
+Schedulers for tests. They use a manual clock, and fire jobs in the thread that moves it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class _Inline:
         Assert that the job of *key* is pending and calls *task*, and return it.
 
         Args:
-            task: A task, or a call of it, whose arguments are compared too.
+            task: A task, or a call of a task; the arguments of a call are compared, too.
             key: The job's key.
             delay: Expected delay from now, exact to the millisecond; None for any.
             at: Expected due time; None for any.
 
         Raises:
-            AssertionError: With the actual job.
+            AssertionError: If the job differs; the message shows the actual job.
         """
         names = (task.handler,) if isinstance(task, TaskCall) else names_of(task)
         job: Job | None = self._core.client.get(key)
@@ -77,16 +77,16 @@ class InlineScheduler(_Inline, Scheduler):
     """
     A `Scheduler` in memory whose jobs fire in the thread that moves the clock, one after the other.
 
-    They fire inside `clock.advance` and `clock.jump`; jobs that are due at the start fire at `clock.advance(0)`.
+    Jobs fire inside `clock.advance` and `clock.jump`; jobs that are due at the start fire at `clock.advance(0)`.
 
-    Attempts, retries, recurrence, expiry, stops and counts are those of a `Scheduler`. An async handler runs on an
-    event loop of its own. An error of a handler is a failed attempt; an AssertionError also propagates from the call
-    that moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
+    Attempts, retries, recurrence, expiry, stops and counts work as in a `Scheduler`. An async handler runs on an event
+    loop of its own. An error of a handler is a failed attempt; an AssertionError also propagates from the call that
+    moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
     fires after exactly 60 s.
 
     Args:
         clock: The manual clock.
-        options: Only the retry policy and the history have an effect.
+        options: Options of the scheduler; only the retry policy and the history have an effect.
         targets: Further targets.
     """
 
@@ -101,9 +101,9 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
     """
     An `AsyncScheduler` in memory whose jobs fire as the clock moves, like those of an `InlineScheduler`.
 
-    `await scheduler.advance(60)` moves the clock and runs async handlers on the running loop, that of the test. If
-    the test has no loop, as with the `TestClient` of FastAPI and Starlette, `clock.advance(60)` runs them on the loop
-    on which the scheduler was started, which is that of the application.
+    `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop: the test's loop. If the
+    test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. It runs the handlers
+    on the application's loop, on which the scheduler was started.
 
     Args:
         clock: The manual clock.
@@ -127,7 +127,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Start to fire as the clock moves, and run async handlers on the running loop; a later call changes the loop.
+        Start to fire as the clock moves, and run async handlers on the running loop. A later call changes the loop.
         """
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def advance(self, delay: Seconds) -> None:
         """
-        Move the clock by *delay* seconds, as `ManualClock.advance`, and return when all due jobs have ended.
+        Move the clock by *delay* seconds, like `ManualClock.advance`, and return when all due jobs have ended.
 
         Other tasks of the loop run between the jobs.
         """
@@ -149,10 +149,10 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
 class _JustBefore:
     """
-    The clock that callers of the scheduler see: a nanosecond earlier.
+    The clock that callers of the scheduler see. It is a nanosecond behind the manual clock.
 
-    Due times are whole milliseconds, rounded up. So a delay from the start of a millisecond would end a millisecond
-    late, and `advance(60)` would not fire a job that was set with `delay=60`.
+    Due times are rounded up to whole milliseconds. So without this nanosecond, a delay from the start of a millisecond
+    would end a millisecond late: `advance(60)` would not fire a job with `delay=60`.
     """
 
     def __init__(self, clock: ManualClock) -> None:

@@ -1,8 +1,8 @@
 """
 Critical instants, at which other wheels have failed.
 
-Every level of a wheel ends at a power of its size, so tests run a wheel past each power of 64 and of 256 (tokio's
-timers hung after 12.4 days, when the top level came round to the slot of `now`).
+Every level of a wheel ends at a power of its number of slots, so tests run a wheel past each power of 64 and of 256.
+(tokio's timers hung after 12.4 days, when the top level came round to the slot of `now`.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["INSTANTS", "around", "level_edges"]
 
 def level_edges(tick_ns: int = 1) -> list[int]:
     """
-    Return every power of 64 and of 256, in ticks of *tick_ns*, that is a deadline; ascending, without 0.
+    Return all powers of 64 and of 256, in ticks of *tick_ns*, that are valid deadlines; ascending, without 0.
     """
     powers = {64**exponent for exponent in range(1, 11)} | {256**exponent for exponent in range(1, 8)} | {2**62}
     return sorted(power * tick_ns for power in powers if power * tick_ns < NEVER)
@@ -27,7 +27,7 @@ def level_edges(tick_ns: int = 1) -> list[int]:
 
 def around(instants: Iterable[int], *distances: int) -> list[int]:
     """
-    Return each instant and those at the *distances* before and after it that are deadlines; ascending.
+    Return each instant, and the valid deadlines at the *distances* before and after it; ascending.
     """
     offsets = {0, *distances, *(-distance for distance in distances)}
     candidates = {instant + offset for instant in instants for offset in offsets}

@@ -1,7 +1,7 @@
 """
 A clock that a test moves, and that fires attached engines as it moves.
 
-The idea of stepping from deadline to deadline is that of trio's `MockClock`.
+It steps from deadline to deadline, an idea of trio's `MockClock`.
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ class ManualClock(NonCopyable):
     """
     Time for tests: it moves only when you move it.
 
-    It starts at a random offset, so that no test depends on zero; `repr()` shows it, to repeat a run. A `TimerWheel`
-    made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread. Inside a
-    callback, these methods only move the time: a test can simulate a slow callback.
+    It starts at a random offset, so that no test depends on zero; `repr()` shows the offset, to repeat a run. A
+    `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
+    Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
     All methods may be called from any thread; a second thread that moves the time waits for the first. So a callback in
-    a pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
+    a pool's worker must not move the time if the pool blocks when it is full: the first thread could wait for that
+    callback, and both would wait forever.
 
     Args:
         start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
         wall: First reading of the wall clock, in seconds since the epoch.
 
     Raises:
-        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
+        ValueError: If *start_ns* or *wall* is negative, or not before NEVER.
         TypeError: If *start_ns* is not an integer, or *wall* is not a number.
     """
 
@@ -67,7 +68,7 @@ class ManualClock(NonCopyable):
         self._wall_offset = _wall_ns(wall) - self._start_ns
         self._attached: list[Attached] = []
         self._moving = RLock()
-        self._noting = RLock()  # held briefly, since a move may wait for a thread that attaches or detaches
+        self._noting = RLock()  # held only briefly, because a move may wait for a thread that attaches or detaches
         self._is_firing = False
 
     def __repr__(self) -> str:
@@ -95,7 +96,7 @@ class ManualClock(NonCopyable):
         """
         Set the wall clock to *wall* seconds since the epoch; monotonic time does not change.
 
-        Errors are those of the class.
+        Raises the errors of the class.
         """
         with self._noting:
             self._wall_offset = _wall_ns(wall) - self._now
@@ -117,7 +118,7 @@ class ManualClock(NonCopyable):
 
     def attach(self, attached: Attached) -> None:
         """
-        Fire *attached* from now on as time moves; attaching twice has no further effect.
+        Fire *attached* from now on as time moves; a second call has no effect.
         """
         with self._noting:
             if not any(each is attached for each in self._attached):
@@ -156,7 +157,7 @@ class ManualClock(NonCopyable):
         Jump to the next deadline and fire it.
 
         Returns:
-            The distance in seconds, or None if no timer is pending.
+            The number of seconds that have passed, or None if no timer is pending.
         """
         with self._moving:
             deadline = self._next()
@@ -179,7 +180,7 @@ class ManualClock(NonCopyable):
         if not self._is_firing:
             turns, latest = 0, -1
             while (deadline := self._next()) is not None and deadline <= max(target, self._now):
-                # Deadlines after the target are reached only if callbacks move the time.
+                # A deadline after the target is reached only if a callback moves the time.
                 turns = turns + 1 if deadline <= latest or deadline > target else 0
                 latest = max(latest, deadline)
                 self._check_turns(turns)
@@ -215,7 +216,7 @@ class ManualClock(NonCopyable):
 
 def _wall_ns(wall: float) -> int:
     """
-    Convert *wall* to nanoseconds, rounded to microseconds, the precision of a float of today's date.
+    Convert *wall* to nanoseconds, rounded to microseconds: a float of today's date is not more precise.
     """
     read_ns = to_ns(wall, "wall")
     wall_ns = (read_ns + 500) // 1000 * 1000

@@ -1,8 +1,8 @@
 """
-The pytest plugin: fixtures for time that a test moves. pytest finds it if tickwheel is installed.
+The pytest plugin: fixtures with time that a test moves. pytest finds the plugin if tickwheel is installed.
 
-It imports tickwheel only when a test requests a fixture. A fixture of the same name in a `conftest.py` or a test
-module overrides it.
+The plugin imports the rest of tickwheel only when a test requests a fixture. A fixture of the same name in a
+`conftest.py` or a test module takes precedence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
 @pytest.fixture
 def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
     """
-    Return an `InlineScheduler` in memory, which fires as `manual_clock` moves; it is stopped when the test ends.
+    Return an `InlineScheduler`, which fires as `manual_clock` moves; it is stopped when the test ends.
     """
     from tickwheel.testing import InlineScheduler  # noqa: PLC0415  other runs do not pay for the import
 
@@ -57,9 +57,10 @@ def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
 @pytest.fixture
 def async_scheduler(manual_clock: ManualClock) -> Iterator[AsyncInlineScheduler]:
     """
-    Return an `AsyncInlineScheduler` in memory, which fires as `manual_clock` moves; it is stopped when the test ends.
+    Return an `AsyncInlineScheduler`, which fires as `manual_clock` moves; it is stopped when the test ends.
 
-    It needs no event loop of the test's: `async` tests await its verbs, and others pass it to an application.
+    The test needs no event loop: `async` tests await the scheduler's methods, and other tests pass it to an
+    application.
     """
     from tickwheel.testing import AsyncInlineScheduler  # noqa: PLC0415  other runs do not pay for the import
 

@@ -6,9 +6,9 @@ Check the promise on a run of your own.
     ...
     check_promise(log.events)
 
-A `PromiseLog` sets timers on a wheel and records their events. `check_promise` reads such a log, or one
-that you wrote from any timer system, and reports where it breaks the promise: early, twice, after a cancel that
-returned True, out of order, too late, or never.
+A `PromiseLog` sets timers on a wheel and records their events. `check_promise` reads such a log, or a log that you
+made with another timer system. It reports each firing that breaks the promise: early, twice, after a cancel that
+returned True, out of order, too late, or missing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Event:
     One event; a log lists events in order of their beginnings.
 
     Attributes:
-        kind: "set" and "move" give a deadline, "cancel" ends, "fire" is the start of a callback. "end", whose timer is
-            None, means that by then all due timers had a chance to fire.
+        kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
+            means that all timers due by then had a chance to fire.
         timer: The timer.
         begun: Start time in seconds of the wheel's clock.
         ended: Time at which the call had returned; equal to *begun* if unknown.
-        deadline: Of a set or move.
-        answer: The result of a move or cancel. Calls that returned False change nothing.
+        deadline: The deadline that a set or move gave.
+        answer: The result of a move or cancel. A call that returned False changed nothing.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class Event:
 
 class PromiseBrokenError(AssertionError):
     """
-    A log that breaks the promise; `breaches` has a line for each breach.
+    The log breaks the promise; `breaches` has a line for each breach.
     """
 
     def __init__(self, breaches: list[str]) -> None:
@@ -95,13 +95,13 @@ class LoggedTimer:
 
     def pending(self) -> bool:
         """
-        Return True if it is pending.
+        Return True if the timer is pending.
         """
         return self.timer.pending()
 
     def when(self) -> float:
         """
-        Return its deadline, in seconds of the wheel's clock.
+        Return the timer's deadline, in seconds of the wheel's clock.
         """
         return self.timer.when()
 
@@ -175,8 +175,8 @@ class _Life:
     """
     A pending timer, as far as the log shows.
 
-    Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. Then
-    it is unknown whether this deadline has fired.
+    While the call that moves the timer has not returned, a firing may still belong to the earlier deadline. Then it is
+    unknown whether the new deadline has fired.
     """
 
     deadline: float
@@ -206,7 +206,7 @@ class _Reader:
         self._begin(event)
 
     def _move(self, event: Event) -> None:
-        # A timer that is not pending is firing: a new life.
+        # A moved timer that is not pending is firing, and will fire once more.
         if event.timer in self.cancelled:
             self._say(event, "was moved after a cancel that said True")
         self._begin(event)
@@ -216,7 +216,7 @@ class _Reader:
         settled = event.begun if math.isnan(event.ended) else event.ended
         before = self.pending.get(event.timer)
         if before is not None:
-            before.before = None  # keep one of a timer that is moved repeatedly
+            before.before = None  # keep only one earlier deadline of a timer that is moved repeatedly
         self.pending[event.timer] = _Life(event.deadline, self.arrivals, event.begun, settled, before)
         self.cancelled.discard(event.timer)
 
@@ -244,8 +244,8 @@ class _Reader:
             self._check_order(event, life)
 
     def _check_order(self, event: Event, life: _Life) -> None:
-        # A timer that was set before this one was due was pending when its turn began, and must fire first if it is due
-        # first.
+        # A timer that was set before this one was due was pending when the turn began. If its deadline is earlier, it
+        # must fire first.
         for name, other in self.pending.items():
             is_earlier = (other.deadline, other.arrival) < (life.deadline, life.arrival)
             is_sure = other.is_sure and (other.deadline < life.deadline or other.settled <= life.begun)
@@ -268,18 +268,18 @@ def check_promise(
     events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
 ) -> dict[str, int]:
     """
-    Check that a log keeps the promise. Costs O(n * p) for n events and p timers pending.
+    Check that a log keeps the promise. Costs O(n * p) for n events and p pending timers.
 
     Args:
         events: The events, in order.
-        lateness_max_s: A firing later than this after its deadline, or after it was set, is a breach.
+        lateness_max_s: Maximum time from the deadline, or from the set if that is later, to the firing.
         is_ordered: True if one turn fires by deadline, then arrival; False for shards, pools, and designs with ticks.
 
     Returns:
         The number of events of each kind, without moves and cancels that returned False.
 
     Raises:
-        PromiseBrokenError: With all breaches.
+        PromiseBrokenError: If the log breaks the promise; it has all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

@@ -3,7 +3,7 @@ Random writes on a store, compared with a model after each batch.
 
     report = run_store_machine(make_store, seed=7, writes=20_000)
 
-At random points the store is released and acquired again, as another object if `reopen` returns one: running jobs must
+At random points the store is released and acquired again, by another object if there is a `reopen`. Running jobs must
 then be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`, whose text has the
 seed.
 """
@@ -62,7 +62,7 @@ class StoreReport:
 
     Attributes:
         outcomes: Number of writes per kind and answer.
-        takeovers: Number of times the store changed its owner.
+        takeovers: Number of times the store got another owner.
     """
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -232,13 +232,13 @@ def run_store_machine(
     make_store: Callable[[], Store], seed: int, writes: int, reopen: Callable[[Store], Store] | None = None
 ) -> StoreReport:
     """
-    Run *writes* random writes on an empty store and compare everything observable.
+    Run random writes on an empty store, and compare all observable results with the model.
 
     Args:
-        make_store: Returns an empty store, not open.
+        make_store: Returns an empty store that is not open.
         seed: Repeats the run.
         writes: Number of writes.
-        reopen: Returns another object on the data of a closed store, not open, which may have more shards; None if
+        reopen: Returns another store object, not open, on the data of a closed one. It may have more shards. None if
             the data ends with the object.
 
     Raises:
@@ -272,9 +272,9 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows: the start of its pause, or of a request to stop.
+    Return *job* with the times that only the store knows: the start of a pause, or the time of a request to stop.
 
-    A job that is asked to stop expires then, or earlier if the *former* job did.
+    A request to stop makes the job expire at its time, unless the *former* job expires earlier.
     """
     if stored is None:
         return job

@@ -1,7 +1,7 @@
 """
 The contract suite of targets that send to a receiver: brokers, queues, webhooks.
 
-A target's tests are a subclass, which pytest collects. It provides a real receiver:
+To test a target, write a subclass, which pytest collects. It provides a real receiver:
 
     class TestMyTarget(TargetSuite):
         bad_handlers = ("", "no topic")
@@ -45,8 +45,8 @@ class Received(NamedTuple):
     A message that has arrived.
 
     Attributes:
-        message_id: The same for all attempts, or "" if the receiver has none.
-        fire_id: Of the attempt that sent it, percent-encoded as on the wire, or "".
+        message_id: The message id, which is the same for all attempts; "" if the receiver has none.
+        fire_id: The fire id of the attempt that sent it, percent-encoded as on the wire; "" if the receiver has none.
         value: The value in the payload.
     """
 
@@ -60,7 +60,7 @@ class Receiver(Protocol):
     A real receiver, the connection to it, and the target that uses it.
 
     Attributes:
-        handler: The handler of jobs for it.
+        handler: The handler of jobs for this receiver.
         secret: A text that no message may show; "" if there is no secret.
     """
 
@@ -69,7 +69,7 @@ class Receiver(Protocol):
 
     def make_target(self) -> Target:
         """
-        Return a new target that reaches the receiver through the connection that can be cut.
+        Return a new target. It must reach the receiver through the connection that can be cut.
         """
 
     def payload(self, value: Any) -> Any:
@@ -94,12 +94,12 @@ class Receiver(Protocol):
 
     def lose_confirms(self) -> None:
         """
-        From now on deliver messages and drop their confirms; a connection is open.
+        From now on, deliver messages but drop their confirmations. A connection is open at the call.
         """
 
     def stall(self) -> None:
         """
-        Accept data and process nothing until `go_on`, like a stopped process; a connection is open.
+        Until `go_on`, accept data but process nothing, like a stopped process. A connection is open at the call.
         """
 
     def go_on(self) -> None:
@@ -119,12 +119,12 @@ class Receiver(Protocol):
 
     def fill(self) -> None:
         """
-        From now on refuse every message, as there is no room for it; not called if `can_be_full` is False.
+        From now on, refuse every message for lack of room. Not called if `can_be_full` is False.
         """
 
     def make_room(self) -> None:
         """
-        Take messages again.
+        Accept messages again.
         """
 
 
@@ -184,17 +184,17 @@ class Rig:
 
 class TargetSuite:
     """
-    The promises of a target with a receiver, as tests; a subclass provides `make_receiver`, and these attributes.
+    Tests for the promises of a target with a receiver. A subclass provides `make_receiver` and these attributes.
 
     Attributes:
-        library: The third-party module that it imports on use, as tickwheel's own targets do; "" if there is none.
-        extra: The extra of tickwheel that installs it.
+        library: The third-party module that the target imports at first use; "" if there is none.
+        extra: The extra of tickwheel that installs the library.
         bad_handlers: Invalid handler names.
         knows_repeats: True if the receiver drops duplicates.
         takes_largest: True if the receiver accepts the largest payload of a job.
         can_be_full: True if the receiver refuses messages while it has no room.
         connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
-        connections_per_s: Maximum number of new connections per second while it is.
+        connections_per_s: Maximum number of new connections per second while the receiver is unreachable.
     """
 
     library: ClassVar[str] = ""
@@ -249,7 +249,7 @@ class TargetSuite:
 
     def test_receiver_away(self) -> None:
         """
-        An unreachable receiver costs no attempt, and the job has the reason; it arrives afterwards.
+        An unreachable receiver costs no attempt, and the job shows the reason. The message arrives afterwards.
         """
         with self.rig() as rig:
             rig.receiver.go_away()
@@ -264,7 +264,7 @@ class TargetSuite:
 
     def test_outage(self) -> None:
         """
-        During an outage jobs lose no attempt of the default policy; they arrive once, soon after.
+        An outage costs jobs no attempt of the default policy. Each arrives once, soon after the outage.
         """
         self.outage(2.0, 40)
 
@@ -381,7 +381,7 @@ class TargetSuite:
 
     def test_the_largest_payload(self) -> None:
         """
-        The largest payload arrives, or its job is dead at once, with the reason.
+        The largest payload arrives, or its job dies at once with the reason.
         """
         with self.rig() as rig:
             size = len(json.dumps(rig.receiver.payload(""), separators=(",", ":")))
@@ -426,7 +426,7 @@ class TargetSuite:
 
     def test_closed_cleanly(self) -> None:
         """
-        A stop leaves no thread of the target, and closes also a target that was never used.
+        A stop ends all threads of the target, and also closes a target that was never used.
         """
         receiver = self.make_receiver()
         before = set(threading.enumerate())
@@ -435,7 +435,7 @@ class TargetSuite:
             rig.wait(JobSucceeded)
         left = set(threading.enumerate()) - before
         assert not [each for each in left if each.name.startswith("tickwheel")], left
-        receiver.go_away()  # its connections end the threads that serve them
+        receiver.go_away()  # ends the receiver's threads, which serve its connections
         give_up = time.monotonic() + PATIENCE_S
         for each in left:
             each.join(max(0.0, give_up - time.monotonic()))
@@ -444,7 +444,7 @@ class TargetSuite:
 
     def test_used_again(self) -> None:
         """
-        After its scheduler has stopped, another may use the target, with many jobs at once.
+        After its scheduler has stopped, another scheduler can use the target, with many jobs at once.
         """
         with self.rig() as rig:
             for number in range(20):

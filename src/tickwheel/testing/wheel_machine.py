@@ -3,11 +3,12 @@ Random operations on a wheel, compared with a simple model after each step.
 
     report = run_machine(make_wheel, seed=7, operations=100_000)
 
-A run consists of episodes, each with a new wheel that starts at another critical instant. The first difference,
-or the first broken invariant, ends the run with a `DivergenceError`, whose text has the seed and the shortest list of
-operations that still shows it; `replay(make_wheel, case)` runs such a list.
+A run consists of episodes, each with a new wheel that starts at another critical instant. The first difference, or the
+first broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the shortest list of
+operations that still fails; `replay(make_wheel, case)` runs such a list.
 
-After Caffeine's `TimerWheelFuzzer`; shrunk after A. Zeller, "Simplifying and Isolating Failure-Inducing Input", 2002.
+The design follows Caffeine's `TimerWheelFuzzer`, and the shrinking A. Zeller, "Simplifying and Isolating
+Failure-Inducing Input", 2002.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MakeWheel: TypeAlias = "Callable[[int], Wheel]"
 """Returns a new wheel at the given time."""
 
 EPISODE = 2_000
-"""Operations per wheel: enough to fill it several times, few enough to shrink in a second."""
+"""Operations per wheel: enough to fill the wheel several times, few enough to shrink a failure in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class _Run:
         return (admitted, True), (True, is_new)
 
     def _id(self, label: int) -> int:
-        # An id that was left out by shrinking, or refused, must not be another entry's.
+        # An insert that was refused, or left out by shrinking, must not have the id of another entry.
         return self._ids.get(label, min(label, -1))
 
     def _cancel(self, label: int, _: int) -> tuple[Any, Any]:
@@ -178,7 +179,7 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
         check_every: Number of operations between two checks of the invariants; a late divergence is located with 1.
 
     Raises:
-        DivergenceError: At the first difference, shrunk.
+        DivergenceError: At the first difference, with the shortest list of operations that shows it.
     """
     kinds: Counter[str] = Counter()
     expired = 0
@@ -200,7 +201,7 @@ def replay(make_wheel: MakeWheel, case: Case) -> None:
     """
     Run *case* and raise if the wheel diverges.
 
-    Operations on an entry that the case never inserted use an unknown id.
+    An operation on an entry that the case never inserted uses an unknown id.
     """
     run = _Run(make_wheel, case.start)
     for operation in case.operations:
@@ -210,7 +211,7 @@ def replay(make_wheel: MakeWheel, case: Case) -> None:
 
 class _Episode:
     """
-    One wheel's share of a run, which is deterministic.
+    The part of a run that uses one wheel. It is deterministic.
     """
 
     def __init__(self, make_wheel: MakeWheel, seed: str, size: int) -> None:
@@ -237,7 +238,7 @@ class _Episode:
 
     def failing_case(self) -> Case:
         """
-        Run the case again, checked after each step, and return it up to the failure.
+        Run the case again, check the wheel after each step, and return the operations up to the failure.
         """
         with suppress(BaseException):
             self.play(check_every=1)
@@ -245,7 +246,7 @@ class _Episode:
 
 
 def _shrunk(make_wheel: MakeWheel, case: Case) -> Case:
-    # Leave out ever smaller pieces, as long as it still fails.
+    # Leave out smaller and smaller pieces, as long as the case still fails.
     operations = list(case.operations)
     size = len(operations) // 2
     while size:

@@ -17,11 +17,11 @@ _CHUNK = 1 << 16
 
 class Wire:
     """
-    Relays TCP connections to *port* from a port of its own, with faults on demand.
+    Relays TCP connections from a port of its own to *port*, with faults on demand.
 
-    It can be cut and mended, on the same port. It can swallow answers: the server still receives requests, and the
-    client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped server,
-    and it can reset each connection, like a proxy whose server is gone.
+    A test can cut it, and mend it on the same port. It can swallow answers: the server still receives requests, but the
+    client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped server.
+    And it can reset each connection, like a proxy whose server has ended.
 
     Attributes:
         port: The port for clients.
@@ -54,7 +54,7 @@ class Wire:
 
     def swallow(self, after: int = 0) -> None:
         """
-        Relay the given number of further answers, and then none until `mend`.
+        Relay *after* further answers, and then no answer until `mend`.
         """
         self._answers = after
 
@@ -80,7 +80,7 @@ class Wire:
 
     def cut(self) -> None:
         """
-        Reset all connections, and refuse others.
+        Reset all connections, and refuse new ones until `mend`.
         """
         self._moves.set()
         with self._lock:
@@ -97,7 +97,7 @@ class Wire:
 
     def mend(self) -> None:
         """
-        Relay as at first; connections that were reset stay closed.
+        End all faults. Connections that were reset stay closed.
         """
         self._answers = None
         self._resets_all = False

@@ -1,8 +1,8 @@
 """
-The contract suite of drivers, which wait and fire for a TimerWheel.
+The contract suite of drivers. A driver waits and fires for a TimerWheel.
 
-A driver's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well. It defines
-how to make a wheel, where a scenario runs, and how to wait there:
+To test a driver, write a subclass. pytest collects it; unittest does, too, if it also derives from `TestCase`. The
+subclass defines how to make a wheel, how to run a scenario, and how to wait inside the scenario:
 
     class TestMyDriver(DriverSuite):
         def make_wheel(self, **options):

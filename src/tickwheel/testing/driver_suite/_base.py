@@ -13,14 +13,14 @@ from tickwheel.drivers import TimerWheel
 __all__ = ["PATIENCE_S", "DriverTests", "play_here"]
 
 PATIENCE_S: Final = 20.0
-"""Maximum wait in seconds; a longer one means that something hangs."""
+"""Maximum wait in seconds; a longer wait means that something hangs."""
 
 
 class DriverTests:
     """
     Base class of a driver's tests.
 
-    A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
+    A scenario is a coroutine, so that it can run on an event loop or in a thread.
     """
 
     runs_here: bool | None = None
@@ -28,13 +28,13 @@ class DriverTests:
 
     def now(self) -> float | None:
         """
-        Return the event loop's time in seconds; None if the driver has no other clock. From any thread.
+        Return the event loop's time in seconds; None if the driver has no clock of its own. Callable from any thread.
         """
         return None
 
     async def clean_up(self) -> None:
         """
-        Await briefly in a coroutine that is being cancelled; for drivers that run coroutines.
+        Await briefly inside a coroutine that is being cancelled; only for drivers that run coroutines.
         """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -57,7 +57,7 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Let *act* set timers inside a callback: none of them fires before all are set.
+        Call *act* inside a callback, so that no timer that it sets fires before all are set.
         """
         wheel.call_later(0, act)
 

@@ -20,7 +20,7 @@ class EndTests(DriverTests):
 
     def test_close(self) -> None:
         """
-        A close returns pending timers; then no timer fires, set raises, and cancel and close are harmless.
+        A close returns the pending timers. After it, no timer fires, a set raises, and cancel and close do nothing.
         """
 
         async def scenario() -> None:

@@ -63,7 +63,7 @@ class FireTests(DriverTests):
 
     def test_none_is_early_by_the_wall_clock(self) -> None:
         """
-        None of a hundred wall-clock instants fires before the wall clock shows it, nor does a cron line.
+        Neither a hundred wall-clock timers nor a cron line fire before the wall clock shows their instants.
         """
 
         async def scenario() -> None:

@@ -37,7 +37,7 @@ def _named(name: str) -> Context:
 class SurroundingsTests(DriverTests):
     def test_thread(self) -> None:
         """
-        All callbacks run in one thread, the scenario's own if the driver says so.
+        All callbacks run in one thread. It is the scenario's thread if `runs_here` is True.
         """
 
         async def scenario() -> None:

@@ -1,13 +1,13 @@
 """
 The contract suite of engines: wheel, clock and callbacks.
 
-An engine's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
+To test an engine, write a subclass. pytest collects it; unittest does, too, if it also derives from `TestCase`:
 
     class TestMyEngine(EngineSuite):
         def make_engine(self, clock, max_pending=None):
             return MyEngine(clock, max_pending=max_pending)
 
-The engine's deadlines are to be exact: no ticks.
+The engine's deadlines must be exact: it must not round them to ticks.
 The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.engine_suite")` makes it explain
 its assertions.
 """
@@ -49,5 +49,5 @@ class EngineSuite(
     ListingTests,
 ):
     """
-    Every clause of the promise that an engine can keep, as tests; a subclass provides `make_engine`.
+    Tests for every clause of the promise that an engine can keep. A subclass provides `make_engine`.
     """

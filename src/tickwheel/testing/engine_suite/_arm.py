@@ -1,5 +1,5 @@
 """
-Arming: the next time to fire, and the notice of an earlier deadline.
+Arming: the next time to fire, and the call of `on_earlier` for an earlier deadline.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ArmTests(EngineTests):
 
     def test_due_is_past(self) -> None:
         """
-        If a timer is due, or a limit left some, it returns a time in the past.
+        `arm` returns a time in the past if a timer is due, even if a limit has ended the last turn.
         """
         rig = self.rig()
         rig.set("a", 10)

@@ -18,7 +18,7 @@ class Rig:
     """
     An engine, its clock, and a log.
 
-    Times are nanoseconds after the start. The clock is not attached: a test calls the engine.
+    Times are nanoseconds after the start. The engine is not attached to the clock: a test calls the engine itself.
 
     Attributes:
         log: The labels of fired timers, in order.

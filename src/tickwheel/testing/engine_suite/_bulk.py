@@ -1,5 +1,5 @@
 """
-Timers in bulk: set, moved and cancelled in one call, named by ids.
+Timers in bulk: many are set, moved or cancelled in one call, and identified by ids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BulkTests(EngineTests):
 
     def bulk(self, delays: Iterable[float], max_pending: int | None = None) -> tuple[Rig, array[int], list[int]]:
         """
-        Return a rig, the ids of timers with those delays, and the list of expired ids.
+        Return a rig, the ids of timers with these delays, and a list that collects the ids of expired timers.
         """
         rig = self.rig(max_pending=max_pending)
         expired: list[int] = []
@@ -69,7 +69,7 @@ class BulkTests(EngineTests):
 
     def test_slack(self) -> None:
         """
-        With slack each is filed at the instant that `call_later` would choose, and none expires early.
+        With slack, each timer gets the deadline that `call_later` would choose, and none expires early.
         """
         rig = self.rig()
         loose: list[int] = []
@@ -115,7 +115,7 @@ class BulkTests(EngineTests):
 
     def test_move_many(self) -> None:
         """
-        Ids and handles are moved to one delay or each to its own; ended timers stay ended.
+        Timers, given by ids or handles, move to one common delay or to a delay each; ended timers stay ended.
         """
         rig, ids, expired = self.bulk([1e-9] * 4)
         handle = rig.set("a", 1)
@@ -147,7 +147,7 @@ class BulkTests(EngineTests):
 
     def test_all_or_none(self) -> None:
         """
-        With an invalid delay, a full or a closed engine nothing is set, and nothing is moved.
+        If a delay is invalid, or the engine is full or closed, no timer is set or moved.
         """
         rig, ids, expired = self.bulk([1e-9] * 2, max_pending=4)
         wrong: tuple[tuple[type[Exception], Any, str], ...] = (
@@ -185,7 +185,7 @@ class BulkTests(EngineTests):
 
     def test_one_delay_for_all(self) -> None:
         """
-        A number of any size is one delay for all timers; an error of its `__float__` is raised, and text is refused.
+        Any number is one delay for all timers. An error of its `__float__` propagates, and text is refused.
         """
 
         class Failing:

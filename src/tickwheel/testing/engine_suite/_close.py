@@ -50,7 +50,7 @@ class CloseTests(EngineTests):
 
     def test_after_a_close(self) -> None:
         """
-        After a close setting raises, cancel and move return False, and all other calls are harmless, also twice.
+        After a close, a set raises, cancel and move return False, and all other calls do nothing, even if repeated.
         """
         rig = self.rig()
         timer = rig.set("a", 10)
@@ -70,7 +70,7 @@ class CloseTests(EngineTests):
 
     def test_one_too_many(self) -> None:
         """
-        At max_pending a set is refused without a trace; each cancel, firing and drain makes room for one.
+        At max_pending a set is refused and changes nothing. Each cancelled, fired or drained timer makes room for one.
         """
         rig = self.rig(max_pending=2)
         rig.set("a", 10)
@@ -99,7 +99,7 @@ class CloseTests(EngineTests):
 
     def test_room_inside_a_firing(self) -> None:
         """
-        Inside a callback one more timer fits: the same timer once more, or another one, not both.
+        Inside a callback there is room for one timer: the firing timer, rescheduled, or a new one, but not both.
         """
         rig = self.rig(max_pending=1)
 

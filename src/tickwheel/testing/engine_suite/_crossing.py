@@ -131,7 +131,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""For each state: how a pending timer gets there, and whether it can be ended and moved there."""
+"""For each state: a function that brings a pending timer into it, and whether the timer can be ended and moved then."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),
@@ -142,7 +142,7 @@ OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing, the others drained": (drain, False, True),
     "firing, closed": (close, False, False),
 }
-"""The states of a timer in its own callback, as above."""
+"""A table like `STATES`, for the states of a timer inside its own callback."""
 
 
 class CrossingTests(EngineTests):

@@ -118,7 +118,7 @@ class DueTests(EngineTests):
 
     def test_slack_shares_an_instant(self) -> None:
         """
-        Timers with slack fire at the roundest instant of their range, none before its time or past its slack.
+        Timers with slack fire at the roundest instant in their range, and never before or after the range.
         """
         rig = self.rig(start_ns=1_000_000_000)
         loose = [rig.engine.call_at(rig.when(at), print, slack=64e-9) for at in (1, 20, 40)]

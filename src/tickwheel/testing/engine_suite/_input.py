@@ -34,7 +34,7 @@ class Length:
 class InputTests(EngineTests):
     def test_numbers(self) -> None:
         """
-        Timers with tiny, huge, infinite and integer delays and times fire then, or never.
+        Tiny, huge, infinite and integer delays and times are accepted: the timer fires at its time, or never.
         """
         rig = self.rig()
         delays: dict[Any, float] = {

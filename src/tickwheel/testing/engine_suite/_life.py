@@ -1,5 +1,5 @@
 """
-A timer either fires or is cancelled; if it is moved while it fires, it fires once more.
+A timer either fires or is cancelled. If it is moved while it fires, it fires once more.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class LifeTests(EngineTests):
 
     def test_lateness(self) -> None:
         """
-        The histogram of lateness counts each firing by the power of two of its nanoseconds.
+        The histogram of lateness counts each firing in the step of its power of two of nanoseconds.
         """
         rig = self.rig()
         rig.set("on time", 20)

@@ -15,7 +15,7 @@ __all__ = ["ListingTests"]
 class ListingTests(EngineTests):
     def test_pending_is_listed_in_order(self) -> None:
         """
-        By deadline, then arrival, with callback, arguments and handle; at most the limit.
+        The list is ordered by deadline, then arrival, has callback, arguments and handle, and honours the limit.
         """
         rig = self.rig()
         late = rig.engine.call_at(rig.when(50), print, "late")
@@ -49,7 +49,7 @@ class ListingTests(EngineTests):
 
     def test_a_handle_says_what_it_calls(self) -> None:
         """
-        Callback and arguments are the given ones, also with a context, and empty after the timer's end.
+        A handle returns the given callback and arguments, also with a context; after the timer's end they are empty.
         """
         rig = self.rig()
         plain = rig.engine.call_later(0, rig.notes.append, "x")

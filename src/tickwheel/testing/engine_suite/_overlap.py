@@ -1,5 +1,5 @@
 """
-Overlapping calls of one timer: it is rescheduled, and due or called again, while an earlier call is running.
+Overlapping calls of one timer: a rescheduled timer is due, or is called again, while an earlier call is running.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tickwheel.timers.contract import DueTimer
 __all__ = ["OverlapTests"]
 
 PATIENCE_S = 20.0
-"""Maximum wait in seconds; a longer one means that something hangs."""
+"""Maximum wait in seconds; a longer wait means that something hangs."""
 
 
 class OverlapTests(EngineTests):
     """
-    Timers that their callback restarts, with a runner.
+    Timers that are restarted by their callbacks, in an engine with a runner.
     """
 
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig with a due timer that was handed over, and each call of which runs one of *acts*.
+        Return a rig, the list of timers handed to its runner, and a due timer; each call of it runs the next of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -116,7 +116,7 @@ class OverlapTests(EngineTests):
 
     def test_a_context_that_is_in_use(self) -> None:
         """
-        If a call is in the context of a callback, the callback runs in a copy of it.
+        If the context of a callback is already in use by another call, the callback runs in a copy of the context.
         """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()
@@ -148,7 +148,7 @@ class OverlapTests(EngineTests):
 
     def test_an_error_in_a_context(self) -> None:
         """
-        A callback that raises the error of an entered context is called once, and that error is reported.
+        A callback that raises the error of a context in use is called only once, and the error is reported.
         """
 
         def fail() -> None:

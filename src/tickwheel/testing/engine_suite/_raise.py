@@ -1,5 +1,5 @@
 """
-A callback may raise anything, at every position, without an effect on other timers.
+A callback may raise any exception, at any position of a batch, without an effect on other timers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RaiseTests(EngineTests):
 
     def test_an_exit_leaves_the_turn(self) -> None:
         """
-        Other exceptions propagate from `fire_due`; the timer has fired, the others fire in the next turn.
+        An exception that is not an `Exception` propagates from `fire_due`. The other timers fire in the next turn.
         """
         for kind in EXITS:
             for position in range(3):
@@ -88,7 +88,7 @@ class RaiseTests(EngineTests):
 
     def test_the_rest_waits_for_what_is_earlier(self) -> None:
         """
-        The other timers fire after all earlier ones, also if a turn with a limit cancels some of those.
+        The remaining timers fire after all earlier ones, even if a turn with a limit cancels some of the earlier ones.
         """
         rig = self.rig()
 

@@ -14,7 +14,7 @@ from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
 __all__ = ["ReenterTests"]
 
 BATCH = ("a", "b", "c", "d")
-"""Labels of a batch: the timers of one instant, 10."""
+"""Labels of a batch of timers; all have the deadline 10."""
 
 
 class ReenterTests(EngineTests):
@@ -55,7 +55,7 @@ class ReenterTests(EngineTests):
 
     def test_cancel_one(self) -> None:
         """
-        A cancel of one timer of a batch, from any position, succeeds exactly if the timer was not called yet.
+        A callback at any position can cancel another timer of its batch exactly if that timer was not called yet.
         """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)
@@ -77,7 +77,7 @@ class ReenterTests(EngineTests):
 
     def test_move_one(self) -> None:
         """
-        A move of one timer of a batch, from any position: it fires then, or for a past time in the next turn, once.
+        A timer of a batch that a callback moves fires once: at its new time, or in the next turn if that is past.
         """
         for at in (5, 10, 11, 500):
             for victim in BATCH:
@@ -140,7 +140,7 @@ class ReenterTests(EngineTests):
 
     def test_close(self) -> None:
         """
-        A close from any position returns pending timers; then nothing fires or can be set or moved.
+        A close from any position returns the pending timers. After it, no timer fires, or can be set or moved.
         """
 
         def act(rig: Rig) -> None:

@@ -13,7 +13,7 @@ __all__ = ["RunnerTests"]
 class RunnerTests(EngineTests):
     def handed(self) -> tuple[Rig, list[DueTimer]]:
         """
-        Return a rig with three due timers that were handed over and not run.
+        Return a rig, and three due timers that were handed to its runner and not run.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -35,7 +35,7 @@ class RunnerTests(EngineTests):
 
     def test_it_counts_as_fired(self) -> None:
         """
-        A timer that was handed over is neither pending nor cancelled, and a cancel is too late.
+        A timer that was handed to the runner is neither pending nor cancelled, and cannot be cancelled.
         """
         rig, handed = self.handed()
         assert len(rig.engine) == 0
@@ -122,7 +122,7 @@ class RunnerTests(EngineTests):
 
     def test_a_runner_that_raises(self) -> None:
         """
-        An error of the runner goes to `on_error` with the timer, which has fired; the next one is handed over.
+        An error of the runner goes to `on_error` with the timer, which counts as fired. The next timer is handed over.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

@@ -15,13 +15,13 @@ from tickwheel.timers.contract import Timer
 __all__ = ["ThreadTests"]
 
 PATIENCE_S = 20.0
-"""Maximum wait in seconds; a longer one means that something hangs."""
+"""Maximum wait in seconds; a longer wait means that something hangs."""
 
 
 class ThreadTests(EngineTests):
     def test_a_turn_beside_a_turn(self) -> None:
         """
-        While one thread fires, a turn of another returns 0 at once, and no firing is lost.
+        While one thread fires, `fire_due` in another thread returns 0 at once, and no firing is lost.
         """
         rig = self.rig()
         answers: list[int] = []
@@ -75,9 +75,9 @@ class ThreadTests(EngineTests):
 
     def test_hammered(self) -> None:
         """
-        With four threads that set, move and cancel while a fifth one fires, each timer has exactly one outcome.
+        Each timer has exactly one outcome while four threads set, move and cancel, and a fifth one fires.
 
-        A timer that is moved while it fires fires once more, so it may have two.
+        A timer that is moved while it fires may have two outcomes, because it fires once more.
         """
         hammering = Hammering(self.rig())
         hammering.run()
@@ -92,7 +92,7 @@ class ThreadTests(EngineTests):
 
 class Hammering:
     """
-    Four threads with their own timers, every second of which they move, and a fifth that fires.
+    Four threads, each with its own timers, of which it moves every second one, and a fifth thread that fires.
 
     Attributes:
         fired: Number of calls per timer.

@@ -1,19 +1,19 @@
 """
 The contract suite of stores.
 
-A store's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
+To test a store, write a subclass. pytest collects it; unittest does, too, if it also derives from `TestCase`:
 
     class TestMyStore(StoreSuite):
         def make_store(self):
             return MyStore(...)          # empty, not open
 
-A store that several processes can open at once says so with a second class:
+If several processes can open the store at once, add a second class:
 
     class TestMySharedStore(SharedStoreSuite):
         def make_store(self): ...
         def make_peer(self, store): ...  # another object on the same data, not open
 
-A store that survives its process says so with a third class:
+If the data outlives the process, add a third class:
 
     class TestMyDurableStore(DurableStoreSuite):
         def recipe(self):
@@ -94,19 +94,19 @@ class StoreSuite(
     MachineTests,
 ):
     """
-    Every promise of the protocol that one store object can keep, as tests; a subclass provides `make_store`.
+    Tests for every promise that one store object can keep. A subclass provides `make_store`.
     """
 
 
 class SharedStoreSuite(HandoverTests):
     """
-    The promises for two store objects on the same data; a subclass provides `make_store` and `make_peer`.
+    Tests for the promises of two store objects on the same data. A subclass provides `make_store` and `make_peer`.
     """
 
 
 class DurableStoreSuite(DurabilityTests):
     """
-    The promises for data that outlives the process, through closes and kill -9; a subclass provides `recipe`.
+    Tests that data outlives the process, after a close and after kill -9. A subclass provides `recipe`.
 
-    The suite never opens two stores at once, so one that only one process may open can pass.
+    The suite never opens two stores at once, so a store that only one process may open can pass.
     """

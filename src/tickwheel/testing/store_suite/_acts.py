@@ -1,5 +1,5 @@
 """
-Audit records of callers' writes, in the writes' own transaction.
+Audit records of callers' writes. A record is part of the transaction of its write.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ActTests(StoreTests):
 
     def test_acts_on_a_job_that_fires_once(self) -> None:
         """
-        Writes to a one-time job are recorded only if its actor's always are; without an actor never.
+        A write to a one-time job is recorded only if all writes of its actor are recorded; without an actor it is not.
         """
         with self.rig() as rig:
             for actor in (None, _SELDOM, _ALWAYS):
@@ -103,7 +103,7 @@ class ActTests(StoreTests):
 
     def test_log(self) -> None:
         """
-        The log has the acts and events of all keys, the newest first, within its bounds, but no attempts.
+        The log has the acts and events of all keys within the given bounds, newest first, but no attempts.
         """
         with self.rig() as rig:
             rig.do(Set(Job("a", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM))
@@ -145,7 +145,7 @@ class ActTests(StoreTests):
 
     def test_the_log_has_a_limit_of_its_own(self) -> None:
         """
-        Attempts never push an act out of the log; of more acts than its limit the newest stay.
+        Attempts never push an act out of the log. If there are more acts than the limit, the newest stay.
         """
         with self.rig() as rig:
             for start in range(0, ACTS_MAX + 6, 1_000):

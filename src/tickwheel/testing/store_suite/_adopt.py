@@ -1,5 +1,5 @@
 """
-Jobs that come from another store.
+Adopt: jobs that come from another store.
 """
 
 from __future__ import annotations

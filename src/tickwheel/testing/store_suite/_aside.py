@@ -1,5 +1,5 @@
 """
-Jobs without an owner that has their handler, and the nodes that claim them.
+Jobs set aside because their owner lacks the handler, and the nodes that claim them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AsideTests(StoreTests):
 
     def test_aside_set_aside(self) -> None:
         """
-        A job that was set aside is pending, shown as such and due nowhere; its other fields are unchanged.
+        A job that was set aside is pending, marked so, and due in no shard; its other fields are unchanged.
         """
         with self.rig() as rig:
             job, other = rig.pending("k", handler="mail"), rig.pending("other", 50_000, handler="print")
@@ -53,7 +53,7 @@ class AsideTests(StoreTests):
 
     def test_what_cannot_be_set_aside(self) -> None:
         """
-        A job that is running, dead, gone, of another generation or of another owner is not set aside.
+        A job is not set aside if it is running, dead or gone, or has another generation or another owner.
         """
         with self.rig() as rig:
             running, dead, old = rig.running("running"), rig.dead("dead"), rig.pending("old")
@@ -68,7 +68,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        Jobs whose rule a node cannot read stay aside, however many they are, and hide no later jobs.
+        However many jobs have a rule that a node cannot read, they stay aside and do not hide later jobs.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
@@ -97,7 +97,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unfit(self) -> None:
         """
-        Jobs whose payloads do not fit stay aside, by generation, and hide no later jobs.
+        Jobs whose payloads do not fit stay aside, listed by generation, and do not hide later jobs.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"{{k}}{number}", 50_000 + number, handler="mail") for number in range(12)]
@@ -204,7 +204,7 @@ class AsideTests(StoreTests):
                 for key in ("{k} again", "{k} next", "{k} dead"):
                     set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "{k} next" else None))
                 jobs = {job.key: job for job in taken(rig, lease, MAIL)}
-                # Together with a refused write, so that no answer can be guessed.
+                # In one batch with a refused write, so that the store cannot guess an answer.
                 old = Begin(replace(jobs["{k} again"], due_at=5), lease.epoch)
                 answers = rig.store.apply([*(Begin(job, lease.epoch) for job in jobs.values()), old])
                 assert [answer.outcome for answer in answers] == [*[Outcome.BEGUN] * 3, Outcome.WRONG_GENERATION]
@@ -241,7 +241,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        The next owner inherits claimed jobs: pending again if they ran, and due if they did not.
+        The next owner inherits claimed jobs: a job that ran is pending again, and a job that did not is due.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):

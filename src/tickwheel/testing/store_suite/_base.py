@@ -33,7 +33,7 @@ from tickwheel.stores.contract import Cursor, Lease, ShardScan, Store
 __all__ = ["EVER", "OWNER", "PATIENCE_S", "Rig", "StoreTests", "changes_of", "everything", "refused"]
 
 EVER = 2**63 - 1
-"""An instant after all jobs."""
+"""An instant after the due times of all jobs."""
 
 OWNER = "the first owner"
 
@@ -42,16 +42,16 @@ PATIENCE_S = 20.0
 
 _E = TypeVar("_E", bound=BaseException)
 _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_phase", "is_over", "if_due_at", "under")
-"""Fields of a set besides its job and mode."""
+"""Fields of a set other than its job and mode."""
 
 
 class Rig:
     """
-    An open store, whose shards this test owns.
+    An open store. The test owns all its shards.
 
     Attributes:
         store: The store.
-        now: The store's clock at the start of the test, the origin of instants.
+        now: The store's time at the start of the test; instants are relative to it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +71,7 @@ class Rig:
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
         """
-        Set *key*, due *after* ms from the start; other arguments are conditions or fields of the job.
+        Set *key*, due *after* ms from the start; *fields* are conditions of the write or fields of the job.
         """
         conditions = {name: fields.pop(name) for name in _CONDITIONS if name in fields}
         return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))
@@ -143,7 +143,7 @@ class StoreTests:
     @contextmanager
     def rig(self) -> Iterator[Rig]:
         """
-        Yield a rig with an empty store; at the end its counts are compared with its jobs.
+        Yield a rig with an empty store. At the end, compare the store's counts with its jobs.
         """
         store = self.make_store()
         store.open()

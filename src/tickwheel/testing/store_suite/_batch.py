@@ -54,7 +54,7 @@ class BatchTests(StoreTests):
 
     def test_a_whole_firing(self) -> None:
         """
-        Begin and settle may be in one batch, in this order only.
+        A batch may have the begin and the settle of one firing, in this order only.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch
@@ -67,7 +67,7 @@ class BatchTests(StoreTests):
 
     def test_firing_against_the_caller(self) -> None:
         """
-        Of a begin or settle and a caller's write on the same key, the first in the batch wins.
+        If a batch has a begin or settle and a caller's write of the same key, the first of them wins.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {i}") for i in range(4)]

@@ -13,7 +13,7 @@ from tickwheel.testing.store_suite._base import StoreTests
 class BeginTests(StoreTests):
     def test_begun(self) -> None:
         """
-        A begun job is running, has one more attempt, and is not due any longer.
+        A begun job is running, has one more attempt, and is no longer due.
         """
         with self.rig() as rig:
             job = rig.pending("key", attempt=2)
@@ -69,7 +69,7 @@ class BeginTests(StoreTests):
 
     def test_old_instant_of_a_retry(self) -> None:
         """
-        A begin with the data from before a retry does not start the retry early.
+        A begin with data from before a retry does not start the retry early.
         """
         with self.rig() as rig:
             job = rig.running("key")

@@ -95,7 +95,7 @@ class CancelTests(StoreTests):
 
     def test_stops_and_recurring(self) -> None:
         """
-        A recurring job that is asked to stop is gone, and so is its next run.
+        A recurring job that is asked to stop is deleted, and has no next run.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -133,7 +133,7 @@ class CancelTests(StoreTests):
 
     def test_request_to_stop(self) -> None:
         """
-        The owner reads requests to stop and to withdraw, each until it is answered.
+        The owner can read a request to stop or to withdraw until the request is answered.
         """
         with self.rig() as rig:
             job = rig.running("key")

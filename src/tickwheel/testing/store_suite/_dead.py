@@ -13,7 +13,7 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 class DeadTests(StoreTests):
     def test_latest_dead(self) -> None:
         """
-        The latest come first, up to the limit, complete except for their payloads.
+        The latest dead letters come first, up to the limit, and are complete except for their payloads.
         """
         with self.rig() as rig:
             assert rig.store.latest_dead(10) == []
@@ -26,7 +26,7 @@ class DeadTests(StoreTests):
 
     def test_many_are_read_whole(self) -> None:
         """
-        Jobs are read by key in every state, with their payloads; a key without a job has none.
+        Jobs in every state can be read by key, with their payloads; keys without a job are left out.
         """
         with self.rig() as rig:
             jobs = [rig.pending("pending", payload=b"1"), rig.pending("far", 10 * 86_400_000), rig.running("running")]
@@ -52,7 +52,7 @@ class DeadTests(StoreTests):
 
     def test_replayed_past_its_expiry(self) -> None:
         """
-        A replayed dead letter expires no earlier than its original time to live from then.
+        A replayed dead letter gets at least its original time to live, counted from the replay.
         """
         with self.rig() as rig:
             for key, attempt, due in (("one try", 1, 0), ("two tries", 2, 900), ("put off", 1, 1_000)):

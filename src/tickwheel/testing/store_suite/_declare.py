@@ -37,7 +37,7 @@ A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 class DeclareTests(StoreTests):
     def test_a_declaration(self) -> None:
         """
-        A declaration creates its jobs, cancels removed ones, and is stored; repeated, it writes nothing.
+        A declaration is stored, creates its jobs, and cancels the jobs that it no longer has. A repeat writes nothing.
         """
         with self.rig() as rig:
             first = Manifest(_NAME, 1, "one", 7, '{"a": "rule"}')
@@ -59,7 +59,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration of an older version has no effect, nor has a late part of one.
+        A declaration of an older version has no effect, and neither has a late part of it.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -77,7 +77,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A key of another manifest refuses the whole declaration; a plain set does not change the key's manifest.
+        A key of another manifest refuses the whole declaration. A plain set does not change a key's manifest.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)
@@ -194,7 +194,7 @@ class DeclareTests(StoreTests):
 
     def test_no_series_again(self) -> None:
         """
-        A set that may not create a job leaves the key without one, and changes an existing series.
+        A set that may not create a job changes an existing series, and does nothing if the key has no job.
         """
         with self.rig() as rig:
             manifest = Manifest(_NAME, 1)

@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 class DueTests(StoreTests):
     def test_order(self) -> None:
         """
-        Jobs are due by instant, and among equal instants in the order in which they were set.
+        Due jobs are ordered by instant; jobs of the same instant are in the order in which they were set.
         """
         with self.rig() as rig:
             rng = random.Random(7)
@@ -71,7 +71,7 @@ class DueTests(StoreTests):
 
     def test_overdue(self) -> None:
         """
-        Overdue pending jobs are returned for all requested shards at once, up to a limit per shard.
+        One call returns the overdue pending jobs of all requested shards, up to a limit per shard.
         """
         with self.rig() as rig:
             due = [rig.pending(f"key {after}", after) for after in (-9_000, -1, 0, 1)]
@@ -97,7 +97,7 @@ class DueTests(StoreTests):
 
     def test_look(self) -> None:
         """
-        A scan returns for each shard, in the requested order, a page and the job that follows.
+        A scan returns, for each shard in the requested order, a page of jobs and the job that follows the page.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 3)) for i in range(200)])
@@ -117,7 +117,7 @@ class DueTests(StoreTests):
 
     def test_look_at_the_end(self) -> None:
         """
-        Behind the last job nothing follows, and jobs at the largest instant are not left out.
+        A page with the last job has no following job, and jobs at the largest instant are not left out.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
@@ -137,7 +137,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan returns the jobs of some lanes, or of all others, page by page, and reads a bounded number of rows.
+        A scan returns the jobs of given lanes, or of all other lanes, page by page, and reads a bounded number of rows.
         """
         with self.rig() as rig:
             rig.store.apply(
@@ -184,7 +184,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        A mark excludes earlier writes; the jobs since it are pending and due before the limit.
+        Jobs written before the mark are left out; the returned jobs are pending, and due before the limit.
         """
         with self.rig() as rig:
             rig.pending("key")

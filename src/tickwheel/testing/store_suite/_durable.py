@@ -1,5 +1,5 @@
 """
-Durability: an acknowledged write is there after a close, and after the process that made it was killed.
+Durability: an acknowledged write survives a close of the store, and a kill of the process that made the write.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def _acknowledge(key: str, generation: int) -> None:
 class DurabilityTests:
     def recipe(self) -> tuple[Callable[..., Store], tuple[object, ...]]:
         """
-        Return a function and its arguments; each call makes another store object, not open, on the same data.
+        Return a function and its arguments. Each call must make another store object on the same data.
 
-        It is called once in each test, for empty data. Another process imports the function, so it is at the top of a
-        module on `sys.path`, and the arguments can be pickled. The objects are never open at the same time, so a
-        store that only one process may open can pass, too.
+        The store objects must not be open. Each test calls `recipe` once, and expects empty data. Another process
+        imports the function, so it must be at the top of a module on `sys.path`, and the arguments must be picklable.
+        The objects are never open at the same time, so a store that only one process may open can pass, too.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
@@ -85,7 +85,7 @@ class DurabilityTests:
 
     def test_what_runs_at_a_close_is_fired_again(self) -> None:
         """
-        The next owner fires a job again that runs at a close, and knows the attempt that had begun.
+        If a job runs when its store is closed, the next owner fires it again, with the next attempt number.
         """
         make, arguments = self.recipe()
         with _opened(make(*arguments)) as store:
@@ -121,7 +121,7 @@ class DurabilityTests:
 
     def test_an_owner_that_was_killed_is_succeeded(self) -> None:
         """
-        After an owner was killed, the next one recovers its jobs, including running ones, under another epoch.
+        After an owner was killed, the next owner recovers its jobs, also running ones, under another epoch.
         """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "owner")
@@ -147,14 +147,14 @@ def _owning(store: Store) -> Rig:
     rig = Rig(store)
     while len(rig.leases) < len(store.shards()):
         assert time.monotonic() < deadline, f"{len(rig.leases)} of {len(store.shards())} shards have no other owner"
-        time.sleep(0.05)  # the end of a lease gives no signal
+        time.sleep(0.05)  # the end of a lease sends no signal
         rig.leases |= {lease.shard: lease for lease in store.acquire("the second owner")}
     return rig
 
 
 def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str) -> dict[str, int]:
     """
-    Kill a process that writes; return the generations that it had acknowledged, by key.
+    Kill a process while it writes; return the generations that were acknowledged to it, by key.
     """
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,5 +1,5 @@
 """
-A shard that is handed over while its jobs run: they stay with the owner that began them.
+The handover of a shard while its jobs run: running jobs stay with the owner that began them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HandoverTests(SharedTests):
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
         """
-        If the former owner of a shard is gone too, its running jobs become pending at the next node that asks.
+        If the former owner of a shard has ended, too, its running jobs become pending when another node next asks.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -92,7 +92,7 @@ class HandoverTests(SharedTests):
 
     def test_questions_about_what_was_left(self) -> None:
         """
-        The node that runs an attempt answers for it, even if its shard has another owner, or none.
+        The node that runs an attempt answers requests about it, even if the shard has another owner or no owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -113,7 +113,7 @@ class HandoverTests(SharedTests):
 
 def hand_over(rig: Rig, peer: Store) -> tuple[list[Lease], list[Lease]]:
     """
-    Let a second owner claim shards at *peer*; return the shards of the first and of the second.
+    Let a second owner claim shards through *peer*; return the leases of the first owner and of the second.
     """
     peer.acquire("a second")
     own = rig.store.renew(OWNER)

@@ -1,5 +1,5 @@
 """
-History: records of ended attempts, in the transaction that ends them.
+History: records of ended attempts. A record is part of the transaction that ends the attempt.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class HistoryTests(StoreTests):
 
     def test_refused_and_not_recorded(self) -> None:
         """
-        A refused end leaves no record: of another epoch, of another generation, or the second time.
+        A settle that is refused (another epoch, another generation, or a repeat) leaves no record.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -164,7 +164,7 @@ class HistoryTests(StoreTests):
 
     def test_cut_off(self) -> None:
         """
-        The takeover writes a record for an attempt that its owner left running; the next attempt gets its own.
+        A takeover writes a record for each attempt that the former owner left running; the next attempt gets its own.
         """
         with self.rig() as rig:
             job = rig.running("key", handler="h", trace=None)
@@ -198,7 +198,7 @@ class HistoryTests(StoreTests):
 
     def test_pruned_by_key(self) -> None:
         """
-        The newest of each key stay, and a key with fewer loses none.
+        The newest records of each key stay; a key with few records loses none.
         """
         with self.rig() as rig:
             for at in range(12):
@@ -226,7 +226,7 @@ class HistoryTests(StoreTests):
 
     def test_ten_thousand_of_one_key(self) -> None:
         """
-        A page of ten thousand records of one key costs a page, and they are pruned in bounded steps.
+        A page of a key's history costs only a page, even with ten thousand records; pruning runs in bounded steps.
         """
         with self.rig() as rig:
             job = rig.pending("key")

@@ -1,5 +1,5 @@
 """
-Writes to a job whose attempt is counted, and the owner's answers about it.
+Writes to a job whose attempt is counted but may not have started, and the owner's answers about the attempt.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["LastCheckTests"]
 
 class LastCheckTests(StoreTests):
     """
-    A job that may start after the answer is not moved, cancelled or replaced.
+    A job whose attempt may still start is not moved, cancelled or replaced.
     """
 
     def test_without_a_status(self) -> None:
         """
-        Every write of a caller to a counted attempt is too late, and changes nothing, without a status.
+        Without the attempt's status, every write of a caller to a counted attempt is too late, and changes nothing.
         """
         with self.rig() as rig:
             for key, recurrence in (("once", None), ("often", "every 5 s")):
@@ -44,7 +44,7 @@ class LastCheckTests(StoreTests):
 
     def test_has_started(self) -> None:
         """
-        A started attempt is neither moved nor cancelled, but can be replaced; then the old firing ends nothing.
+        A started attempt cannot be moved or cancelled. It can be replaced; then a settle of it has no effect.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -58,7 +58,7 @@ class LastCheckTests(StoreTests):
 
     def test_does_not_start_any_more(self) -> None:
         """
-        A withdrawn attempt is pending to every write, and its old firing ends nothing.
+        Every write treats a withdrawn attempt as pending, and a settle of its old firing has no effect.
         """
         for standing in (AttemptState.WITHDRAWN, AttemptState.CUT_OFF):
             with self.rig() as rig:
@@ -91,7 +91,7 @@ class LastCheckTests(StoreTests):
 
     def test_a_status_of_what_is_pending(self) -> None:
         """
-        The status of an attempt that has ended does not matter: the write is done as without it.
+        The status of an attempt that has ended is ignored: the write is done as if there were no status.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -101,7 +101,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner reads requests; a caller reads only which of its attempts have started.
+        The owner can read the requests; a caller can only read which of its attempts have started.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]
@@ -120,7 +120,7 @@ class LastCheckTests(StoreTests):
 
     def test_nobody_to_answer(self) -> None:
         """
-        An attempt without an owner does not start any more, and a request learns that at once.
+        An attempt without an owner does not start any more, and a request is answered so at once.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")

@@ -30,7 +30,7 @@ ODD_KEYS = (
     f"a{chr(sys.maxunicode)}z",
     "b",
 )
-"""Keys in order of code points: UTF-16 orders them differently, LIKE matches too many, a collation loses some."""
+"""Keys in the order of code points. UTF-16 has another order, LIKE matches too many, and a collation merges some."""
 
 
 class ListTests(StoreTests):
@@ -101,7 +101,7 @@ class ListTests(StoreTests):
 
     def test_last_generation(self) -> None:
         """
-        The last generation is not below any that was assigned, also of deleted jobs; later writes have a larger one.
+        The last generation is at least the largest ever assigned, even to deleted jobs; later writes get larger ones.
         """
         with self.rig() as rig:
             for n in range(3):
@@ -118,7 +118,7 @@ class ListTests(StoreTests):
 
     def test_parts_and_target(self) -> None:
         """
-        Filters by target, by a part of the key and by a part of the last error match literally.
+        Filters by target, by part of the key and by part of the last error compare the text literally.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
@@ -158,7 +158,7 @@ class ListTests(StoreTests):
 
     def test_list_recurring(self) -> None:
         """
-        The filter for recurring jobs matches them in every state, until they are cancelled or set as one-time jobs.
+        The filter for recurring jobs matches a job in every state, until it is cancelled or set as a one-time job.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"once {i}", 0, rig.now + i)) for i in range(30)])

@@ -1,5 +1,5 @@
 """
-The message id of a run that was tried is kept when the run gets another generation or instant.
+A run that was tried keeps its message id when it gets another generation or instant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MessageTests(StoreTests):
 
     def test_put_off(self) -> None:
         """
-        The run keeps its message id when it is moved to later, near or far, but not to the instant of another run.
+        The run keeps its message id when it is postponed, near or far, but not at the instant of another run.
         """
         self._check_kept(lambda rig, job: _move(rig, job, _NEAR + 17))
         self._check_kept(lambda rig, job: _move(rig, job, _FAR + 17))

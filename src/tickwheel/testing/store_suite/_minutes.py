@@ -34,7 +34,7 @@ class MinuteTests(StoreTests):
 
     def test_bounds(self) -> None:
         """
-        Rows are read from one instant to before another, by start and owner.
+        A read returns the rows from one instant until just before another, ordered by start and owner.
         """
         with self.rig() as rig:
             rows = [Minute(owner, at * MINUTE_MS) for at in (20, 21, 22) for owner in ("a", "b")]

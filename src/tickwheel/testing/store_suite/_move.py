@@ -31,7 +31,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job that is moved to later forgets its scheduled run; one that runs now keeps it.
+        A recurring job that is moved to later forgets its scheduled run; a job that is made to run now keeps it.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
@@ -45,7 +45,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        A recurring job that additionally runs now records its scheduled run, once, unless it is retried or late.
+        A recurring job that is made to run now records its scheduled run, once, unless it is retried or late.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

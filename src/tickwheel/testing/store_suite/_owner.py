@@ -11,7 +11,7 @@ from tickwheel.testing.store_suite._base import OWNER, StoreTests
 class OwnerTests(StoreTests):
     def test_renew(self) -> None:
         """
-        A renewal returns the held leases, in the same epoch, with its time.
+        A renewal returns the leases that the owner holds, with unchanged epochs, and the time of the renewal.
         """
         with self.rig() as rig:
             leases = rig.store.renew(OWNER)
@@ -57,7 +57,7 @@ class OwnerTests(StoreTests):
 
     def test_nodes(self) -> None:
         """
-        An owner is among the nodes until it releases, with its figures if others can share the store.
+        An owner is among the nodes until it releases its leases; it has figures if other processes can share the store.
         """
         with self.rig() as rig:
             rig.store.report(OWNER, {"fired": 1})
@@ -69,7 +69,7 @@ class OwnerTests(StoreTests):
 
     def test_shards(self) -> None:
         """
-        Every shard is listed with its owner, epoch and end, to all, and without an owner after the release.
+        Every store object lists each shard with its owner, epoch and end; after a release the shard has no owner.
         """
         with self.rig() as rig:
             leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}
@@ -78,7 +78,7 @@ class OwnerTests(StoreTests):
             for shard in found:
                 lease = leases[shard.number]
                 assert (shard.owner, shard.epoch) == (OWNER, lease.epoch)
-                # Each partition says it by its own clock, and was asked at another moment.
+                # Each partition has its own clock, and was asked at another moment.
                 spread = 0 if rig.store.abilities.partitions == 1 else 5_000
                 assert shard.until == lease.until or abs((shard.until or 0) - (lease.until or 0)) <= spread
             assert rig.store.shards() == found
@@ -89,7 +89,7 @@ class OwnerTests(StoreTests):
 
     def test_owner_rescue(self) -> None:
         """
-        The next owner gets running jobs of the former one, pending and with their attempts, under a later epoch.
+        The next owner gets the running jobs of the former owner, pending and with their attempts, under a later epoch.
         """
         with self.rig() as rig:
             left = [rig.running(f"left {i}", i * 1_000) for i in range(5)]
@@ -108,7 +108,7 @@ class OwnerTests(StoreTests):
 
     def test_zombie(self) -> None:
         """
-        Late writes of a former owner are refused, before and after the next one begins the same job.
+        Late writes of a former owner are refused, before and after the next owner begins the same job.
         """
         with self.rig() as rig:
             job = rig.running("key")

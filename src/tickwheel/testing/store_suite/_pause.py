@@ -26,12 +26,12 @@ _RULE = '{"anchor_at":1,"every_ms":5,"jitter_ms":0,"misfire":"once","pause_after
 
 class PauseTests(StoreTests):
     """
-    A paused job is pending, due nowhere, and cannot begin, whatever else is written to it.
+    A paused job is pending, due in no shard, and cannot begin, whatever else is written to it.
     """
 
     def test_paused(self) -> None:
         """
-        A paused job shows the actor, time and reason, and is due nowhere; its other fields are unchanged.
+        A paused job has the pause's actor, time and reason, and is due in no shard; its other fields are unchanged.
         """
         with self.rig() as rig:
             job, other = rig.pending("key", payload=b"1"), rig.pending("other", 70_000)
@@ -54,7 +54,7 @@ class PauseTests(StoreTests):
 
     def test_pause_not_begun(self) -> None:
         """
-        A job that was read before the pause cannot begin after it, nor be set aside or redated, and uses no attempt.
+        A job that was read before its pause cannot begin, be set aside or be redated after it, and uses no attempt.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -96,7 +96,7 @@ class PauseTests(StoreTests):
 
     def test_resumed(self) -> None:
         """
-        A resumed job is due at its due time in its generation; a job that is not paused is kept as it is.
+        A resumed job keeps its due time and generation; the resume of a job that is not paused changes nothing.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -139,7 +139,7 @@ class PauseTests(StoreTests):
 
     def test_pause_verbs(self) -> None:
         """
-        A paused job can be set and moved, and stays paused; after a cancel and a set it is not.
+        A paused job can be set and moved, and stays paused. After a cancel, a new set is not paused.
         """
         with self.rig() as rig:
             first = rig.pending("key", payload=b"1")
@@ -163,7 +163,7 @@ class PauseTests(StoreTests):
 
     def test_counted(self) -> None:
         """
-        A counted attempt is paused if its status says that it does not start, and not if it has started.
+        A counted attempt can be paused if its status says that it will not start, but not if it has started.
         """
         with self.rig() as rig:
             rig.running("key")
@@ -198,7 +198,7 @@ class PauseTests(StoreTests):
 
     def test_resumed_while_it_runs(self) -> None:
         """
-        A pause that ends before the run does leaves no trace; a dead letter keeps no pause.
+        A pause that ends before the run ends has no effect; a dead letter keeps no pause.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -218,7 +218,7 @@ class PauseTests(StoreTests):
 
     def test_rescued(self) -> None:
         """
-        A job that was paused while it ran, and is cut off, is pending, paused, and due under no later owner.
+        If a job is paused while it runs, and its owner dies, it is pending and paused, and due under no later owner.
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
@@ -238,7 +238,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        A job that was set aside can be paused: no node claims it; after the resume it is in its own shard.
+        A job that was set aside can be paused: then no node claims it. After the resume it is in its own shard.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")

@@ -1,5 +1,5 @@
 """
-Relative due times, which a store with a clock of its own counts from that clock.
+Relative due times. A store with a clock of its own counts them from this clock.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests
 
 _WAIT = 50_000
 _GUESSES = (0, 1_000_000_000_000, 4_000_000_000_000)
-"""Estimates of the store's time, each far from it."""
+"""Estimates of the store's time, all of them far off."""
 _TEXT = {"anchor_at": 0, "every_ms": 60_000, "jitter_ms": 0, "misfire": "once"}
 
 
 class RelativeTests(StoreTests):
     def test_it_counts_from_the_clock_of_the_store(self) -> None:
         """
-        However wrong the caller's estimate is, a delay begins while the store applies the write.
+        A delay begins when the store applies the write, however wrong the caller's estimate of the time is.
         """
         with self.rig() as rig:
             for guess in _GUESSES:
@@ -47,7 +47,7 @@ class RelativeTests(StoreTests):
 
     def test_the_earlier_of_two(self) -> None:
         """
-        By its own clock the store also decides whether a new due time is the earlier one.
+        The store also uses its own clock to decide whether a new due time is the earlier one.
         """
         with self.rig() as rig:
             for guess in _GUESSES:
@@ -61,7 +61,7 @@ class RelativeTests(StoreTests):
 
 def _within(rig: Rig, write: JobWrite) -> Answer:
     """
-    Return the answer to *write*, which waits for `_WAIT` from when the store applies it.
+    Return the answer to *write*; the job is due `_WAIT` after the store applies the write.
     """
     before = rig.store.now_ms()
     answer = rig.do(write)

@@ -32,12 +32,12 @@ _Marked: TypeAlias = Set | Move | SetPause | Resume | Cancel | Replay
 
 class RepeatTests(StoreTests):
     """
-    The answers that a store keeps, if it declares that it does.
+    Kept answers, for stores that declare this ability.
     """
 
     def test_each_write_is_done_once(self) -> None:
         """
-        A write under an answered mark changes nothing, and gets that answer again, with the job of that time.
+        A second write under a mark changes nothing, and gets the first answer again, with the job as it was then.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -62,7 +62,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        Of equal writes in one batch only the first is done; other parts of the request are also done.
+        If a batch has equal writes under one mark, only the first is done; other parts of the request are done, too.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -75,7 +75,7 @@ class RepeatTests(StoreTests):
 
     def test_refusals_are_kept(self) -> None:
         """
-        A refusal is repeated although the job has changed, but not one for lack of an attempt status.
+        A refusal is repeated even if the job has changed, unless the reason was a missing attempt status.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -97,7 +97,7 @@ class RepeatTests(StoreTests):
 
     def test_another_request_under_the_same_token(self) -> None:
         """
-        A token that was used for another request refuses the whole second request, whatever jobs it names.
+        A request with the token of another request is refused as a whole, whichever jobs it concerns.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -116,7 +116,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        After its time an answer is not used: the write is done again, also as part of another request.
+        An expired answer is not used: the write is done again, also as part of another request.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -16,12 +16,12 @@ SKILLS = (("handler", "mail"), ("handler", "print"), ("webhook", None))
 
 class ScopeTests(StoreTests):
     """
-    A paused scope is listed, and its jobs are not claimed before it is resumed.
+    A paused scope is listed, and its jobs are not claimed until it is resumed.
     """
 
     def test_scopes(self) -> None:
         """
-        A pause has its texts until it is replaced or ended, and answers return the previous state.
+        A pause keeps its texts until it is replaced or ended. The answer to a write has the previous state.
         """
         with self.rig() as rig:
             mail, everything = Pause(5, "me", "smtp is down", "handler:mail"), Pause(7, "you", "", "*")
@@ -52,7 +52,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_take_up(self) -> None:
         """
-        Jobs that are paused by handler, by target or as a whole are not claimed, whatever the skill; others are.
+        Jobs in a paused scope (handler, target, or everything) are not claimed, whatever the skill; other jobs are.
         """
         for paused, open_ in (
             ((), NAMES),
@@ -80,7 +80,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_many(self) -> None:
         """
-        However many jobs wait for a paused handler of a target, others of that target are found, to the limit.
+        However many jobs wait for a paused handler, other jobs of the same target are found, up to the limit.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

@@ -1,5 +1,5 @@
 """
-An existing series that is set again: it keeps its pending obligations.
+An existing series that is set again keeps the runs that it still owes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEY: Final = "series"
 
 class SeriesTests(StoreTests):
     """
-    A series in each situation, set again with the same rule, another rule, and another payload.
+    A series that is set again, in each situation, with the same rule, another rule, or another payload.
     """
 
     def test_the_same_rule(self) -> None:
@@ -55,7 +55,7 @@ class SeriesTests(StoreTests):
 
     def test_while_it_runs(self) -> None:
         """
-        A running attempt completes unchanged, and is retried, if it fails, before the change takes effect.
+        A running attempt completes unchanged. If it fails, it is retried before the change takes effect.
         """
         with self.rig() as rig:
             before = _runs(rig, _KEY)
@@ -95,7 +95,7 @@ class SeriesTests(StoreTests):
 
     def test_a_changed_interval(self) -> None:
         """
-        A changed interval counts from the last nominal run; if it has passed since, the run is due now.
+        A changed interval counts from the last nominal run. If it has already passed, the run is due now.
         """
         with self.rig() as rig:
             for every, due in ((36 * HOUR, 24 * HOUR), (13 * HOUR, HOUR), (12 * HOUR, 0), (5 * HOUR, 0)):
@@ -116,7 +116,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        A requested start is compared by phase; another phase moves the next run, never to now.
+        Only the phase of a requested start matters. Another phase moves the next run, but never to now.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -131,7 +131,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        An end counts from the start of the series: past runs count, an owed one runs, and then none.
+        An end counts from the start of the series, with its past runs. A run that is owed still runs.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
@@ -171,7 +171,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        The same rule does not revive a dead letter; other runs are a new series, and so is a restart.
+        The same rule does not revive a dead letter. A rule with other runs begins a new series, and so does a restart.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)
@@ -185,7 +185,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        Other policies move no run, except by the share of another jitter.
+        Changed policies do not move a run, except that a changed jitter moves it by another share.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)
@@ -210,7 +210,7 @@ def _text(rig: Rig, every: int, **fields: Any) -> str:
 
 def _set(rig: Rig, key: str, *, every: int = HOUR, **fields: Any) -> Answer:
     """
-    Set the series again, as a program does when it starts, with a first run one interval from now.
+    Set the series again, like a program at its start, with a first run one interval from now.
     """
     rule = {name: fields.pop(name) for name in ("misfire", "jitter_ms", "until", "max_runs") if name in fields}
     anchor, after = fields.pop("anchor", every), fields.pop("after", every)

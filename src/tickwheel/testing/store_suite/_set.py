@@ -79,7 +79,7 @@ class SetTests(StoreTests):
 
     def test_earliest(self) -> None:
         """
-        With EARLIEST the payload is new, and the due time the earlier of the two.
+        With EARLIEST the job gets the new payload, and the earlier one of the two due times.
         """
         with self.rig() as rig:
             rig.pending("key", 1_000, payload=b"1")
@@ -91,7 +91,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload(self) -> None:
         """
-        A set that keeps the payload changes all other fields of a live job; without one it stores its own payload.
+        A set that keeps the payload changes all other fields of a live job; without a job it stores its own payload.
         """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
@@ -129,7 +129,7 @@ class SetTests(StoreTests):
 
     def test_change_of_what_is_another(self) -> None:
         """
-        The change of a job that has another due time, or is running, dead or gone, is refused with the reason.
+        A change is refused, with the reason, if the job has another due time, or is running, dead or gone.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1")
@@ -171,7 +171,7 @@ class SetTests(StoreTests):
 
     def test_maximum_wait_of_the_first(self) -> None:
         """
-        The first set waits no longer than the maximum either.
+        The maximum also limits the wait of the first set.
         """
         with self.rig() as rig:
             job = rig.pending("key", 9_000, max_wait_ms=2_000)
@@ -187,7 +187,7 @@ class SetTests(StoreTests):
 
     def test_set_if_generation(self) -> None:
         """
-        A conditional set is done if its condition holds; otherwise the answer is the current job.
+        A conditional set is done if its condition holds; otherwise the answer has the current job.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -207,7 +207,7 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        A set of a started job begins a new generation, in any mode, which the old firing cannot end.
+        A set of a started job begins a new generation, in any mode. The old firing cannot end the new generation.
         """
         with self.rig() as rig:
             for mode in SetMode:

@@ -23,7 +23,7 @@ class SettleTests(StoreTests):
 
     def test_done_and_recurring(self) -> None:
         """
-        A recurring job is pending again, in a new generation with attempt 0, and its expiry moves with its due time.
+        After a run, a recurring job is pending in a new generation with attempt 0; its expiry moves with its due time.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s", expires_at=rig.now + 1_400, first_set_at=3)
@@ -55,7 +55,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A settle may replace the recurrence of a live job; without one, and in a dead letter, the job keeps its own.
+        A settle may replace the recurrence of a live job; otherwise, and if the job dies, the recurrence stays.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")
@@ -77,7 +77,7 @@ class SettleTests(StoreTests):
 
     def test_settle_again(self) -> None:
         """
-        A retried job is pending in the same generation with the given attempt and error; its expiry does not change.
+        A retried job is pending in the same generation, with the given attempt and error; its expiry does not change.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, expires_at=rig.now + 1_400)

@@ -1,5 +1,5 @@
 """
-Two objects on the same data: one owns, the other writes, or is the next owner.
+Two store objects on the same data: one owns the jobs, and the other writes, or becomes the next owner.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, St
 class SharedTests(StoreTests):
     def make_peer(self, store: Store) -> Store:
         """
-        Return another object on the data of *store*, which may be open, closed or lost; not open.
+        Return another object, not open, on the data of *store*. *store* itself may be open, closed or lost.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
@@ -73,7 +73,7 @@ class SharedTests(StoreTests):
 
     def test_one_write_at_two_objects_at_once(self) -> None:
         """
-        Of equal simultaneous writes under one mark one is done, and all get its answer.
+        Of simultaneous equal writes under one mark, only one is done, and all get its answer.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.keeps_answers:
@@ -100,7 +100,7 @@ class SharedTests(StoreTests):
 
     def test_one_owner(self) -> None:
         """
-        An owned store cannot be acquired, and can be as soon as it is released.
+        An owned store cannot be acquired until it is released.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners:
@@ -124,7 +124,7 @@ class SharedTests(StoreTests):
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
                 return
             peer.acquire("a second")
-            rig.store.renew(OWNER)  # releases what exceeds its share
+            rig.store.renew(OWNER)  # releases the shards that exceed the owner's share
             taken = {lease.shard: lease.epoch for lease in peer.acquire("a second")}
             assert 0 < len(taken) < len(rig.leases)
             for store in (rig.store, peer):
@@ -156,7 +156,7 @@ class SharedTests(StoreTests):
 
     def test_changes_of_others(self) -> None:
         """
-        The owner gets all jobs that others made pending in its range since its mark.
+        The owner gets all jobs in its range that other processes made pending since its mark.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("to move", 90_000)
@@ -189,9 +189,9 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards up to their cursors; shards without a mark get a mark of that moment.
+        One call returns the changes of all shards up to their cursors. A shard without a mark gets the current mark.
 
-        A call without shards removes no changes.
+        A call without shards does not consume changes.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)
@@ -239,7 +239,7 @@ class SharedTests(StoreTests):
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """
-        A store without leases gets no changes, and does not take any from the owner.
+        A store object without leases gets no changes, and takes no changes away from the owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")
@@ -320,7 +320,7 @@ class SharedTests(StoreTests):
 
     def test_readers_beside_a_writer(self) -> None:
         """
-        Reads continue while a batch of one partition is written, and see all of it or nothing.
+        Reads continue while a batch of one partition is written, and see either the whole batch or nothing of it.
         """
         with self.rig() as rig:
             seen: list[int] = []

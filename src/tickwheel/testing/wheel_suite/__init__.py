@@ -1,7 +1,7 @@
 """
 The contract suite of every wheel design.
 
-A design's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
+To test a design, write a subclass. pytest collects it; unittest does, too, if it also derives from `TestCase`:
 
     class TestMyWheel(WheelSuite):
         def make_wheel(self, start):
@@ -9,8 +9,8 @@ A design's tests are a subclass, which pytest collects; unittest does if it deri
             wheel.advance(start)
             return wheel
 
-The suite tests the design's `abilities`: its lateness, order and span.
-A limited span must have at least eight ticks.
+The suite tests the `abilities` that the design declares: lateness, order and span. A limited span must have at least
+eight ticks.
 The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")` makes it explain
 its assertions.
 """
@@ -32,5 +32,5 @@ class WheelSuite(
     DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests, MachineTests
 ):
     """
-    Every clause of the wheel's promise, as tests; a subclass provides `make_wheel`.
+    Tests for every clause of the wheel's promise. A subclass provides `make_wheel`.
     """

@@ -1,5 +1,5 @@
 """
-Old wheels: across every power of 64 and 256, for years, with far and near deadlines.
+Old wheels: they run past every power of 64 and 256, and for years, with far and near deadlines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AgeingTests(WheelTests):
 
     def test_far_beside_near(self) -> None:
         """
-        A deadline centuries away, or at the end of the span, affects no near one and expires when due.
+        A deadline that is centuries away, or at the end of the span, does not affect near ones, and expires when due.
         """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns
@@ -57,7 +57,7 @@ class AgeingTests(WheelTests):
 
     def test_ten_years(self) -> None:
         """
-        Two heartbeats that are set again whenever they expire are exactly on time for ten years, or 5,000 times.
+        Two heartbeats that are set again at each expiry are exactly on time for ten years, or 5,000 times.
         """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns or YEAR_NS
@@ -66,7 +66,7 @@ class AgeingTests(WheelTests):
         for name, deadline in due.items():
             wheel.insert(deadline, name)
         end = ruler.origin + min(10 * YEAR_NS, 5_000 * min(beats.values()))
-        aged = wheel.wheel  # checked once at the end, as ten years are many steps
+        aged = wheel.wheel  # checked once at the end, because ten years are many steps
         while (now := aged.next_expiration()) is not None and now <= end:
             assert now == ruler.due_at(min(due.values()))
             for name in payloads(aged.advance(now)):

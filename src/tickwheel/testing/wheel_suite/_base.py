@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "CheckedWheel", "Ruler", "WheelTests", "payloads", "refused"]
 
 START = 1_000_000_123_456_789
-"""Start time of a test: eleven days and a half, not at the edge of a level."""
+"""Start time of a test, in nanoseconds: about 11.5 days, and not at the edge of a level."""
 
 
 class CheckedWheel:
@@ -54,7 +54,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next expiration. Call it twice, with a check between, as a call must change nothing.
+        Return the next expiration. Ask the wheel twice, with a check in between, because the call must change nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()
@@ -75,7 +75,7 @@ class CheckedWheel:
 
 class Ruler:
     """
-    Deadlines in the wheel's ticks from its start, or in microseconds if it has no tick.
+    Converts ticks since the start to deadlines; a tick is a microsecond if the wheel has no ticks.
     """
 
     def __init__(self, wheel: CheckedWheel, start: int = START) -> None:
@@ -96,7 +96,7 @@ class Ruler:
 
     def in_order(self, deadlines: Iterable[int]) -> list[int]:
         """
-        Sort *deadlines*, given in order of arrival, in the order in which one advance delivers them.
+        Sort *deadlines*, which are in order of arrival, into the order in which one advance delivers them.
         """
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 

@@ -1,5 +1,5 @@
 """
-An entry expires, is cancelled or is drained, exactly one of them; and the counters show which.
+An entry has exactly one outcome: it expires, is cancelled, or is drained. The counters show which.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CancelTests(WheelTests):
 
     def test_drain(self) -> None:
         """
-        A drain returns everything by deadline, then arrival, including NEVER and overdue entries.
+        A drain returns all entries by deadline, then arrival, including overdue ones and those at NEVER.
         """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(1), "delivered")
@@ -111,7 +111,7 @@ class CancelTests(WheelTests):
 
     def test_counts(self) -> None:
         """
-        Every path changes exactly its own counter, and `pending`.
+        Every outcome changes exactly its own counter, and `pending`.
         """
         wheel, ruler = self.checked()
         before = {name: wheel.stats()[name] for name in ("pending", "sets", "moves", "cancels", "fires", "cascades")}

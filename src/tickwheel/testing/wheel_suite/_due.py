@@ -108,7 +108,7 @@ class DueTests(WheelTests):
 
     def test_time_goes_back(self) -> None:
         """
-        After a step back nothing expires whose deadline is after the current time, and everything expires on time.
+        After a step back of the time, no entry expires before its deadline, and every entry expires on time.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))

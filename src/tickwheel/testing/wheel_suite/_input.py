@@ -1,5 +1,5 @@
 """
-Invalid arguments, their errors, and that they change nothing.
+Invalid arguments raise the right errors and change nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_DEADLINES = (-1, -(2**63), 2**63, 2**64, 10**300)
 class InputTests(WheelTests):
     def test_no_integers(self) -> None:
         """
-        A value that is not an integer is a TypeError that names it: deadlines of inserts and moves, and *now*.
+        A deadline or *now* that is not an integer raises a TypeError that names it.
         """
         wheel, entry = self._one_entry()
         for value in NO_INTEGERS:
@@ -34,7 +34,7 @@ class InputTests(WheelTests):
 
     def test_no_deadlines(self) -> None:
         """
-        An integer outside of 0..NEVER is an InvalidDeadlineError that names it, which is a ValueError.
+        An integer outside of 0..NEVER raises an InvalidDeadlineError, a ValueError, that names it.
         """
         assert issubclass(InvalidDeadlineError, ValueError)
         wheel, entry = self._one_entry()

@@ -24,7 +24,7 @@ class LimitTests(WheelTests):
 
     def test_resumes_across_slots(self) -> None:
         """
-        The order holds if the limit splits a delivery of many ticks at any point.
+        The order is kept wherever the limit splits a delivery of many ticks.
         """
         for limit in (1, 2, 3, 7, 100):
             wheel, ruler = self.checked()
@@ -93,7 +93,7 @@ class LimitTests(WheelTests):
 
     def test_everything_new_while_a_batch_is_cut(self) -> None:
         """
-        Deadlines of a whole span can be inserted while old slots still wait to be delivered.
+        Deadlines over the whole span can be inserted while old slots still wait for delivery.
         """
         wheel, ruler = self.checked()
         for tick in range(1, 9):

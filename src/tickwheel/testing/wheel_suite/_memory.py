@@ -72,7 +72,7 @@ class MemoryTests(WheelTests):
 
     def test_released_on_drain(self) -> None:
         """
-        A drain releases every payload, also those of a split delivery and of NEVER.
+        A drain releases every payload, also the payloads of a split delivery and of entries at NEVER.
         """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, deadline) for deadline in (0, 1, ruler.at(3), ruler.at(7), NEVER)]
@@ -84,7 +84,7 @@ class MemoryTests(WheelTests):
 
     def test_released_with_the_wheel(self) -> None:
         """
-        A collected wheel releases its payloads, at the latest with the next garbage collection.
+        A deleted wheel releases its payloads, at the latest in the next garbage collection.
         """
         checked, ruler = self.checked()
         watched = [self._watched(checked.insert, deadline) for deadline in (0, ruler.at(3), NEVER)]
@@ -131,7 +131,7 @@ class MemoryTests(WheelTests):
         """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(7))
-        self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # a first run, for allocations that are made once
+        self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # a first run, for one-time allocations
         traces = not tracemalloc.is_tracing()
         if traces:
             tracemalloc.start()

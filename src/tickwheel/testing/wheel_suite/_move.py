@@ -19,7 +19,7 @@ class MoveTests(WheelTests):
 
     def test_every_small_move(self) -> None:
         """
-        An entry of any delay, moved at any time to any other, expires at its last deadline (go-zero: 26 % wrong).
+        An entry with any delay, moved at any time to any other, expires at its last deadline (go-zero: 26 % wrong).
         """
         for first, elapsed, second in product(range(1, 8), range(7), range(8)):
             if elapsed >= first:

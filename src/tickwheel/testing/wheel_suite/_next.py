@@ -25,7 +25,7 @@ class NextTests(WheelTests):
 
     def test_earliest(self) -> None:
         """
-        The result is the due time of the earliest entry, in whatever order entries were set.
+        The result is the due time of the earliest entry, whatever the order of the inserts.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick, offset_ns in [(7, 0), (5, 1), (6, 0), (5, -1), (2, 1), (8, 0)]]
@@ -58,7 +58,7 @@ class NextTests(WheelTests):
 
     def test_after_a_move_of_the_earliest(self) -> None:
         """
-        A move of the earliest entry, later or earlier, changes the result even in a design that moves lazily.
+        A move of the earliest entry, to later or earlier, changes the result, even in a design that moves lazily.
         """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(2))
@@ -80,7 +80,7 @@ class NextTests(WheelTests):
 
     def test_following_it_delivers_everything(self) -> None:
         """
-        Advancing only to its results delivers every entry exactly when due, in as many steps as there are due times.
+        Advancing only to its results delivers every entry exactly when due, with one step per due time.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick in (1, 2, 3, 5, 8) for offset_ns in (-1, 0, 1)]
