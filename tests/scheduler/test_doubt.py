@@ -95,7 +95,7 @@ def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatc
         scheduler = make(store)
         scheduler.handler("h")(lambda _: None)
         scheduler.start()
-        scheduler.set("k", delay=0.0, handler="h")
+        scheduler.set("k", delay=0.3, handler="h")
         until(lambda: asked)
         assert scheduler.cancel("k").outcome is Outcome.CANCELLED
         (claims, entries), *_ = asked

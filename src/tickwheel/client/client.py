@@ -26,7 +26,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.host.withdrawal_requests import WithdrawalRequests
 from tickwheel.host.within import TransactionClient
-from tickwheel.host.writer import Writer
+from tickwheel.host.writer import OnCommit, Reservation, Writer
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BULK, BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields
@@ -71,6 +71,7 @@ class Client:
         runtime: Source of time, threads and random numbers.
         on_commit: Called on the writing thread after each commit, before callers get their answers.
         on_unknown: Called there after a commit with an unknown outcome.
+        reserve: Called there before a commit, if the store `claims_sets`.
         on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
         knowing: Returns the running engine, or None.
     """
@@ -83,8 +84,9 @@ class Client:
         options: SchedulerOptions,
         runtime: Runtime,
         *,
-        on_commit: Callable[[Sequence[Write], list[Answer]], None],
+        on_commit: OnCommit,
         on_unknown: Callable[[], None],
+        reserve: Callable[[Sequence[Write], int], Reservation | None],
         on_scope: Callable[[str, str, Pause | None], None],
         knowing: Callable[[], LocalAttempts | None],
         tracer: Tracer | None = None,
@@ -97,6 +99,7 @@ class Client:
         self._runtime = runtime
         self._on_commit = on_commit
         self._on_unknown = on_unknown
+        self._reserve = reserve
         self._on_scope = on_scope
         self._tracer = tracer
         self.opening = LazyStore(store.url, self._open, runtime)
@@ -137,6 +140,7 @@ class Client:
             waiting_max=self._options.waiting_max,
             on_commit=self._on_commit,
             on_unknown=self._on_unknown,
+            reserve=self._reserve,
             referee=WithdrawalArbiter(self._knowing, self._requests),
         )
 

@@ -13,15 +13,16 @@ it is due, and a sample that is a few milliseconds old proves it in time.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain, count
-from typing import Final
+from itertools import chain, compress, count
+from typing import Final, TypeAlias
 
 from tickwheel.engine._callbacks import EngineCallbacks
-from tickwheel.engine._lanes import Lanes
+from tickwheel.engine._lanes import HandlerLimit, Lanes
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine.resources import Resources
@@ -31,7 +32,9 @@ from tickwheel.host.registry import Registry
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.host.writer import FEW
 from tickwheel.jobs.explanation import EVERY_LANE, LaneState, WaitReason
-from tickwheel.jobs.model import Answer, Begin, Outcome
+from tickwheel.jobs.model import Answer, Begin, Claim, Claimed, Job, Outcome, Set, State, Write
+from tickwheel.jobs.rows import PLACE
+from tickwheel.jobs.rules import is_plain_set
 
 __all__ = ["ARMING_WINDOW_MS", "ClaimBatcher", "Sampler"]
 
@@ -122,6 +125,53 @@ _STEP_MS: Final = 1_000
 """If a timer fires this long before its instant, the clock was set back after the timer was set."""
 
 
+Taken: TypeAlias = tuple[int, str, HandlerLimit]
+"""The index of a caller's write, its key, and the lane in which its job has a place."""
+
+
+class Reservation:
+    """
+    Places for jobs that a commit sets and begins. It is used by the writer's thread alone.
+
+    Attributes:
+        claim: The write that begins the jobs.
+        taken: The places.
+        begun: The indexes of writes whose jobs were begun.
+    """
+
+    __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "taken")
+
+    def __init__(self, claims: ClaimBatcher, epoch: int, first: int, taken: Sequence[Taken]) -> None:
+        self._claims = claims
+        self._first = first
+        self.taken = taken
+        self.claim = Claim(taken[0][1], epoch, [first + index for index, *_ in taken])
+        self.begun: Sequence[int] = ()
+        self._is_open = True
+
+    def answered(self, answer: Answer) -> None:
+        if isinstance(answer, Claimed):
+            self.begun = [index - self._first for index in answer.indexes]
+
+    def start(self, answers: Sequence[Answer]) -> None:
+        jobs = {index: job for index in self.begun if (job := answers[index].job) is not None}
+        entries = self._claims.claimed(self, jobs)
+        self._is_open = False
+        self._claims.fire(entries)
+
+    def cancel(self) -> None:
+        self._is_open = False
+        self._claims.cancel(self.taken)
+
+    def close(self) -> None:
+        """
+        End the reservation. If it was neither started nor cancelled, nothing is known of its commit.
+        """
+        if self._is_open:
+            self._is_open = False
+            self._claims.doubt(self)
+
+
 class ClaimBatcher:
     """
     Counts the attempts of staged jobs, and hands the jobs over at their instants, in order of generation.
@@ -135,6 +185,7 @@ class ClaimBatcher:
         self._timers = resources.timers
         self._pacer = resources.pacer
         self._writer = resources.writer
+        self._store = resources.store
         self._partitions = resources.store.abilities.partitions
         self._slot_bits = SLOT_BITS + min(_WIDER_MAX, (self._partitions - 1).bit_length())
         self._hooks = resources.hooks
@@ -154,6 +205,7 @@ class ClaimBatcher:
         self._lock = resources.runtime.lock()
         self._slots: dict[int, list[StagedJob]] = {}
         self._held: deque[StagedJob] = deque()
+        self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
         """Number of unfinished posts that must not be overtaken, by the handlers of their begins."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
@@ -162,6 +214,83 @@ class ClaimBatcher:
         self._reached = 0.0
         self._is_handing_over = False
         self._is_stopped = False
+
+    def reserve(
+        self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
+    ) -> Reservation | None:
+        """
+        Reserve places for due jobs that callers' *writes* may create, to begin them in the same commit.
+
+        A job gets no place if its lane has no room or a rate, or if other jobs wait for theirs. No job of a batch gets
+        one if this node lacks something for one of them.
+
+        Args:
+            writes: The writes.
+            first: The index of the first one in its batch.
+            epoch: The epoch of the lease.
+            lacking: Returns the jobs that this node cannot run.
+        """
+        room = 0 if self._held else self._room()
+        if room <= 0:
+            return None
+        soon = int(self._clock.now()) + ARMING_WINDOW_MS
+        found = [
+            (index, write.job)
+            for index, write in enumerate(writes)
+            if type(write) is Set and write.job.due_at <= soon and write.counted_from is None and is_plain_set(write)
+        ][:room]
+        if not found or lacking([job for _, job in found]):
+            return None
+        found = list(compress(found, self._staged.reserve([job.key for _, job in found])))
+        places = self._lanes.reserve([job for _, job in found])
+        self._staged.cancel([job.key for (_, job), lane in zip(found, places, strict=True) if lane is None])
+        taken = [(index, job.key, lane) for (index, job), lane in zip(found, places, strict=True) if lane is not None]
+        return Reservation(self, epoch, first, taken) if taken else None
+
+    def claimed(self, reservation: Reservation, jobs: Mapping[int, Job]) -> list[StagedJob]:
+        """
+        Note the *jobs*, by the indexes of their writes, that were begun with a *reservation*, and cancel its rest.
+        """
+        taken = reservation.taken
+        places = {index: lane for index, _, lane in taken}
+        entries = self._staged.claimed([(job, places[index]) for index, job in jobs.items()], reservation.claim.epoch)
+        if len(jobs) < len(taken):
+            self.cancel([(index, key, lane) for index, key, lane in taken if index not in jobs])
+        return entries
+
+    def cancel(self, taken: Sequence[Taken]) -> None:
+        freed = self._staged.cancel([key for _, key, _ in taken])
+        self._lanes.cancel([lane for *_, lane in taken])
+        self._begin(freed)
+
+    def doubt(self, reservation: Reservation) -> None:
+        """
+        Remember a *reservation* whose commit has an unknown outcome, until `recover`.
+        """
+        self._doubtful.append(reservation)
+        if self._is_stopped:
+            self.stop()
+        else:
+            self._callbacks.rescan()
+
+    def recover(self) -> None:
+        """
+        Fire the jobs of commits with an unknown outcome that the store has begun; before a scan reads the others.
+
+        Raises:
+            StoreError: If the store does not answer; the next call tries again.
+        """
+        while self._doubtful:
+            reservation = self._doubtful[0]
+            indexes = {key: index for index, key, _ in reservation.taken}
+            stored = self._store.get_many(list(indexes))
+            jobs = {
+                indexes[job.key]: replace(job, state=State.PENDING, attempt=0)
+                for job in sorted(stored, key=PLACE)
+                if job.state is State.RUNNING
+            }
+            self._doubtful.popleft()
+            self.fire(self.claimed(reservation, jobs))
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
@@ -253,6 +382,9 @@ class ClaimBatcher:
 
     def stop(self) -> None:
         self._is_stopped = True
+        with suppress(IndexError):  # the next owner finds out
+            while True:
+                self.cancel(self._doubtful.popleft().taken)
 
     def _room(self) -> int:
         if self._is_stopped:
@@ -345,7 +477,7 @@ class ClaimBatcher:
             known = set(map(id, begun))
             refused = [entry for entry in entries if id(entry) not in known]
             self.ended(refused, self._staged.refuse(refused))
-        self._set_timers(self._staged.begun(begun))
+        self.fire(self._staged.begun(begun))
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
@@ -363,7 +495,10 @@ class ClaimBatcher:
         """
         self._hand_over(self._clock.earliest())
 
-    def _set_timers(self, entries: Sequence[StagedJob]) -> None:
+    def fire(self, entries: Sequence[StagedJob]) -> None:
+        """
+        Hand *entries*, which are begun, over at their instants.
+        """
         now = self._clock.earliest()
         if self._is_stopped:  # they are given back, whatever their instant
             now = float("inf")
@@ -387,9 +522,9 @@ class ClaimBatcher:
         with suppress(ClosedError):  # begun and not fired: the stop gives them back
             if self._clock.is_sampled:
                 self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
-            self._timers.call_at(when, self._fire, fire_at, batch)
+            self._timers.call_at(when, self._at_instant, fire_at, batch)
 
-    def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
+    def _at_instant(self, fire_at: int, batch: list[StagedJob]) -> None:
         now = self._clock.earliest()
         if fire_at > now:
             if self._clock.clock_step:
@@ -397,7 +532,7 @@ class ClaimBatcher:
             if any(entry.phase is Phase.BEGUN for entry in batch):
                 self._sampler.ask()
                 with suppress(ClosedError):
-                    self._timers.call_at(self._clock.least_deadline(fire_at), self._fire, fire_at, batch)
+                    self._timers.call_at(self._clock.least_deadline(fire_at), self._at_instant, fire_at, batch)
         self._hand_over(now)
 
     def _hand_over(self, until: float) -> None:

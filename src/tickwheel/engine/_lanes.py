@@ -17,7 +17,7 @@ attempt. It counts towards `staged_max`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
@@ -258,6 +258,33 @@ class Lanes:
                 break
         return admitted
 
+    def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
+        """
+        Take a place for each of *jobs*, which are about to be set; None for a job that has to wait, or has a rate.
+        """
+        places: list[HandlerLimit | None] = []
+        named, last, lane = self._names.named, None, None
+        with self._lock:
+            for job in jobs:
+                if (name := lane_of(job.target, job.handler)) != last:  # jobs of one handler are mostly set together
+                    lane, last = self._lanes.get(named.get(name, name)) or self._add_lane(job), name
+                    if lane.waiting or lane.booked or lane.limits.rate is not None:
+                        lane = None
+                if lane is not None and not (lane.is_free and self._has_share(lane)):
+                    lane = None
+                if lane is not None:
+                    self._occupy(lane)
+                places.append(lane)
+        return places
+
+    def cancel(self, places: Iterable[HandlerLimit]) -> None:
+        """
+        Give back *places* that no entry has got.
+        """
+        with self._lock:
+            for lane in places:
+                self._vacate(lane)
+
     def leave(self, entries: Iterable[StagedJob]) -> None:
         now = self._clock.now()
         with self._lock:
@@ -265,20 +292,11 @@ class Lanes:
                 lane, entry.lane = entry.lane, None
                 if lane is None:
                     continue
-                lane.busy -= 1
-                self._free += 1
-                if not (lane.busy or lane.is_moving):
-                    self._still[lane.target] -= 1
                 if entry.fired_at and lane.limits.places is None:
                     was_quick = now - entry.fired_at < _QUICK_MS
                     if was_quick is not lane.is_moving:
                         self._note_end(lane, was_quick=was_quick)
-                if lane.waiting:
-                    self._changed[lane] = None
-                if self._short:
-                    for short in list(islice(self._short, 2)):
-                        del self._short[short]
-                        self._changed[short] = None
+                self._vacate(lane)
 
     def widen(self, target: str, handler: str) -> None:
         job, now = Job("", 0, 0, target=target, handler=handler), self._clock.now()
@@ -442,11 +460,26 @@ class Lanes:
 
     def _enter(self, entry: StagedJob, lane: HandlerLimit) -> None:
         if entry.lane is None:  # it comes twice where its key's last run ends meanwhile
-            if not (lane.busy or lane.is_moving):
-                self._still[lane.target] = self._still.get(lane.target, 0) + 1
-            lane.busy += 1
-            self._free -= 1
+            self._occupy(lane)
         entry.lane = lane
+
+    def _occupy(self, lane: HandlerLimit) -> None:
+        if not (lane.busy or lane.is_moving):
+            self._still[lane.target] = self._still.get(lane.target, 0) + 1
+        lane.busy += 1
+        self._free -= 1
+
+    def _vacate(self, lane: HandlerLimit) -> None:
+        lane.busy -= 1
+        self._free += 1
+        if not (lane.busy or lane.is_moving):
+            self._still[lane.target] -= 1
+        if lane.waiting:
+            self._changed[lane] = None
+        if self._short:
+            for short in list(islice(self._short, 2)):
+                del self._short[short]
+                self._changed[short] = None
 
     def _note_end(self, lane: HandlerLimit, *, was_quick: bool) -> None:
         members = self._names.members(lane.name)

@@ -182,6 +182,8 @@ class Prefetcher:
         self._has_news = False
         """True if there may be changes since the last read of changes, also during a look."""
         self._is_look_wanted = self._is_lookout_wanted = False
+        self._is_current = False
+        """True if the last scan has read all jobs that are due before `_look_at`."""
         self._is_full = False
         self._swept_at = 0.0
         self._is_stopped = False
@@ -224,6 +226,18 @@ class Prefetcher:
         self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
         if not self._is_watching:
             self._wake.set()  # the clock is checked from now on; nothing is to be read
+
+    def claims_under(self) -> int | None:
+        """
+        Return the epoch under which new jobs may begin as they are set, or None.
+
+        It is None while older due jobs may be in the store only.
+        """
+        with self._lock:
+            shard = self._shards.get(0)
+            if shard is None or self._is_look_wanted or not self._is_current or self._is_full or self._shares.lanes:
+                return None
+            return shard.epoch if self._look_at is None or self._look_at > self._clock.monotonic() else None
 
     def on_external_writes(self) -> None:
         self._has_changes = self._has_news = True
@@ -286,7 +300,9 @@ class Prefetcher:
             self._wake.clear()
             if self._is_stopped:
                 return
-            is_look, self._is_look_wanted = self._is_look_wanted, False
+            with self._lock:
+                is_look, self._is_look_wanted = self._is_look_wanted, False
+                self._is_current = self._is_current and not is_look
             is_lookout, self._is_lookout_wanted = self._is_lookout_wanted, False
             try:
                 if is_look:
@@ -306,6 +322,7 @@ class Prefetcher:
         self._wake.set()
 
     def _look(self) -> None:
+        self._claims.recover()
         has_changes, self._has_changes, self._has_news = self._has_changes, False, False
         self._notice_step()
         self._notice_moving()
@@ -323,6 +340,7 @@ class Prefetcher:
         self._read_lanes(shards, until)
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
+        self._is_current = True
 
     def _sweep_overdue(self) -> None:
         with self._lock:

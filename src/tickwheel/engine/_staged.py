@@ -5,6 +5,7 @@ A job here is a key with a generation. It is in one state at a time:
 
     state       meaning                                           event     next
     far         in the store only                                 stage     staged
+                                                                  claim     begun      (set and counted in one commit)
     staged      filed, waiting for its attempt to be counted      begin     beginning
                                                                   drop      far        (moved, set again, cancelled)
     beginning   the count is on its way to the store              begun     begun
@@ -40,13 +41,17 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from itertools import compress
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.engine._staged_job import TRANSITIONS, Phase, StagedJob, Step
 from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import AttemptState, Job
+
+if TYPE_CHECKING:
+    from tickwheel.engine._lanes import HandlerLimit
 
 __all__ = ["START", "Position", "ShardProgress", "StagedJobs", "before", "is_target", "position_of"]
 
@@ -123,6 +128,7 @@ def position_of(job: Job) -> Position:
 
 
 _STAGED: Final = TRANSITIONS[Step.STAGE][Phase.FAR]
+_CLAIMED: Final = TRANSITIONS[Step.CLAIM][Phase.FAR]
 _BEGINNING: Final = TRANSITIONS[Step.BEGIN][Phase.STAGED]
 _DROP: Final = TRANSITIONS[Step.DROP]
 _START: Final = TRANSITIONS[Step.START]
@@ -174,6 +180,8 @@ class StagedJobs:
         lanes with entries that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
+        self._reserved: set[str] = set()
+        """The busy keys of jobs that are about to be set and begun in one commit."""
         self._queued: dict[str, list[StagedJob]] = {}
 
     @property
@@ -261,7 +269,7 @@ class StagedJobs:
         """
         Number of jobs that were begun, or are about to be, and are not settled.
         """
-        return len(self._busy)
+        return len(self._busy_keys)
 
     def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
         """
@@ -332,6 +340,38 @@ class StagedJobs:
             for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
                 del self._waiting[entry.job.key]
                 self._drop(entry)
+
+    def reserve(self, keys: Sequence[str]) -> list[bool]:
+        """
+        Keep the jobs of *keys* from beginning; False for a key that has a job here.
+        """
+        with self._lock:
+            are_free = [key not in self._busy_keys and key not in self._waiting for key in keys]
+            self._reserved.update(compress(keys, are_free))
+            self._busy_keys |= self._reserved
+            return are_free
+
+    def cancel(self, keys: Iterable[str]) -> list[StagedJob]:
+        """
+        Cancel the reservation of *keys*; return the entries that waited for them.
+        """
+        freed: list[StagedJob] = []
+        with self._lock:
+            self._reserved.difference_update(keys)
+            self._busy_keys.difference_update(keys)
+            for key in self._queued.keys() & keys:
+                freed += self._queued.pop(key)
+        return freed
+
+    def claimed(self, jobs: Iterable[tuple[Job, HandlerLimit]], epoch: int) -> list[StagedJob]:
+        """
+        Add *jobs* of reserved keys, with their lanes; each has one attempt counted. Return their entries.
+        """
+        entries = [StagedJob(job, epoch, job.due_at, _CLAIMED, was_due=True, lane=lane) for job, lane in jobs]
+        with self._lock:
+            self._reserved.difference_update([entry.job.key for entry in entries])
+            self._busy.update({entry.job.generation: entry for entry in entries})
+        return entries
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
@@ -429,7 +469,7 @@ class StagedJobs:
         """
         with self._lock:
             if key in self._busy_keys:
-                return next(entry for entry in self._busy.values() if entry.job.key == key)
+                return next((entry for entry in self._busy.values() if entry.job.key == key), None)
             return self._waiting.get(key)
 
     def running(self, generation: int) -> StagedJob | None:
@@ -479,8 +519,8 @@ class StagedJobs:
                 assert entry.job.key == key, (key, entry.job)
                 busy = self._busy.get(entry.job.generation)
                 assert busy is None or busy.epoch < entry.epoch, entry.job
-            assert self._busy_keys == {entry.job.key for entry in self._busy.values()}
-            assert len(self._busy_keys) == len(self._busy)
+            assert self._busy_keys == {entry.job.key for entry in self._busy.values()} | self._reserved
+            assert len(self._busy_keys) == len(self._busy) + len(self._reserved)
             assert set(self._queued) <= self._busy_keys
             for generation, entry in self._busy.items():
                 assert entry.phase not in (Phase.FAR, Phase.STAGED), (generation, entry.phase)

@@ -43,6 +43,7 @@ class Step(StrEnum):
     """
 
     STAGE = "stage"
+    CLAIM = "claim"
     DROP = "drop"
     BEGIN = "begin"
     BEGUN = "begun"
@@ -55,6 +56,7 @@ class Step(StrEnum):
 
 TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.STAGE: {Phase.FAR: Phase.STAGED},
+    Step.CLAIM: {Phase.FAR: Phase.BEGUN},
     Step.DROP: {Phase.STAGED: Phase.FAR},
     Step.BEGIN: {Phase.STAGED: Phase.BEGINNING},
     Step.BEGUN: {Phase.BEGINNING: Phase.BEGUN},

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from tickwheel.engine import _verdict
-from tickwheel.engine._claims import ClaimBatcher
+from tickwheel.engine._claims import ClaimBatcher, Reservation
 from tickwheel.engine._clock_steps import Zones
 from tickwheel.engine._completion import Completer
 from tickwheel.engine._dispatch import Dispatcher
@@ -34,7 +34,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.host.registry import Registry
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.explanation import EVERY_LANE, Explanation, LaneState, WaitReason
-from tickwheel.jobs.model import Job
+from tickwheel.jobs.model import Job, Write
 from tickwheel.stores import Lease
 from tickwheel.targets import Firing
 from tickwheel.targets.contract import GIVE_BACK
@@ -260,6 +260,17 @@ class Engine:
         return any(lease.shard == 0 for lease in self.leases.held)
 
     # ---- a job's way, in order ------------------------------------------------------------------------------------
+
+    def reserve(self, writes: Sequence[Write], first: int) -> Reservation | None:
+        """
+        Reserve places for due jobs of callers' *writes*, so that their commit begins them.
+
+        After a clock step jobs begin in a commit of their own, once their instants are checked.
+        """
+        if not self._resources.elapsed.is_steady:
+            return None
+        epoch = self._prefetchers[0].claims_under()
+        return None if epoch is None else self._claims.reserve(writes, first, epoch, self.pause_filter.lacking)
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """

@@ -4,21 +4,18 @@ The consequences of a commit of callers' writes for the rest of the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import (
     Answer,
-    Begin,
     Job,
     Move,
     Outcome,
     Recalled,
-    Redate,
     Set,
     SetMode,
-    Settle,
     State,
     Write,
 )
@@ -26,13 +23,9 @@ from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, J
 
 __all__ = ["elapsed_of", "events_of", "lives_of"]
 
-_OWN = (Begin, Settle, Redate)
-"""The scheduler's own writes; only the poster is notified of them."""
-
 _TIMED = (Set, Move)
 """Writes that may carry the number of a clock step."""
 
-_OWN_KINDS: Final = frozenset(_OWN)
 _TIMED_KINDS: Final = frozenset(_TIMED)
 
 _STEP_MS: Final = 1_000
@@ -42,14 +35,17 @@ _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 
-def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
+def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
+    """
+    Return the jobs of callers' writes that are pending now, and the keys of those that are not any more.
+
+    The jobs at the indexes *begun* are left out.
+    """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
-    if _OWN_KINDS.issuperset(map(type, writes)):
-        return [], cancelled
-    for write, answer in zip(writes, answers, strict=True):
+    for index, answer in enumerate(answers):
         job = answer.job
-        if job is None or isinstance(write, _OWN) or type(answer) is Recalled:
+        if job is None or type(answer) is Recalled or index in begun:
             continue
         if answer.outcome in _NEW_LIVES and job.state is State.PENDING:
             jobs[job.key] = job
@@ -108,10 +104,10 @@ def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
     return (write.counted_from or 0) + job.due_at - write.job.due_at
 
 
-def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
-    for write, answer in zip(writes, answers, strict=True):
+def events_of(answers: Sequence[Answer]) -> Iterator[Event]:
+    for answer in answers:
         job = answer.job
-        if job is None or isinstance(write, _OWN) or type(answer) is Recalled:
+        if job is None or type(answer) is Recalled:
             continue
         match answer.outcome:
             case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT | Outcome.CHANGED | Outcome.RESTARTED:

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.host.promise import Promise
@@ -34,15 +34,16 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.tally import WriterMetrics, WriterStats
 from tickwheel.host.withdrawal_requests import RETRY_S
 from tickwheel.jobs.errors import StoreError, StoreFullError
-from tickwheel.jobs.model import Answer, Write
+from tickwheel.jobs.model import Answer, Claim, Write
 from tickwheel.stores.contract import Store
 
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["FEW", "Done", "Writer", "WriterStats"]
+__all__ = ["FEW", "Done", "OnCommit", "Reservation", "Writer", "WriterStats"]
 
-_Entry: TypeAlias = tuple[Sequence[Write], Done]
+_Entry: TypeAlias = tuple[Sequence[Write], Done, bool]
+"""Writes, what gets their answers, and True if they are a caller's."""
 _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
@@ -67,6 +68,47 @@ def _called(callback: Callable[..., object], *arguments: object) -> bool:
     return True
 
 
+class Reservation(Protocol):
+    """
+    Places for jobs that a commit sets and begins: see `Claim`.
+
+    Attributes:
+        claim: The last write of the batch.
+    """
+
+    claim: Claim
+
+    def answered(self, answer: Answer) -> None:
+        """
+        Take the answer to the claim.
+        """
+
+    def start(self, answers: Sequence[Answer]) -> None:
+        """
+        Fire the jobs that were begun; *answers* are those to the callers' writes.
+        """
+
+    def cancel(self) -> None:
+        """
+        Give the places back: nothing was written.
+        """
+
+    def close(self) -> None:
+        """
+        End the reservation; if it was neither started nor cancelled, the store is asked for its jobs later.
+        """
+
+    @property
+    def begun(self) -> Sequence[int]:
+        """
+        The indexes of the callers' writes whose jobs were begun.
+        """
+
+
+OnCommit: TypeAlias = Callable[[Sequence[Write], list[Answer], Reservation | None], object]
+"""Gets the callers' writes of a commit, their answers, and the reservation of places for their jobs."""
+
+
 class Writer:
     """
     Writes to a store in batches, from a thread of its own.
@@ -84,18 +126,19 @@ class Writer:
         batch_max: int = 1_000,
         waiting_max: int = 100_000,
         retry_s: float = RETRY_S,
-        on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
+        on_commit: OnCommit | None = None,
         on_unknown: Callable[[], None] | None = None,
+        reserve: Callable[[Sequence[Write], int], Reservation | None] | None = None,
         referee: WithdrawalArbiter | None = None,
         tally: WriterMetrics | None = None,
     ) -> None:
         """
         Start the thread.
 
-        The callbacks run on the writing thread, *on_commit* after each commit and before the answers, and *on_unknown*
-        after a commit with an unknown outcome, before callers get the error. *batch_max* limits the callers' writes per
-        commit, and the scheduler's own; *waiting_max* the waiting writes of callers; *retry_s* the seconds of retries
-        after transient errors. Writers that share a *tally* count together.
+        The callbacks run on the writing thread: *reserve* before each commit of callers' writes, *on_commit* after it
+        and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the error.
+        *batch_max* limits the callers' writes per commit, and the scheduler's own; *waiting_max* the waiting writes of
+        callers; *retry_s* the seconds of retries after transient errors. Writers that share a *tally* count together.
         """
         self._store = store
         self._runtime = runtime
@@ -104,6 +147,7 @@ class Writer:
         self._retry_s = retry_s
         self._on_commit = on_commit
         self._on_unknown = on_unknown
+        self._reserve = reserve if store.abilities.claims_sets else None
         self._referee = referee
         self._lock = runtime.lock()
         self._own_work = runtime.condition(self._lock)
@@ -157,7 +201,7 @@ class Writer:
             else:
                 promise.set_result(result[0])
 
-        self._queue_callers([((write,), done)], 1, timeout_s, waits=waits)
+        self._queue_callers([((write,), done, True)], 1, timeout_s, waits=waits)
         return promise
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
@@ -172,7 +216,7 @@ class Writer:
             else:
                 promise.set_result(result)
 
-        self._queue_callers([(writes, done)], len(writes), None)
+        self._queue_callers([(writes, done, True)], len(writes), None)
         return promise
 
     def submit_many(
@@ -202,7 +246,7 @@ class Writer:
                 promise.set_result([answer for part in in_order if isinstance(part, list) for answer in part])
 
         if parts:
-            entries: list[_Entry] = [(part, partial(done, number)) for number, part in enumerate(parts)]
+            entries: list[_Entry] = [(part, partial(done, number), True) for number, part in enumerate(parts)]
             self._queue_callers(entries, len(writes), timeout_s, waits=waits)
         else:
             promise.set_result([])
@@ -218,11 +262,11 @@ class Writer:
         self._check_process()
         with self._lock:
             self._check_open()
-            (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done))
+            (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done, False))
             self._own_work.notify()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
-        self._queue_callers([(writes, done)], len(writes), None)
+        self._queue_callers([(writes, done, True)], len(writes), None)
 
     def stats(self) -> WriterStats:
         return self._tally.stats
@@ -343,29 +387,52 @@ class Writer:
         Leave *entries*, which a caller's thread has tried, to the writer's thread, before later ones.
         """
         with self._lock:
-            self._waiting += sum(len(writes) for writes, _ in entries)
+            self._waiting += sum(len(writes) for writes, *_ in entries)
             self._callers.extendleft(reversed(entries))
             self._tally.retried()
             self._callers_work.notify()
 
     def _write(self, entries: list[_Entry], *, is_patient: bool = True) -> None:
         writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
-        give_up = self._runtime.monotonic() + self._retry_s
+        first = sum(len(part) for part, _, is_callers in entries if not is_callers)  # these come before the callers'
+        callers = writes[first:] if first else writes
+        reservation = self._reserved(callers, first) if callers else None
         try:
-            answers = self._apply(writes, give_up) if is_patient else self._attempt(writes)
-        except Exception as error:  # noqa: BLE001  any error belongs to the callers, and the thread continues
-            if not is_patient and self._may_try_again(error, give_up):
-                self._put_back(entries)
-            else:
-                self._fail(entries, len(writes), error)
-            return
-        self._committed(writes, answers)
+            give_up = self._runtime.monotonic() + self._retry_s
+            claim = None if reservation is None else reservation.claim
+            try:
+                answers = self._apply(writes, give_up, claim) if is_patient else self._attempt(writes, claim)
+            except Exception as error:  # noqa: BLE001  any error belongs to the callers, and the thread continues
+                if reservation is not None and isinstance(error, StoreError) and not error.is_unknown:
+                    _called(reservation.cancel)
+                if not is_patient and self._may_try_again(error, give_up):
+                    self._put_back(entries)
+                else:
+                    self._fail(entries, len(writes), error)
+                return
+            if reservation is not None:
+                reservation.answered(answers.pop())
+            if callers:
+                self._committed(callers, answers[first:] if first else answers, reservation)
+        finally:
+            if reservation is not None:
+                _called(reservation.close)
+        self._answer(entries, answers)
+
+    def _reserved(self, writes: Sequence[Write], first: int) -> Reservation | None:
+        made: list[Reservation | None] = []
+        if self._reserve is not None:
+            _called(lambda reserve: made.append(reserve(writes, first)), self._reserve)
+        return made[0] if made else None
+
+    def _answer(self, entries: list[_Entry], answers: list[Answer]) -> None:
         undecided: list[UndecidedBatch] = []
         may_be_undecided = self._referee is not None and has_late(answers)
         start = 0
-        for part, done in entries:
+        for part, done, is_callers in entries:
             end = start + len(part)
-            waiting = UndecidedBatch.of(part, answers[start:end], done) if may_be_undecided else None
+            may_wait = may_be_undecided and is_callers
+            waiting = UndecidedBatch.of(part, answers[start:end], done) if may_wait else None
             if waiting is None:
                 _called(done, answers[start:end])
             else:
@@ -374,10 +441,12 @@ class Writer:
         if undecided and self._referee is not None:
             _called(self._referee.decide, undecided, self._commit)
 
-    def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
+    def _committed(
+        self, writes: Sequence[Write], answers: list[Answer], reservation: Reservation | None = None
+    ) -> None:
         if (
             self._on_commit is not None
-            and not _called(self._on_commit, writes, answers)
+            and not _called(self._on_commit, writes, answers, reservation)
             and self._on_unknown is not None
         ):
             _called(self._on_unknown)  # its job may be unknown
@@ -404,14 +473,14 @@ class Writer:
             return
         self._tally.failed(size)
         self._unknown(error)
-        for _, done in entries:
+        for _, done, _ in entries:
             _called(done, error)
 
-    def _apply(self, writes: Sequence[Write], give_up: float) -> list[Answer]:
+    def _apply(self, writes: Sequence[Write], give_up: float, claim: Claim | None = None) -> list[Answer]:
         wait_s = _RETRY_FIRST_S
         while True:
             try:
-                return self._attempt(writes)
+                return self._attempt(writes, claim)
             except StoreError as error:
                 if not self._may_try_again(error, give_up - wait_s):
                     raise
@@ -420,10 +489,10 @@ class Writer:
             self._tally.retried()
             wait_s = min(wait_s * 2, _RETRY_MAX_S)
 
-    def _attempt(self, writes: Sequence[Write]) -> list[Answer]:
+    def _attempt(self, writes: Sequence[Write], claim: Claim | None = None) -> list[Answer]:
         start = self._runtime.monotonic()
         try:
-            answers = self._store.apply(writes)
+            answers = self._store.apply(writes if claim is None else [*writes, claim])
         except Exception:
             raise
         except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers continue

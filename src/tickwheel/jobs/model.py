@@ -6,6 +6,7 @@ Times are milliseconds since the epoch by the store's clock, in int64. This modu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -36,6 +37,8 @@ __all__ = [
     "AttemptStatus",
     "Begin",
     "Cancel",
+    "Claim",
+    "Claimed",
     "Contested",
     "Declare",
     "HistoryRecord",
@@ -454,10 +457,29 @@ class Declare:
     keys: tuple[str, ...] = ()
 
 
+@record
+class Claim:
+    """
+    Begin jobs that earlier writes of the batch create: the last write of a batch, in a store that `claims_sets`.
+
+    Answers NOT_OWNER, or BEGUN as a `Claimed`. A job is begun if its set is CREATED and it is the key's job after the
+    batch. The store may leave out any of them: these are pending. The answers to the sets carry the jobs as pending.
+
+    Attributes:
+        key: Any key of its partition.
+        epoch: The epoch of the lease.
+        indexes: The indexes, in order, of plain sets in the batch.
+    """
+
+    key: str
+    epoch: int
+    indexes: Sequence[int]
+
+
 JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
 """A write to one job."""
 
-Write: TypeAlias = JobWrite | Declare | Keep
+Write: TypeAlias = JobWrite | Declare | Keep | Claim
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
 """A write of a caller that may meet a counted attempt, and carries its status as `over`."""
@@ -478,6 +500,18 @@ class Answer:
 
     outcome: Outcome
     job: Job | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed(Answer):
+    """
+    The answer to a `Claim`.
+
+    Attributes:
+        indexes: Those of its indexes whose jobs were begun, in order.
+    """
+
+    indexes: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tickwheel.host.registry import Registry
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.standby import Standby, check_role
 from tickwheel.host.store_clock import StoreClock
+from tickwheel.host.writer import Reservation
 from tickwheel.jobs.errors import StoreError, StoreInUseError, UnsupportedError
 from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
@@ -95,6 +96,7 @@ class Core:
             runtime,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
+            reserve=lambda writes, first: None if self._engine is None else self._engine.reserve(writes, first),
             on_scope=self._set_scope,
             knowing=lambda: None if self._engine is None else self._engine.withdrawals,
             tracer=tracer,
@@ -253,7 +255,7 @@ class Core:
         if self._engine is not None:
             self._engine.release()
 
-    def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
+    def _committed(self, writes: Sequence[Write], answers: list[Answer], reservation: Reservation | None) -> None:
         """
         Notify the engine of committed writes before the callers get their answers; on the writer's thread.
         """
@@ -267,16 +269,17 @@ class Core:
                 elapsed, _ = elapsed_of(writes, answers, clock)
             for clock_step, jobs in elapsed.items():
                 engine.note_relative(jobs, clock_step)
-            engine.on_committed(*lives_of(writes, answers))
+            begun = () if reservation is None else reservation.begun
+            if len(begun) < len(writes):
+                engine.on_committed(*lives_of(answers, frozenset(begun)))
         elif self._unstarted is not None:
             self._unstarted.written(answers)
-        dead = Outcome.DEAD  # an enum is slow to look into
-        for answer in answers:
-            if answer.outcome is dead and answer.job is not None:
-                _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)
+        _warn_of_dead(answers)
         if self.hooks.is_curious:
-            for event in events_of(writes, answers):
+            for event in events_of(answers):
                 self.hooks.emit(event)
+        if reservation is not None:
+            reservation.start(answers)
 
     def _lost_sight(self) -> None:
         """
@@ -417,6 +420,13 @@ class Core:
         later = self.client.first_due(now + 1)
         waiting = () if self._engine is None else self._engine.waiting_except(backlog)
         return min((job.due_at for job in (*waiting, *((later,) if later else ()))), default=None)
+
+
+def _warn_of_dead(answers: Sequence[Answer]) -> None:
+    dead = Outcome.DEAD  # an enum is slow to look into
+    for answer in answers:
+        if answer.outcome is dead and answer.job is not None:
+            _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)
 
 
 def _new_engine(

@@ -16,12 +16,16 @@ from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_te
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
+    Begin,
+    Claim,
+    Claimed,
     Declare,
     HistoryRecord,
     Job,
     JobQuery,
     Keep,
     Manifest,
+    Outcome,
     Page,
     Pause,
     Settle,
@@ -52,7 +56,9 @@ class MemoryStore:
     Jobs in dictionaries, lost when the process ends. Only one scheduler may use a store. `page` costs O(jobs).
     """
 
-    abilities = Abilities(loss_window="everything, when the process ends", is_private=True, keeps_answers=True)
+    abilities = Abilities(
+        loss_window="everything, when the process ends", is_private=True, keeps_answers=True, claims_sets=True
+    )
     url = "memory://"
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -100,7 +106,10 @@ class MemoryStore:
                 self._check_storable(write)
             now, manifests = self.now_ms(), Manifests(self._manifests)
             onces = self._onces(writes, now)
-            answers = [self._answer(write, now, manifests, onces) for write in writes]
+            claim = writes[-1] if writes and isinstance(writes[-1], Claim) else None
+            answers = [self._answer(write, now, manifests, onces) for write in (writes[:-1] if claim else writes)]
+            if claim is not None:
+                answers.append(self._claim(claim, answers, now))
             self._manifests |= manifests.changed
             if onces is not None:
                 self._keep_answers(onces, now)
@@ -391,7 +400,7 @@ class MemoryStore:
             return refusal
         if onces is not None and (known := onces.answer(write)) is not None:
             return known
-        assert not isinstance(write, (Declare, Keep))
+        assert not isinstance(write, (Declare, Keep, Claim))
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
             self._generation = max(self._generation, write.job.generation)
@@ -407,6 +416,18 @@ class MemoryStore:
         if record is not None:
             self._history.add(record)
         return answer
+
+    def _claim(self, claim: Claim, answers: Sequence[Answer], now: int) -> Answer:
+        if self._owner is None or claim.epoch != self._epoch:
+            return NOT_OWNER
+        indexes: list[int] = []
+        for index in claim.indexes:
+            outcome, job = answers[index].outcome, answers[index].job
+            if outcome is Outcome.CREATED and job is not None and self._jobs.get(job.key) is job and job.is_scheduled:
+                _, begun = decide(Begin(job, claim.epoch), job, now, self._next_generation)
+                self._replace(job, begun)
+                indexes.append(index)
+        return Claimed(Outcome.BEGUN, indexes=indexes)
 
     def _onces(self, writes: Sequence[Write], now: int) -> Onces | None:
         tokens = {once.token for write in writes if (once := once_of(write)) is not None}

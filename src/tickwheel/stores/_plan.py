@@ -17,10 +17,13 @@ from tickwheel.jobs.model import (
     Adopt,
     Answer,
     Begin,
+    Claim,
+    Claimed,
     Declare,
     HistoryRecord,
     Job,
     Keep,
+    Outcome,
     Redate,
     Set,
     SetAside,
@@ -30,7 +33,7 @@ from tickwheel.jobs.model import (
     Write,
     key_of,
 )
-from tickwheel.jobs.rules import BEGUN, GONE, NOT_OWNER, decide
+from tickwheel.jobs.rules import BEGUN, GONE, NOT_OWNER, created, decide, is_plain_set
 from tickwheel.stores._manifests import Manifests, manifest_of
 from tickwheel.stores._onces import Onces, once_of
 from tickwheel.stores._records import act_of, has_no_record
@@ -57,12 +60,14 @@ class Differences:
     Attributes:
         new: Jobs of keys that had none.
         changed: Jobs before and after the change.
-        gone: Jobs whose keys now have none.
+        gone: Jobs of keys that now have none.
+        begun: Jobs of keys that had none, to be stored as running, with their first attempt counted.
     """
 
     new: list[Job] = field(default_factory=list)
     changed: list[tuple[Job, Job]] = field(default_factory=list)
     gone: list[Job] = field(default_factory=list)
+    begun: list[Job] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -79,10 +84,10 @@ class Plan:
         floor: New generations must be larger than this.
         away: Shards of jobs that a node has claimed into another shard than their keys'.
         shards: The shards by the epochs of their leases.
-        notable: History records, each with the index of its write, and True if the write is a settle that is not a
-            repeat.
-        manifests: Names of the manifests that must be read for this batch.
-        tokens: Tokens of requests whose kept answers must be read.
+        notable: The history records, each with the index of its write, and True if it is a settle that is not a repeat.
+        manifests: Names of the manifests to read, because the batch has their declarations.
+        tokens: Tokens of the marked requests; their kept answers must be read.
+        claim: The claim of jobs that the batch creates, if there is one.
     """
 
     answers: list[Answer]
@@ -96,6 +101,7 @@ class Plan:
     notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
     manifests: set[str] = field(default_factory=set)
     tokens: set[str] = field(default_factory=set)
+    claim: Claim | None = None
 
     @classmethod
     def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
@@ -139,6 +145,9 @@ class Plan:
                         answers[index] = GONE
                         continue
                 careful.append((index, job.key, write))
+            elif isinstance(write, Claim):
+                if write.epoch in shards:
+                    plan.claim = write
             else:
                 careful.append((index, key_of(write), write))
                 if isinstance(write, Adopt):
@@ -153,7 +162,7 @@ class Plan:
     def keys(self) -> list[str]:
         return sorted({key for _, key, _ in self.careful})
 
-    def decide(  # noqa: C901  one loop, whose steps share local variables
+    def decide(  # noqa: C901, PLR0912  one loop, whose steps share local variables
         self,
         before: Mapping[str, Job],
         now: int,
@@ -177,13 +186,21 @@ class Plan:
                 away.pop(key, None)
         away.update(found_in)
         answers, known_before = self.answers, manifests is not None or onces is not None
+        claimable = frozenset[int]() if self.claim is None else frozenset(self.claim.indexes)
+        claimed: list[int] = []
         for index, key, write in self.careful:
+            if type(write) is Set and after.get(key) is None and (index in claimable or is_plain_set(write)):
+                answers[index] = new = created(write, next_generation(), now)
+                after[key] = new.job
+                if index in claimable:
+                    claimed.append(index)
+                continue
             if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
                 continue  # already answered
             if known_before and (answer := _known(write, after, manifests, onces)) is not None:
                 answers[index] = answer
                 continue
-            assert not isinstance(write, (Declare, Keep))
+            assert not isinstance(write, (Declare, Keep, Claim))
             old = after.get(key)
             answers[index], after[key] = decide(write, old, now, next_generation)
             if onces is not None:
@@ -194,8 +211,26 @@ class Plan:
                 away.pop(key, None)
         for key, shard in found_in.items():
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
-                after[key] = before[key]  # not written: a write would move it to its key's shard
-        return _differences(before, after)
+                after[key] = before[key]  # not written again, which would move it to its key's shard
+        differences = _differences(before, after)
+        if claimed:
+            indexes = self._claim(claimed, differences)
+            self.answers[-1] = Claimed(Outcome.BEGUN, indexes=indexes)
+        return differences
+
+    def _claim(self, chosen: Sequence[int], differences: Differences) -> list[int]:
+        """
+        Move the jobs that the *chosen* writes have created from `new` to `begun`; return the indexes of these writes.
+        """
+        new = {job.generation: job for job in differences.new}
+        indexes: list[int] = []
+        for index in chosen:
+            job = self.answers[index].job
+            if job is not None and new.pop(job.generation, None) is job:
+                indexes.append(index)
+                differences.begun.append(job)
+        differences.new = list(new.values())
+        return indexes
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
         record = act_of(write, before, self.answers[index], now)

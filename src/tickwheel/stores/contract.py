@@ -52,10 +52,12 @@ class Abilities:
         renew_s: Interval of checking leases that have no end but can be lost, for example if a file is deleted; None if
             they cannot be lost.
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-        partitions: Number of parts that commit separately (see `Partitioned`). The partition of a shard is the shard's
-            number modulo this number.
-        keeps_answers: True if `apply` honours the marks of writes (`once`) and accepts a `Keep`. Other stores get
-            neither. A service on such a store warns at start that idempotency keys work in one process only.
+        partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
+            partition.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Other stores get
+            neither; a service on one warns at its start that idempotency keys hold in one process only.
+        claims_sets: True if `apply` takes a `Claim` as the last write. Other stores get none. For a store of one owner
+            and one partition.
     """
 
     loss_window: str = ""
@@ -68,6 +70,7 @@ class Abilities:
     first_tail: int | None = None
     partitions: int = 1
     keeps_answers: bool = False
+    claims_sets: bool = False
 
     def is_tail(self, shard: int) -> bool:
         return self.first_tail is not None and shard >= self.first_tail

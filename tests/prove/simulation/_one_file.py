@@ -25,7 +25,7 @@ class OneFile:
     A SQLite file on one machine; the lock of a dead process is released at once.
     """
 
-    abilities = Abilities(has_notify=True)
+    abilities = Abilities(has_notify=True, claims_sets=True)
     shards = 1
 
     def __init__(self, server: SimulatedMachine, history: History, dice: random.Random, path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
-from tickwheel.jobs.model import Answer, Declare, HistoryRecord, Job, Outcome, Pause, Write
+from tickwheel.jobs.model import Answer, Begin, Claim, Declare, HistoryRecord, Job, Outcome, Pause, Write
 from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
@@ -141,8 +141,14 @@ class World(Protocol):
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
     Record the writes that took effect; the parts of a declaration that did not count had no effect.
+
+    A claim is recorded as a begin of each job.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):
-        if not isinstance(write, Declare) and answer.outcome is not Outcome.SUPERSEDED:
+        if isinstance(write, Claim):
+            for index in getattr(answer, "indexes", ()):
+                begin = Begin(answers[index].job, write.epoch)
+                history.add(Committed(at, machine, store_ms, begin, Answer(answer.outcome)))
+        elif not isinstance(write, Declare) and answer.outcome is not Outcome.SUPERSEDED:
             history.add(Committed(at, machine, store_ms, write, answer))

@@ -110,7 +110,7 @@ def test_observer_hears_first(make):
     An observer of commits is notified of a write before its caller, with all writes and answers of the commit.
     """
     heard = []
-    writer = make(on_commit=lambda writes, answers: heard.append((list(writes), list(answers))))
+    writer = make(on_commit=lambda writes, answers, _: heard.append((list(writes), list(answers))))
     write = a_set("key")
     future = writer.submit(write)
     future.add_done_callback(lambda _: heard.append("caller"))

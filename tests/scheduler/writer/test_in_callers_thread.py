@@ -36,7 +36,7 @@ def writer(make, threads):
     """
     Return a writer whose commits are recorded in `threads`.
     """
-    return make(on_commit=lambda _writes, _answers: threads.append(threading.current_thread()))
+    return make(on_commit=lambda *_: threads.append(threading.current_thread()))
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +137,7 @@ def test_writes_keep_their_order(make, store):
     A waiting caller does not pass writes that were queued before it, nor is it passed.
     """
     written = []
-    writer = make(batch_max=1, on_commit=lambda writes, _: written.extend(each.job.key for each in writes))
+    writer = make(batch_max=1, on_commit=lambda writes, *_: written.extend(each.job.key for each in writes))
     with store.held() as entered:
         thread = threading.Thread(target=write, args=(writer, "first"))
         thread.start()
@@ -227,7 +227,7 @@ def test_ctrl_c(make, store, monkeypatch, place):
         if not committed or place == "on_commit":
             signal.raise_signal(signal.SIGINT)
 
-    def on_commit(writes, _answers):
+    def on_commit(writes, *_):
         committed.extend(each.job.key for each in writes)
         if place == "on_commit" and len(committed) == 1:
             interrupt()
@@ -312,7 +312,7 @@ def test_a_callback_may_not_wait(make, threads):
     def on_commit(*_):
         threads.append(writer.is_inside())
         if len(threads) == 1:
-            writer.post([a_set("posted")], lambda _: posted.set())
+            writer.post([a_set("posted")], lambda _: (threads.append(writer.is_inside()), posted.set()))
 
     writer = make(on_commit=on_commit)
     assert write(writer) is Outcome.CREATED
@@ -415,7 +415,7 @@ def test_a_store_with_two_writers(store, threads):
         writer.post([a_set("own")], lambda _: (entered.set(), go_on.wait(PATIENCE_S)))
         assert entered.wait(PATIENCE_S)
         assert write(writer) is Outcome.CREATED
-        assert threads[1] is threading.current_thread()
+        assert threads == [threading.current_thread()]
     finally:
         go_on.set()
         assert writer.close(PATIENCE_S)

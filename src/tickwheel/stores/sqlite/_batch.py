@@ -249,6 +249,7 @@ class Batch:
             rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
         self._delete_keys(lifted)
+        self._insert_begun(differences.begun)
         for name, values in rows.items():  # delete old rows before new ones are inserted
             self._change(name, values)
         self.weight += bury(self._connection, buried)
@@ -282,6 +283,23 @@ class Batch:
             self._insert("insert_plain_job", plain)
         if far:
             self._insert("insert_far_job", far)
+
+    def _insert_begun(self, jobs: Sequence[Job]) -> None:
+        """
+        Insert new *jobs* as running, with one attempt.
+        """
+        plain: list[Any] = []
+        others: list[_Row] = []
+        for job in jobs:
+            if is_plain(job):
+                plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+            else:
+                others.append((0, *row_of(replace(job, state=State.RUNNING, attempt=1)), None))
+        self._counts[_RUNNING] += len(jobs)
+        self._change("insert_job", others)
+        if plain:
+            self._insert("insert_begun_job", plain)
+        self._insert_keys(jobs)
 
     def _place(self, job: Job) -> tuple[int, int, int]:
         shelf = shelf_of(job)
@@ -326,7 +344,7 @@ class Batch:
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)
 
-    def _insert_keys(self, jobs: list[Job]) -> None:
+    def _insert_keys(self, jobs: Sequence[Job]) -> None:
         values: list[Any] = []
         for job in jobs:
             shelf = shelf_of(job)

@@ -94,7 +94,12 @@ class SqliteStore:
         self._filters, self._merger, self._sorter = Filters(), Merger(), _far.Sorter()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
         self.abilities = Abilities(
-            loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S, keeps_answers=True
+            loss_window=window,
+            has_notify=True,
+            joins_transactions=True,
+            renew_s=_RENEW_S,
+            keeps_answers=True,
+            claims_sets=True,
         )
 
     def __repr__(self) -> str:

@@ -47,6 +47,11 @@ INSERT INTO tickwheel_job (shard, @columns, instant) VALUES (?, @values, ?);
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
 VALUES (0, 0, 0, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: insert_begun_job
+-- columns: as for a plain job, whose first attempt is counted
+INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
+VALUES (0, 1, 1, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: update_job
 -- columns: those that change while a job keeps its place; another change rewrites the row
 UPDATE tickwheel_job SET state = ?, attempt = ?, error = ?, raised_in = ? WHERE shard = ? AND due_at = ? AND generation = ?;

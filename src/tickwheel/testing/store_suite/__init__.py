@@ -32,6 +32,7 @@ from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
+from tickwheel.testing.store_suite._claim import ClaimTests
 from tickwheel.testing.store_suite._columns import ColumnTests
 from tickwheel.testing.store_suite._dead import DeadTests
 from tickwheel.testing.store_suite._declare import DeclareTests
@@ -74,6 +75,7 @@ class StoreSuite(
     ReplayTests,
     AdoptTests,
     BeginTests,
+    ClaimTests,
     LastCheckTests,
     SettleTests,
     HistoryTests,

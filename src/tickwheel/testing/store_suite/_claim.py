@@ -1,0 +1,122 @@
+"""
+Claim: jobs that begin in the transaction that sets them, in a store that `claims_sets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tickwheel.jobs.model import Answer, Cancel, Claim, Claimed, Job, Outcome, RetryPolicy, Set, Settle, State, Write
+from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
+
+_COUNT = 300
+
+
+class ClaimTests(StoreTests):
+    def test_a_new_job_begins_as_it_is_set(self) -> None:
+        """
+        The answer to the set carries the pending job; the stored one is running, with one attempt.
+        """
+        with self.rig() as rig:
+            for job, answer in zip(_jobs(rig), _claim(rig, [Set(job) for job in _jobs(rig)]), strict=False):
+                assert (answer.outcome, answer.job) == (Outcome.CREATED, _pending(job, answer))
+                assert rig.get(job.key) == replace(_pending(job, answer), state=State.RUNNING, attempt=1)
+            assert rig.due() == []
+
+    def test_a_claimed_job_is_settled(self) -> None:
+        with self.rig() as rig:
+            *answers, claimed = _claim(rig, [Set(job) for job in _jobs(rig)])
+            if _begun(claimed):
+                jobs = [answer.job for answer in answers if answer.job is not None]
+                ends = rig.store.apply([Settle(job, rig.lease(job.key).epoch) for job in jobs])
+                assert {answer.outcome for answer in ends} == {Outcome.SETTLED}
+                assert rig.counts() == (0, 0, 0)
+
+    def test_only_chosen_jobs_begin(self) -> None:
+        with self.rig() as rig:
+            jobs = _jobs(rig)
+            *_, claimed = _claim(rig, [Set(job) for job in jobs], [0, 2])
+            assert set(_begun(claimed)) <= {0, 2}
+            begun = len(_begun(claimed))
+            assert rig.counts() == (len(jobs) - begun, begun, 0)
+
+    def test_a_known_key(self) -> None:
+        """
+        A job that another set of the batch replaces or removes, or whose key had one, does not begin.
+        """
+        with self.rig() as rig:
+            rig.pending("known")
+            due = rig.now - 1
+            writes: list[Write] = [Set(Job(key, 0, due)) for key in ("known", "twice", "gone", "new")]
+            *_, claimed = _claim(rig, [*writes, Set(Job("twice", 0, due + 5)), Cancel("gone")], range(4))
+            assert set(_begun(claimed)) <= {3}
+            assert rig.get("known").state is rig.get("twice").state is State.PENDING
+            assert rig.get("twice").due_at == due + 5
+            assert rig.store.get("gone") is None
+
+    def test_an_outdated_epoch(self) -> None:
+        """
+        Under the epoch of another lease, jobs are set and do not begin.
+        """
+        with self.rig() as rig:
+            jobs = _jobs(rig)
+            for turn, step in enumerate((-1, 1)):
+                writes = [Set(replace(job, key=f"{job.key} {turn}")) for job in jobs]
+                *answers, claimed = _claim(rig, writes, epoch=rig.lease("a").epoch + step)
+                assert {answer.outcome for answer in answers} == {Outcome.CREATED}
+                assert claimed.outcome is Outcome.NOT_OWNER
+            assert rig.counts() == (2 * len(jobs), 0, 0)
+
+    def test_the_next_owner(self) -> None:
+        """
+        The next owner finds claimed jobs as it finds others that were begun: pending, with their attempt.
+        """
+        with self.rig() as rig:
+            *_, claimed = _claim(rig, [Set(job) for job in _jobs(rig)])
+            if not _begun(claimed):
+                return
+            rig.store.release(OWNER)
+            (lease,) = rig.store.acquire("the next owner")
+            assert lease.rescued == len(_begun(claimed))
+            assert {(job.attempt, job.state) for job in rig.due()} == {(1, State.PENDING)}
+
+    def test_many_at_once(self) -> None:
+        with self.rig() as rig:
+            jobs = [Job(f"{number}", 0, rig.now - number % 3) for number in range(_COUNT)]
+            *_, claimed = _claim(rig, [Set(job) for job in jobs])
+            begun = len(_begun(claimed))
+            assert rig.counts() == (_COUNT - begun, begun, 0)
+
+
+def _jobs(rig: Rig) -> list[Job]:
+    """
+    Return due jobs with and without columns that most jobs leave at their defaults.
+    """
+    due = rig.now - 1
+    kept = RetryPolicy(attempts=7)
+    return [Job("a", 0, due), Job("b", 0, due, b"1", retry=kept, expires_at=due + 60_000), Job("c", 0, due - 5)]
+
+
+def _claim(
+    rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
+) -> list[Answer]:
+    """
+    Apply *writes* and a claim of the jobs of the *chosen* ones; a store that takes no claims leaves out all of them.
+    """
+    if not rig.store.abilities.claims_sets:
+        return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]
+    indexes = range(len(writes)) if chosen is None else chosen
+    claim = Claim("a", rig.lease("a").epoch if epoch is None else epoch, list(indexes))
+    answers = rig.store.apply([*writes, claim])
+    assert len(answers) == len(writes) + 1
+    return answers
+
+
+def _begun(answer: Answer) -> Sequence[int]:
+    return answer.indexes if isinstance(answer, Claimed) else ()
+
+
+def _pending(job: Job, answer: Answer) -> Job:
+    assert answer.job is not None
+    return replace(job, generation=answer.job.generation, first_set_at=answer.job.first_set_at)
