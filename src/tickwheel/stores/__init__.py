@@ -4,6 +4,7 @@ Stores: they keep jobs until the jobs are due.
 
 from __future__ import annotations
 
+from tickwheel.stores._base import BaseStore
 from tickwheel.stores._manifests import partitions_of
 from tickwheel.stores._memory import MemoryStore
 from tickwheel.stores._open import make_store, masked, open_store
@@ -29,6 +30,7 @@ from tickwheel.stores.contract import (
 __all__ = [
     "Abilities",
     "Aside",
+    "BaseStore",
     "Cursor",
     "Examinable",
     "Finding",

@@ -23,11 +23,28 @@ class MemoryHistory:
         self._by_key: dict[str, dict[int, HistoryRecord]] = {}
         self._number = 0
 
-    def add(self, record: HistoryRecord) -> None:
-        self._number += 1
-        numbered = record._replace(number=self._number)
-        self._records[self._number] = numbered
-        self._by_key.setdefault(record.key, {})[self._number] = numbered
+    def records(self) -> Iterable[HistoryRecord]:
+        return self._records.values()
+
+    def numbered(self, records: Iterable[HistoryRecord]) -> dict[int, HistoryRecord | None]:
+        """
+        Return *records* by the numbers that they get when they are put here.
+        """
+        return {number: each._replace(number=number) for number, each in enumerate(records, self._number + 1)}
+
+    def put(self, number: int, record: HistoryRecord | None) -> None:
+        """
+        Add a numbered *record*, after all others, or with None delete the one of that *number*.
+        """
+        if record is not None:
+            self._number = max(self._number, number)
+            self._records[number] = record
+            self._by_key.setdefault(record.key, {})[number] = record
+            return
+        key = self._records.pop(number).key
+        del self._by_key[key][number]
+        if not self._by_key[key]:
+            del self._by_key[key]
 
     def of(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         newest = reversed(self._by_key.get(key, {}).values())
@@ -37,7 +54,10 @@ class MemoryHistory:
         acts = (each for each in self._records.values() if each.is_logged)
         return nlargest(limit, (each for each in acts if since <= each.at < until), lambda each: (each.at, each.number))
 
-    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+    def surplus(self, since: int, per_key: int, total: int, limit: int) -> list[int]:
+        """
+        Return the numbers of at most *limit* records to delete, as `Store.prune` says.
+        """
         records = self._records.values()
         going = list(takewhile(lambda record: record.at < since, islice(records, limit)))
         if not going:
@@ -47,12 +67,7 @@ class MemoryHistory:
             going = list(islice(chain.from_iterable(long), limit))
         if not going:
             going = list(islice(_surplus(records, total), limit))
-        for record in going:
-            del self._records[record.number]
-            del self._by_key[record.key][record.number]
-            if not self._by_key[record.key]:
-                del self._by_key[record.key]
-        return len(going)
+        return [record.number for record in going]
 
 
 def _surplus(records: Iterable[HistoryRecord], most: int) -> list[HistoryRecord]:

@@ -47,10 +47,16 @@ class Kept(NamedTuple):
     data: bytes
 
     def to_bytes(self) -> bytes:
+        """
+        Return the stored form.
+        """
         return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kept:
+        """
+        Return the answer that `to_bytes` has stored.
+        """
         generation, until, asked = _HEAD.unpack_from(data)
         return cls(asked.decode(), until, generation, data[_HEAD.size :])
 
@@ -90,6 +96,9 @@ class Onces:
         return None if kept is None else _answer_of(kept, write)
 
     def note(self, write: Write, answer: Answer) -> None:
+        """
+        Keep *answer*, if *write* is marked and decided.
+        """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):
             self._put(once, *_data_of(write, answer))

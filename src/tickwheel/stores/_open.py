@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from importlib import import_module
+from inspect import signature
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
@@ -21,6 +23,8 @@ _PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
 _POSTGRES: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(?<=[?&])(?P<name>[^=&]*)=(?P<value>[^&]*)")
 _WRONG_ESCAPE: Final = re.compile(r"%(?!(?!00)[0-9a-f]{2})", re.IGNORECASE)
+_OWN: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<name>[^\W\d]\w*)(?:\?(?P<query>.*))?", re.DOTALL)
+_METHODS: Final = ("abilities", "url", *(name for name in vars(Store) if not name.startswith("_")))
 _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 
@@ -51,6 +55,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
       share the jobs; `redis+sentinel://host:port,host:port/database?master=name` for some sentinels; `rediss+...` with
       TLS.
+    * `package.module:Class?name=value` for a store of your own: it is called with the options as text, and `clock=`.
 
     Args:
         url: The store's URL. Its scheme selects the kind of store.
@@ -59,6 +64,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     Raises:
         StoreError: If there is no such store.
     """
+    if found := _OWN.fullmatch(url):
+        return _own(url, found["module"], found["name"], found["query"] or "", clock)
     scheme, separator, rest = url.partition("://")
     make = _MAKERS.get(scheme.lower()) if separator else None
     if make is None:
@@ -67,6 +74,33 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
         raise StoreError(what, remedy if meant is None else f"{remedy} (did you mean {masked(meant)!r}?)")
     path, _, query = rest.partition("?")
     return make(url, path, dict(parse_qsl(query, keep_blank_values=True)), clock)
+
+
+def _own(url: str, module: str, name: str, query: str, clock: Clock | None) -> Store:
+    """
+    Make the store of the class or function *name* of a *module* of the user's.
+    """
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    try:
+        kind = getattr(import_module(module), name)
+        signature(kind).bind(**options, clock=clock)
+    except ModuleNotFoundError as error:
+        if not module.startswith(error.name or " "):
+            raise
+        what, meant = f"{masked(url)!r} names no module", _meant(url, "", "")
+        remedy = "see that it can be imported from here"
+        raise StoreError(what, remedy if meant is None else f"{remedy} (did you mean {meant!r}?)") from error
+    except AttributeError as error:
+        what = f"{masked(url)!r}: {error}"
+        raise StoreError(what, "name a class or function of the module that makes a store") from error
+    except (TypeError, ValueError) as error:
+        what = f"{masked(url)!r}: {name} cannot be called with these options ({error})"
+        raise StoreError(what, "write ?name=value for each of its arguments; it also gets clock=") from error
+    store: Store = kind(**options, clock=clock)
+    if missing := [each for each in _METHODS if not hasattr(store, each)]:
+        what = f"{masked(url)!r} is not a store: {type(store).__name__} lacks {', '.join(missing[:5])}"
+        raise StoreError(what, "derive it from tickwheel.stores.BaseStore, or keep tickwheel.stores.Store")
+    return store
 
 
 def _meant(scheme: str, separator: str, rest: str) -> str | None:

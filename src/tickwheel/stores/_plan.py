@@ -160,6 +160,9 @@ class Plan:
         return plan
 
     def keys(self) -> list[str]:
+        """
+        Return the keys whose jobs must be read, sorted.
+        """
         return sorted({key for _, key, _ in self.careful})
 
     def decide(  # noqa: C901, PLR0912  one loop, whose steps share local variables
@@ -233,11 +236,17 @@ class Plan:
         return indexes
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
+        """
+        Add the history record of an answered *write*, if its author wants one.
+        """
         record = act_of(write, before, self.answers[index], now)
         if record is not None:
             self.notable.append((index, record, False))
 
     def records(self) -> list[HistoryRecord]:
+        """
+        Return the history records of the batch, in the order of its writes.
+        """
         answers = self.answers
         return [
             record

@@ -28,6 +28,9 @@ _ACTS: Final = frozenset(
 
 
 def act_of(write: Write, before: Job | None, answer: Answer, now: int) -> HistoryRecord | None:
+    """
+    Return the history record of a caller's *write* to the job *before*; None if it had no effect or gets no record.
+    """
     actor: Actor | None = getattr(write, "actor", None)
     job = answer.job
     if actor is None or job is None or answer.outcome not in _ACTS or (job.recurrence is None and not actor.is_always):

@@ -149,11 +149,17 @@ class Scan:
 
 
 def owners_of(shards: Sequence[Shard]) -> list[Node]:
+    """
+    Return the owners of *shards* as nodes, by name.
+    """
     ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
     return [Node(owner, until) for owner, until in sorted(ends.items())]
 
 
 def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
+    """
+    Return the jobs after *cursor* for `ShardScan.of`, read by the store's method *due*.
+    """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:
         jobs += due(cursor.shard, _LAST, max(cursor.after, (in_int64(until - 1), _LAST)), 1)

@@ -22,6 +22,22 @@ def test_memory():
     store.close()
 
 
+def test_a_store_of_the_users(tmp_path, monkeypatch):
+    """
+    A module and a name open a class of the user's; an error of that module is raised as it is.
+    """
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "half_a_store.py").write_text("class Half:\n def __init__(self, clock): self.url = ''\n")
+    with pytest.raises(StoreError, match=r"is not a store: Half lacks abilities, .*: derive it from"):
+        open_store("half_a_store:Half")
+    (tmp_path / "broken_store.py").write_text("import nosuch_library\n")
+    store = open_store("tickwheel.stores:MemoryStore")
+    assert type(store) is MemoryStore
+    store.close()
+    with pytest.raises(ModuleNotFoundError, match="nosuch_library"):
+        open_store("broken_store:Store")
+
+
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
     Three slashes begin at the working directory, four at the root, and the path is taken literally.
@@ -66,6 +82,10 @@ def test_sqlite_options(tmp_path):
         ("sqlite:///a.db?synchronous=off", "synchronous is 'off' in .*: write full or normal"),
         ("memory://jobs", "has a path, and a store in memory has none: write memory://"),
         ("memory://?x=1", "has the option 'x': known are: none"),
+        ("nosuch.module:Store", "'nosuch.module:Store' names no module: see that it can be imported from here"),
+        ("tickwheel.nosuch:Store", "'tickwheel.nosuch:Store' names no module"),
+        ("tickwheel.stores:NoStore", "has no attribute 'NoStore': name a class or function of the module"),
+        ("tickwheel.stores:masked?path=x", r"masked cannot be called with these options \(.*: write \?name=value for"),
     ],
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):

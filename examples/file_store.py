@@ -1,0 +1,141 @@
+"""
+A store of your own, on plain files: `Scheduler("file_store:FileStore?path=jobs.log")`.
+
+A log of transactions, one line each: a checksum, and the entries as JSON. A transaction is acknowledged once its line
+is on the disk; a line that a power failure has cut short was not, and is dropped. One process at a time has the store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from tickwheel.clock import Clock
+from tickwheel.scheduler import StoreError, StoreInUseError
+from tickwheel.stores import BaseStore
+
+ROOM = 1_000_000
+"""Bytes that the log may have beyond twice its size when it was last rewritten."""
+
+
+class FileStore(BaseStore):
+    """
+    Jobs in memory, and every transaction in a log, which is rewritten when half of it is outdated.
+    """
+
+    def __init__(self, path: str, clock: Clock | None = None) -> None:
+        """
+        Name the file; it is made by the open, and a second file beside it for the lock.
+        """
+        super().__init__(clock)
+        self.url = f"file_store:FileStore?path={path}"
+        self.path = Path(path)
+        self.log: IO[bytes] | None = None
+        self.lock_file: IO[bytes] | None = None
+        self.size = 0
+
+    def load(self) -> Iterable[tuple[str, bytes]]:
+        """
+        Lock the store, read its log, and write it again: the entries that were read are on the disk then.
+        """
+        try:
+            self.lock_file = self.path.with_name(self.path.name + ".lock").open("ab")
+            fcntl.flock(self.lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            entries = self.read()
+            self.rewrite(entries.items())
+        except BlockingIOError as error:
+            what = f"{self.url} is open in another process"
+            raise StoreInUseError(what, "stop that process first") from error
+        except OSError as error:
+            raise self.failed(error) from error
+        return entries.items()
+
+    def unload(self) -> None:
+        """
+        Close the log, and let another process have it.
+        """
+        for file in (self.log, self.lock_file):
+            if file is not None:
+                file.close()
+        self.log = self.lock_file = None
+
+    def commit(self, entries: Iterable[tuple[str, bytes | None]]) -> None:
+        """
+        Append a line, and wait until the disk has it.
+        """
+        assert self.log is not None
+        line = _line(entries)
+        try:
+            if self.log.tell() > 2 * self.size + ROOM:
+                self.rewrite(self.entries())
+            self.log.write(line)
+            self.log.flush()
+            os.fsync(self.log.fileno())
+        except OSError as error:  # the line may be in the file: the base class loads it again before the next call
+            raise self.failed(error, is_unknown=True) from error
+
+    def read(self) -> dict[str, bytes]:
+        """
+        Return the entries up to the last whole line.
+        """
+        entries: dict[str, bytes] = {}
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                for line in file:
+                    changes = _changes(line)
+                    if changes is None:
+                        break
+                    for name, data in changes:
+                        entries.pop(name, None)
+                        if data is not None:
+                            entries[name] = data
+        return entries
+
+    def rewrite(self, entries: Iterable[tuple[str, bytes]]) -> None:
+        """
+        Replace the log by one that has only *entries*.
+        """
+        new = self.path.with_name(self.path.name + ".new")
+        with new.open("wb") as file:
+            for entry in entries:
+                file.write(_line([entry]))
+            file.flush()
+            os.fsync(file.fileno())
+            self.size = file.tell()
+        new.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        if self.log is not None:
+            self.log.close()
+        self.log = self.path.open("ab")
+
+    def failed(self, error: OSError, *, is_unknown: bool = False) -> StoreError:
+        """
+        Return the error to raise for one of the operating system.
+        """
+        what, remedy = f"{self.url} cannot be used ({error})", "see that its folder is there, and has room"
+        return StoreError(what, remedy, is_transient=is_unknown, is_unknown=is_unknown)
+
+
+def _line(entries: Iterable[tuple[str, bytes | None]]) -> bytes:
+    changes = [(name, None if data is None else data.decode("latin-1")) for name, data in entries]
+    text = json.dumps(changes, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _changes(line: bytes) -> list[tuple[str, bytes | None]] | None:
+    """
+    Return the entries of a line, or None if it is not whole.
+    """
+    checksum, _, text = line.rstrip(b"\n").partition(b" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
+        return None
+    return [(name, None if data is None else data.encode("latin-1")) for name, data in json.loads(text)]
