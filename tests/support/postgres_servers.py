@@ -5,6 +5,7 @@ PostgreSQL as the tests and proofs start it: one server, a primary with its stan
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import socket
 import subprocess
@@ -28,6 +29,20 @@ USED = """
         + (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)
         + (SELECT count(*) FROM pg_namespace WHERE nspname !~ '^(pg_|public$|information_schema$)')
 """
+SHAPE = """
+    SELECT md5(string_agg(line, ' ' ORDER BY line)) FROM (
+        SELECT concat(relname, relkind, relowner, relacl, reloptions, attname, atttypid, attnotnull) AS line
+        FROM pg_class LEFT JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0
+        WHERE relnamespace = 'public'::regnamespace
+        UNION ALL SELECT concat(conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace
+        UNION ALL SELECT concat(proname, prosrc) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+        UNION ALL SELECT concat(tgrelid::regclass, tgname) FROM pg_trigger
+        UNION ALL SELECT concat(nspname, nspacl) FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$)'
+    ) AS lines
+"""
+"""Statement for a hash of a database's tables, indexes, sequences, constraints, functions, triggers and rights."""
+VERSION = "INSERT INTO tickwheel_schema VALUES ({}, '{}')"
 RESTS = 4
 """Minimum number of databases kept unused: a scheduler that still uses one connects to it again in that time."""
 
@@ -43,7 +58,8 @@ class Postgres:
         self._as = given_to_nobody(folder)
         self._process = None
         self._numbers = itertools.count()
-        self._given_back = []
+        self._given_back, self._made = [], []
+        self._shape, self._emptied, self._is_unused = None, "", ""
         data, trusted = folder / "data", ("-U", "tick", "-A", "trust")
         command = [find("initdb"), "-D", data, *trusted, "-E", "UTF8", "--no-locale", "-N"]
         if standby_of is not None:
@@ -113,14 +129,63 @@ class Postgres:
         """
         Return the name of an empty database, for one test.
         """
-        while len(self._given_back) > RESTS:
-            name = self._given_back.pop(0)
-            if self.execute(USED, name) == [(0,)]:
+        name = self._unused(self._given_back, USED)
+        if name is None:
+            name = f"lent_{next(self._numbers)}"
+            self.execute(f"CREATE DATABASE {name}")
+        return name
+
+    def lend_made(self):
+        """
+        Return the name of a database with the tables of a store, as they are after the first migration, for one test.
+
+        It costs a quarter of an empty one, in which the test's store makes its tables.
+        """
+        name = self._unused(self._made, self._is_unused)
+        if name is None:
+            name = self.lend()
+            self._make(name)
+        return name
+
+    def _unused(self, names, used):
+        while len(names) > RESTS:
+            name = names.pop(0)
+            if self.execute(used, name) == [(0,)]:
                 return name
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        name = f"lent_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name}")
-        return name
+        return None
+
+    def _make(self, name):
+        """
+        Make the tables of a store; the first time, record their shape, and the statements that empty them.
+        """
+        from tickwheel.stores.postgres import PostgresStore, _schema  # noqa: PLC0415 - only where there is a server
+
+        store = PostgresStore(self.url(name), url=self.url(name))
+        store.open()
+        store.close()
+        if self._shape is not None:
+            self.execute(self._emptied, name)
+            return
+        ((self._shape,),) = self.execute(SHAPE, name)
+        find_all = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
+        tables, sequences = ([row[0] for row in self.execute(find_all.format(kind), name)] for kind in "rS")
+        filled = [
+            text for script in _schema.MIGRATIONS for text in re.findall(r"^INSERT INTO [^;]*", script, re.MULTILINE)
+        ]
+        (version,) = self.execute("SELECT * FROM tickwheel_schema", name)
+        statements = [
+            *map("DELETE FROM {}".format, tables),
+            VERSION.format(*version),
+            *filled,
+            *map("SELECT setval('{}', 1, false)".format, sequences),
+        ]
+        self._emptied = "; ".join(statements)
+        self.execute(self._emptied, name)
+        rows = " + ".join(map("(SELECT count(*) FROM {})".format, tables))
+        ((count,),) = self.execute(f"SELECT {rows}", name)
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        self._is_unused = f"SELECT ({sessions}) - 1 + abs({rows} - {count})"
 
     def take_back(self, name):
         """
@@ -128,17 +193,20 @@ class Postgres:
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 
+        kept, statements = self._given_back, EMPTY
         with psycopg.connect(host=str(self.folder), user="tick", dbname=name, autocommit=True) as connection:
             info = connection.info
             is_usual = info.server_version >= 150_000 and info.parameter_status("server_encoding") == "UTF8"
             if is_usual:
                 try:
-                    for statement in EMPTY:
+                    if self._shape is not None and connection.execute(SHAPE).fetchone() == (self._shape,):
+                        kept, statements = self._made, (*EMPTY[:2], self._emptied)
+                    for statement in statements:
                         connection.execute(statement)
                 except psycopg.Error:
                     is_usual = False
         if is_usual:
-            self._given_back.append(name)
+            kept.append(name)
         else:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

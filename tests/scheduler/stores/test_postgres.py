@@ -27,7 +27,7 @@ class PostgresTests:
         """
         Return a store in a database of its own.
         """
-        return self.opened_by(self.server.url(self.server.lend()))
+        return self.opened_by(self.server.url(self.server.lend_made()))
 
     def opened_by(self, url: str) -> PostgresStore:
         """
