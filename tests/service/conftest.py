@@ -12,7 +12,6 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import forked_cli
 import pytest
 
 TOKEN = "w" * 40
@@ -78,13 +78,10 @@ class Server:
     """
 
     def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
+        self.process = forked_cli.start(
+            ["serve", "--port", "0", *arguments],
             cwd=folder,
             env=os.environ | {"PYTHONUNBUFFERED": "1", "TICKWHEEL_STOP_TIMEOUT": "1.5"} | dict(environment or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         self.lines: list[str] = []
         self.errors: list[str] = []
@@ -198,15 +195,16 @@ def start(tmp_path) -> Iterator[Any]:
     """
     Return a function that starts a server in the test's folder; all servers are stopped at the end.
     """
-    started: list[Server] = []
+    with contextlib.ExitStack() as stack:
 
-    def start_server(*arguments: str, folder: Path = tmp_path, environment: Mapping[str, str] | None = None) -> Server:
-        started.append(Server(folder, *arguments, environment=environment))
-        return started[-1]
+        def start_server(
+            *arguments: str, folder: Path = tmp_path, environment: Mapping[str, str] | None = None
+        ) -> Server:
+            server = Server(folder, *arguments, environment=environment)
+            stack.callback(server.stop)
+            return server
 
-    yield start_server
-    for server in started:
-        server.stop()
+        yield start_server
 
 
 @pytest.fixture(scope="session")
@@ -279,8 +277,11 @@ def server(tmp_path_factory) -> Iterator[Server]:
     Return one server for all tests of a module, with the handlers of `service_handlers.py`.
     """
     server = Server(tmp_path_factory.mktemp("served"), "--handlers", "service_handlers", environment=HANDLERS)
-    yield server
-    assert server.stop() == 0
+    try:
+        yield server
+    finally:
+        code = server.stop()
+    assert code == 0
     assert not [line for line in server.errors if "Traceback" in line]
 
 

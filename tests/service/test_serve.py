@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import forked_cli
 import pytest
 
 from tickwheel.scheduler import Scheduler
@@ -36,14 +37,10 @@ def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     """
     Run `tickwheel serve` with arguments that it refuses.
     """
-    return subprocess.run(
-        [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    process = forked_cli.start(["serve", "--port", "0", *arguments], cwd=folder, env=os.environ)
+    with process.stdout, process.stderr:
+        errors = process.stderr.read()
+        return subprocess.CompletedProcess(arguments, process.wait(60), process.stdout.read(), errors)
 
 
 def check_refusal(answer, code: int, *parts: str) -> None:
