@@ -26,7 +26,7 @@ def found(url):
     """
     Return the findings about the server of *url*: for each check, True if it passed, and the text.
     """
-    return {check: (is_well, text) for check, is_well, text in doctor._server(url)}
+    return {check: (is_well, text) for check, is_well, text in doctor.server_findings(url)}
 
 
 def is_wrong(url, check, words):
@@ -111,7 +111,7 @@ def test_poolers(database, make_pgbouncer, jobs_url):
         found(pooler)
     assert found(f"{pooler}&pooler=transaction")["pooler"] == (True, "in between, and the URL has pooler=transaction")
     assert found(f"{jobs_url}&pooler=transaction")["pooler"][1].startswith("none in between: without")
-    assert not _examine._pooler(is_between=True, is_pooled=False).is_well
+    assert not _examine.pooler_finding(is_between=True, is_pooled=False).is_well
 
 
 def test_replication(postgres_pair, until, monkeypatch):
@@ -213,13 +213,13 @@ def test_partitions(make_redis):
     masters = cluster.masters()
     for number, server in enumerate(masters):
         server.execute("CONFIG", "SET", "maxmemory", "1000000" if number else "0")
-    memory = [(is_well, text) for check, is_well, text in doctor._server(url) if check == "memory"]
+    memory = [(is_well, text) for check, is_well, text in doctor.server_findings(url) if check == "memory"]
     assert sum(is_well for is_well, _ in memory) == 1
     assert all(re.match(r"partitions? [012](, [012])? of 3: ", text) for _, text in memory)
     for server in masters:
         server.execute("CONFIG", "SET", "maxmemory", "0")
     masters[0].stop()
-    checks = [(check, is_well, text) for check, is_well, text in doctor._server(url) if check == "server"]
+    checks = [(check, is_well, text) for check, is_well, text in doctor.server_findings(url) if check == "server"]
     assert [is_well for _, is_well, _ in checks] == [False]
     assert checks[0][2].startswith("partition")
 
@@ -254,7 +254,7 @@ def test_handlers_that_are_not_reported():
     jobs = [Job(name, 1, 0, target="handler", handler=name) for name in ("b", "y")]
 
     def named(*nodes):
-        return [check for check, _, _ in doctor._handlers(nodes, jobs, 1_000)]
+        return [check for check, _, _ in doctor.handler_findings(nodes, jobs, 1_000)]
 
     assert named(Node("1", figures=cut), Node("2", figures=whole)) == ["handler 'b'"]
     assert named(Node("1", figures=whole), Node("2", figures=whole)) == ["handler 'b'", "handler 'y'"]
@@ -274,5 +274,6 @@ def test_a_report_says_that_it_is_cut():
         with closing(Scheduler("memory://")) as scheduler:
             for each in range(number):
                 scheduler.handler(f"{each:03}")(print)
-            figures = scheduler.start()._core.engine.heartbeat.figures()
+            (node,) = scheduler.start().nodes()
+            figures = node.figures
             assert (len(figures["handlers"]), figures["has_more_handlers"]) == (200, number > 200)

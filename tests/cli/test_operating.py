@@ -309,7 +309,7 @@ def test_doctor_compares_clocks(offset_ms, is_well):
     """
     The clock of the store may differ from the machine's by less than a second.
     """
-    (found,) = doctor._state({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
+    (found,) = doctor.state_findings({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
     assert (found[0], found[1]) == ("store's clock", is_well)
     assert ("keep both set" in found[2]) is not is_well
     assert ("ahead" in found[2]) is (offset_ms > 0)
@@ -321,7 +321,7 @@ def test_doctor_compares_versions(versions, is_well):
     Nodes of different versions are found.
     """
     nodes = [Node(f"node {number}", 5, 0, {"version": version}) for number, version in enumerate(versions)]
-    found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
+    found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
     assert found["versions"][1] is is_well
     assert found["versions"][2].startswith(", ".join(sorted(set(versions))))
 
@@ -332,7 +332,7 @@ def test_doctor_compares_zone_data(releases, is_found):
     Nodes with different releases of the zone data are found; a node with an unknown release is not compared.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
-    found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
+    found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
     assert ("zone data of nodes" in found) is is_found
     if is_found:
         assert not found["zone data of nodes"][1]
@@ -353,9 +353,9 @@ def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
     A clock in a year long past was never set since the machine was switched on.
     """
-    assert [each[1] for each in doctor._clock()] == [True]
+    assert [each[1] for each in doctor.clock_findings()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
-    ((_, is_well, text),) = doctor._clock()
+    ((_, is_well, text),) = doctor.clock_findings()
     assert (is_well, text.endswith(": set it, and keep it set with NTP")) == (False, True)
 
 

@@ -434,7 +434,7 @@ def test_a_pool_of_nobody_ends():
     wheel = TimerWheel(clock=ManualClock(), executor=PoolExecutor(workers=2))
     signal = threading.Event()
     wheel.call_later(0, signal.set)
-    wheel._engine.clock.advance(0)
+    wheel.clock.advance(0)
     assert signal.wait(PATIENCE_S)
     (worker,) = set(threading.enumerate()) - before
     del wheel

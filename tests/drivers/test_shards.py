@@ -65,7 +65,7 @@ def test_each_key_expires_once(make_rig):
     for second in range(3):
         assert Counter(rig.advance(1)) == Counter((f"key {number}", number) for number in range(second, 1_000, 3))
     assert len(rig.wheel) == 0
-    assert rig.wheel._key_shards == {}
+    assert rig.wheel.stats()["keys"] == 0
 
 
 def test_the_verbs(make_rig):
@@ -79,7 +79,7 @@ def test_the_verbs(make_rig):
     rig.wheel.set("a", 2, 5)
     assert [rig.wheel.cancel("a"), rig.wheel.cancel("a")] == [True, False]
     assert rig.advance(10) == []
-    assert rig.wheel._key_shards == {}
+    assert rig.wheel.stats()["keys"] == 0
 
 
 def test_equal_keys_are_one_key(make_rig):
@@ -133,7 +133,8 @@ def test_set_while_it_expires(make_rig):
     rig.advance(10)
     assert where == [0] * 5
     rig.wheel.set("key 5", 9, 1)
-    assert place("key 5").wheel is rig.wheel._shards[jump_hash(stable_hash("key 5"), 5)]
+    home = jump_hash(stable_hash("key 5"), 5)
+    assert [each["pending"] for each in rig.wheel.stats()["by_shard"]] == [number == home for number in range(5)]
 
 
 def test_drain_and_close(make_rig):
@@ -181,7 +182,7 @@ def test_bad_input(make_rig):
     for most, error in ((-1, ValueError), ("x", TypeError), (1.5, TypeError)):
         with pytest.raises(error, match=f"hot_max is {most!r}: pass an integer, 0 or more"):
             make_rig(hot_share=0.5, hot_max=most)
-    assert list(rig.wheel._key_shards) == ["a"]
+    assert ("a" in rig.wheel, rig.wheel.stats()["keys"]) == (True, 1)
     assert rig.advance(1) == [("a", 1)]
 
 
@@ -251,7 +252,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
     assert own.closed(), "the key is at home, with its value and its time"
     assert ("hot", "cooling") not in rig.advance(999.9)
     assert ("hot", "cooling") in rig.advance(0.2)
-    assert rig.wheel._key_shards == {}
+    assert rig.wheel.stats()["keys"] == 0
 
 
 def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
@@ -270,7 +271,7 @@ def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
     assert rig.wheel.stats()["hot"] == []
     assert ("hot", WINDOW - 1) in rig.advance(100)
     assert own.closed()
-    assert rig.wheel._retiring == []
+    assert rig.wheel.stats()["wheels"] == 1
 
 
 def test_as_many_hot_wheels_as_were_asked_for(make_rig):
@@ -281,7 +282,7 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
     for key in range(12):
         for number in range(2 * WINDOW):
             rig.wheel.set(key, number, 3600)
-    assert len(rig.wheel._hot) + len(rig.wheel._retiring) <= 2
+    assert rig.wheel.stats()["wheels"] <= 2 + 2
     assert len(rig.advance(3600.000_001)) == 12  # those that changed their wheel may be nanoseconds late
 
 
@@ -319,7 +320,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
     assert (drained, rig.errors) == ([("key", 1)], [])
     rig.advance(10)
     assert expired == [busy, "other"]
-    assert rig.wheel._key_shards == {}
+    assert rig.wheel.stats()["keys"] == 0
 
 
 @pytest.mark.parametrize("changes_its_shard", [False, True])
@@ -337,7 +338,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     assert was_moved is (rig.expired == [])
     rig.advance(10)
     assert rig.expired == [(key, "value")]
-    assert rig.wheel._key_shards == {}
+    assert rig.wheel.stats()["keys"] == 0
 
 
 def test_a_key_that_expires_while_it_cools(make_rig):
@@ -428,7 +429,7 @@ class Load:
             thread.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in (*workers, growing)), self.seed
         settled = threading.Event()
-        while self.wheel._key_shards:
+        while self.wheel.stats()["keys"]:
             settled.wait(0.005)
         self.wheel.check()
         self.wheel.close()

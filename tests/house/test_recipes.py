@@ -108,11 +108,11 @@ def test_every_target_reads_its_own_urls(modules):
         if name.startswith("tickwheel.targets.")
         and any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "URL_FORM" for node in tree.body)
     }
-    assert having == set(_open._MODULES.values())
+    assert having == set(_open.MODULES.values())
     for module in having:
         form = importlib.import_module(f"tickwheel.targets.{module}").URL_FORM
         scheme = form.example.partition(":")[0]
-        assert _open._MODULES[scheme if scheme in _open._MODULES else scheme.partition("+")[0] + "+"] == module
+        assert _open.MODULES[scheme if scheme in _open.MODULES else scheme.partition("+")[0] + "+"] == module
 
 
 def test_every_store_is_held_to_the_contract(root):

@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from engines import noted_engines
 
 from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import AsyncScheduler, Scheduler
@@ -191,6 +192,15 @@ def make(clocks):
     yield make_one
     for scheduler in made:
         scheduler.stop(timeout=5.0)
+
+
+@pytest.fixture
+def engines():
+    """
+    Return a list that gets every engine that starts during the test.
+    """
+    with noted_engines() as noted:
+        yield noted
 
 
 @pytest.fixture

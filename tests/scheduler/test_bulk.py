@@ -390,14 +390,14 @@ def test_what_changes_meanwhile(monkeypatch):
     """
     A job that changes between the read and the write keeps that change, and is counted.
     """
-    store = FaultyStore(make_store("memory://"))
-    with_store = AsyncScheduler(store)
+    inner = make_store("memory://")
+    with_store = AsyncScheduler(FaultyStore(inner))
 
     async def run():
         with_store.handler("h")(print)
         for key in ("a", "b", "c"):
             await with_store.set(key, delay=HOUR, handler="h")
-        page = store._store.page
+        page = inner.page
         meanwhile = []
 
         def page_then_change(query):
@@ -408,7 +408,7 @@ def test_what_changes_meanwhile(monkeypatch):
             return found
 
         change = MoveJobs(("b",), When(delay=2 * HOUR))
-        monkeypatch.setattr(store._store, "page", page_then_change)
+        monkeypatch.setattr(inner, "page", page_then_change)
         answers = []
         answer = await with_store.bulk("cancel", handler="h", on_progress=answers.append)
         assert (answer.matched, answer.changed, answer.refused) == (3, 2, 1)

@@ -237,8 +237,8 @@ def test_others_change_it_meanwhile(monkeypatch):
     """
     Other callers' writes between the read and the write are kept; if they continue, the error is transient.
     """
-    store = FaultyStore(make_store("memory://"))
-    scheduler = AsyncScheduler(store)
+    store = make_store("memory://")
+    scheduler = AsyncScheduler(FaultyStore(store))
 
     async def run():
         scheduler.handler("h")(print)
@@ -248,11 +248,11 @@ def test_others_change_it_meanwhile(monkeypatch):
         def move(_job):
             asyncio.run_coroutine_threadsafe(scheduler.move("k", delay=2 * HOUR), loop).result()
 
-        changing(store._store, "k", 2, monkeypatch, move)
+        changing(store, "k", 2, monkeypatch, move)
         after = (await scheduler.change("k", payload=2)).job
         assert after.payload == b"2"
         assert after.due_at - first.due_at > HOUR_MS - 1000
-        changing(store._store, "k", 100, monkeypatch, move)
+        changing(store, "k", 100, monkeypatch, move)
         with pytest.raises(StoreError, match="changed by others") as caught:
             await scheduler.change("k", payload=3)
         assert caught.value.is_transient

@@ -67,9 +67,9 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
     scheduler.set("k", delay=0.3, handler="h", payload=1)
     with mock.patch.object(store, "apply", trip), ThreadPoolExecutor() as pool:
         plug = pool.submit(scheduler.set, "plug", delay=9, handler="h")
-        until(lambda: scheduler._core._engine.staged.busy)
+        until(lambda: (stats := scheduler.stats())["in_memory"] > stats["staged"])  # it is being claimed
         other = pool.submit(scheduler.set, "other", delay=9, handler="h")
-        until(lambda: scheduler._core.client.opened()._callers)
+        until(lambda: scheduler.stats()["commit"]["waiting"])
         go_on.set()
         assert [future.result().outcome for future in (plug, other)] == [Outcome.CREATED, Outcome.REPLACED]
         assert tripped == [[Begin, Set]]

@@ -21,7 +21,7 @@ from tickwheel.jobs.model import Adopt, SetAside
 from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.unreadable import unreadable_part
 from tickwheel.scheduler import DeadLetter, Retry, RetryPolicy, Snooze
-from tickwheel.stores import open_store
+from tickwheel.stores import make_store, open_store
 from tickwheel.targets.kafka import KafkaTarget
 
 
@@ -235,7 +235,8 @@ def test_a_job_of_another_version_waits(make, url, until):
     """
     A rule with fields of a later version is not followed without them, and does not end.
     """
-    scheduler = make(url)
+    store = make_store(url)
+    scheduler = make(store)
     scheduler.handler("h")(lambda _: None)
     job = scheduler.set("k", handler="h", every=1).job
     scheduler.cancel("k")
@@ -251,7 +252,6 @@ def test_a_job_of_another_version_waits(make, url, until):
         '"overlap":"later"',
         '"rrule":',
     ]
-    store = scheduler._core.client.store
     store.apply([Adopt(replace(job, key=f"k{number}", recurrence=text)) for number, text in enumerate(texts)])
     scheduler.start()
     until(lambda: all(waits(scheduler, f"k{number}") for number in range(4)))

@@ -88,13 +88,13 @@ def test_order(url, make, record):
     assert record.wait(40) == list(range(40))
 
 
-def test_what_is_late_is_not_overtaken(make, record, until):
+def test_what_is_late_is_not_overtaken(make, record, until, engines):
     """
     A job whose timer thread is delayed begins before one that is due later and needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
-    owner, go_on = scheduler._core._engine, threading.Event()
+    (owner,), go_on = engines, threading.Event()
     due_at = scheduler.set("early", delay=0.2, handler="h", payload="early").job.due_at
     until(lambda: owner.staged.take(Phase.BEGUN))
     owner._resources.timers.call_later(0, go_on.wait, 60.0)
@@ -106,13 +106,13 @@ def test_what_is_late_is_not_overtaken(make, record, until):
         go_on.set()
 
 
-def test_what_is_due_beside_a_fault(make, record, until):
+def test_what_is_due_beside_a_fault(make, record, until, engines):
     """
     If the dispatch of a job fails, other due jobs begin, even if no later job arrives.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
-    owner = scheduler._core._engine
+    (owner,) = engines
     dispatch, is_first = owner.dispatch, iter([True])
 
     def fail_once(entries):

@@ -376,7 +376,7 @@ def test_bad_options(wrong):
         HistoryOptions(**wrong)
 
 
-def test_pruned_in_steps(url, make, events):
+def test_pruned_in_steps(url, make, events, engines):
     """
     The pruner brings the history within its bounds, however far it is over them.
     """
@@ -391,7 +391,7 @@ def test_pruned_in_steps(url, make, events):
     for key in ("a", "b"):
         scheduler.set(key, delay=0, handler="h")
         told.of(JobDied, key)
-    pruner: Pruner = scheduler._core._engine._pruner
+    pruner: Pruner = engines[0].pruner
     assert pruner.prune() == 3  # the record of the deploy is in the log of acts, which has its own limit
     kept = [record.attempt for key in ("a", "b") for record in scheduler.history(key)]
     assert kept == [4, 3, 4, 3, 2]

@@ -204,7 +204,7 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     check_gone()
 
 
-def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail):
+def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail, engines):  # noqa: PLR0917  fixtures
     """
     A job that waited for a worker does not start after the file was released.
     """
@@ -217,7 +217,7 @@ def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fa
     with pytest.raises(KeyboardInterrupt):
         scheduler.stop(0.5)
     go_on.set()
-    until(lambda: scheduler._core._engine._dispatcher.waiting == 0)
+    until(lambda: engines[0].sizes()["waiting"] == 0)
     assert scheduler.stop(60) == []
     assert len(record.items) == 1
     assert len(make(file_url).list().jobs) == 3

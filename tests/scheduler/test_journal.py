@@ -83,7 +83,7 @@ def test_death_of_the_owner(file_url, make):
     assert [each.outcome for each in make(file_url).acts(0)] == ["took_over", "node_died", "deployed"]
 
 
-def test_death_of_one_of_many(make):
+def test_death_of_one_of_many(make, engines):
     """
     A death is recorded once by a node, and shown once, however many nodes noticed it.
     """
@@ -94,21 +94,22 @@ def test_death_of_one_of_many(make):
         ("node_died", "dead"),
         ("took_over", node.stats()["owner"]),
     ]
-    node._core.engine._journal.record_deaths()
+    engines[0].journal.record_deaths()
     store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "node_died", "alive", "", "", 5)])
     assert [act[0] for act in acts(node)].count("node_died") == 1
 
 
-def test_death_after_a_takeover(make):
+def test_death_after_a_takeover(make, engines):
     """
     The death of a node is recorded if the log has its takeover, also one since an earlier death.
     """
     store = Shared()
-    owner = make(store).start()._core.engine
+    make(store).start()
+    (owner,) = engines
     for deaths in (2, 3):
         store.add_records([HistoryRecord(0, store.now_ms(), "dead", 0, 0, "took_over", "dead", "", "", 5)])
-        owner.leases._gained.extend(store.renew(owner._resources.owner))
-        owner._journal.record_deaths()
+        owner.leases._gained.extend(store.renew(owner.name))
+        owner.journal.record_deaths()
         outcomes = [each.outcome for each in store.history("dead", None, 9)]
         assert outcomes == [*["node_died", "took_over"] * (deaths - 1), "node_died"]
 

@@ -16,6 +16,7 @@ from tickwheel.engine import _lanes, _prefetch
 from tickwheel.jobs.lane import lane_of
 from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
+from tickwheel.stores import make_store
 from tickwheel.targets import Call
 
 STAGED_MAX = 200
@@ -242,13 +243,13 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     A worker gets the jobs of its queue in order, for one pass over the rows of the other queues; so does the next one.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
-    scheduler, others = make(url, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
+    store, scans = make_store(url), []
+    scheduler, others = make(store, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
     requests = [*still(scheduler, "pull", None), *healthy(scheduler, record)]
     requests += [SetRequest(key, delay=0, target="pull", handler=lane) for key, lane in others.items()]
     if not is_before:
         scheduler.start()
     scheduler.set_many(requests)
-    store, scans = scheduler._core.client.store, []
     scan = store.scan
     monkeypatch.setattr(store, "scan", lambda *args, **kwargs: scans.append(args) or scan(*args, **kwargs))
     scheduler.start()
@@ -270,12 +271,12 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     A job set by another process does not wait for the end of a long scan over a full lane's rows.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
-    scheduler, client = make(file_url, options=options()), Scheduler(file_url)
+    store = make_store(file_url)
+    scheduler, client = make(store, options=options()), Scheduler(file_url)
     scheduler.handler("crowd", rate=0.01)(print)
     ran, found = threading.Event(), []
     scheduler.handler("h")(lambda _: ran.set())
     client.set_many(herd(count=20 * STAGED_MAX))
-    store = scheduler._core.client.store
     scan = store.scan
 
     def slow_scan(*args, inside, rows):

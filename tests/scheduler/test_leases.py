@@ -75,6 +75,18 @@ class Leasing(MemoryStore):
         self.renewals_in_time += self.now_ms() < self._until_ms
         return [self._ending(lease) for lease in super().renew(owner)]
 
+    def lose_and_regain(self):
+        """
+        Lose the lease and get it back between two renewals.
+        """
+        self._epoch = 2
+
+    def is_owned(self):
+        """
+        Return whether an owner has the lease.
+        """
+        return self._owner is not None
+
     def _ending(self, lease):
         self._until_ms = self.now_ms() + self.length_ms
         return replace(lease, until=self._until_ms, shard=lease.shard + self.tail)
@@ -91,18 +103,19 @@ def test_renewed(make, record, until):
     assert record.wait(1) == [1]
     until(lambda: store.renewals_in_time >= 5)
     scheduler.stop()
-    assert store._owner is None
+    assert not store.is_owned()
 
 
 def test_no_renewal_without_an_end(make):
     """
     A lease that no other node can take needs no thread.
     """
-    scheduler = make("memory://").start()
-    assert not scheduler._core._engine.leases._thread.is_alive()
+    before = set(threading.enumerate())
+    make("memory://").start()
+    assert not [each for each in set(threading.enumerate()) - before if "lease" in each.name]
 
 
-def test_distrusted_when_the_store_is_silent(make, record, events, until):
+def test_distrusted_when_the_store_is_silent(make, record, events, until, engines):
     """
     If renewals fail, beginning and firing end before the lease does; both continue when the store is back.
     """
@@ -110,7 +123,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler = make(store).start()
     told = events(scheduler)
     scheduler.handler("h")(record)
-    leases = scheduler._core._engine.leases
+    leases = engines[0].leases
     until(lambda: scheduler.is_ready)
 
     def fail():
@@ -122,7 +135,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
     scheduler.set("near", delay=0.8, handler="h", payload=2)
     told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))
-    until(lambda: scheduler._core._engine._claims._held)
+    until(lambda: engines[0]._claims._held)
     assert record.items == []
     until(lambda: not scheduler.is_ready)
     assert scheduler.is_started
@@ -184,7 +197,8 @@ def test_what_workers_pulled_before_it_was_lost(make, until):
     until(lambda: store.renewals_in_time > renewals + 1)
     assert scheduler.extend(lease.fire_id, 600) > lease.until
     assert scheduler.stats()["in_flight"] == 1
-    store._epoch, store.tail = 2, 0  # the lease was lost and came back between two renewals
+    store.tail = 0
+    store.lose_and_regain()
     until(lambda: scheduler.stats()["refused"] == 1)
     stats = scheduler.stats()
     assert (stats["in_flight"], stats["pull"], stats["fired"]) == (0, {}, 1)
@@ -238,7 +252,7 @@ def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, h
         scheduler.subscribe(hang, routine=False)
         goes_on.clear()
         if hanging == "hook of a loss":
-            store._epoch = 2
+            store.lose_and_regain()
         else:
             store.acquire = raising_once(store.acquire, StoreError("down", "wait", is_transient=True))
     try:
@@ -291,7 +305,7 @@ def test_the_mark_comes_before_the_scan(make, until):
     store = Noting()
     scheduler = make(store).start()
     until(lambda: store.reads and scheduler.stats()["epoch"] == 1)
-    store._epoch = 2  # the lease was lost and came back between two renewals
+    store.lose_and_regain()
     until(lambda: scheduler.stats()["epoch"] == 2)
     until(lambda: len([after for after, mark, _ in store.reads if mark is None]) >= 2)
     assert {(after, has_changes) for after, mark, has_changes in store.reads if mark is None} == {((0, 0), True)}

@@ -184,13 +184,13 @@ def test_the_rate_of_a_target(url, make, events, handlers):
     assert all(late >= 10 * n for n, late in enumerate(lateness))
 
 
-def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
+def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engines):
     """
     The rate of one address does not delay another, and the memory for addresses is bounded.
     """
     scheduler = make("memory://", targets={"there": Paced(1)}).start()
     told = events(scheduler)
-    lanes = scheduler._core._engine._claims._lanes
+    lanes = engines[0]._claims._lanes
     for start in (0, 1_000, 2_000):
         wanted = [
             SetRequest(f"k{n}", delay=0, target="there", handler=f"http://a{n}/") for n in range(start, start + 1_000)
@@ -204,14 +204,14 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
     assert len(lanes._lanes) <= 3_000
 
 
-def test_a_job_that_is_admitted_twice(make, record):
+def test_a_job_that_is_admitted_twice(make, record, engines):
     """
     A job that is admitted twice, because its key's last run ends during the admission, occupies one place.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
     scheduler.set("far", delay=60, handler="h")
-    owner = scheduler._core._engine
+    (owner,) = engines
     [entry], _ = owner.staged.stage([scheduler.get("far")], 1, is_news=False)
     lanes = owner._claims._lanes
     for last in ((), [entry]):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from sqlite_files import noted_connections, statements_of
 
 from tickwheel.cli.app import cli
 from tickwheel.engine._records import LaneCounts
@@ -121,7 +122,7 @@ def store():
 
 
 @pytest.fixture
-def scheduler(store, make):
+def scheduler(store, make, engines):  # noqa: ARG001  it notes the engine
     """
     Return a started scheduler with two handlers that owns that store.
     """
@@ -139,7 +140,7 @@ def scheduler(store, make):
     return made.start()
 
 
-def test_counted(scheduler, store, events):
+def test_counted(scheduler, store, events, engines):
     """
     A minute has the attempts, failures and deaths of each lane, their lateness, and the commits.
     """
@@ -148,7 +149,7 @@ def test_counted(scheduler, store, events):
     scheduler.set_many(requests)
     wait_for(ended, JobSucceeded, 37)
     wait_for(ended, JobDied, 3)
-    scheduler._core.engine.minutes.keep()
+    engines[0].minutes.keep()
     (minute,) = store.minutes(0, 2**62, MINUTE_MS)
     (quarter,) = store.minutes(0, 2**62, QUARTER_MS)
     lanes = {each.lane: each for each in minute.lanes}
@@ -161,12 +162,12 @@ def test_counted(scheduler, store, events):
     assert (quarter.lanes, quarter.commits, quarter.owner) == (minute.lanes, minute.commits, minute.owner)
 
 
-def test_one_statement(scheduler, store, events):
+def test_one_statement(scheduler, store, events, engines):
     """
     A minute costs one statement, however many jobs ended in it, and an idle minute costs none.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.engine.minutes
+    keeper = engines[0].minutes
     for count in (1, 499):
         scheduler.set_many([SetRequest(f"{count}/{number}", delay=0, handler="fine") for number in range(count)])
         wait_for(ended, JobSucceeded, 1 if count == 1 else 500)
@@ -175,31 +176,27 @@ def test_one_statement(scheduler, store, events):
     assert store.calls.count("keep_minutes") == 2
 
 
-def test_one_statement_on_sqlite(file_url, make, events):
+def test_one_statement_on_sqlite(file_url, make, events, engines):
     """
     The minute and its quarter are one statement for SQLite, too.
     """
-    made = make(file_url)
-    made.handler("h")(print)
-    ended = events(made.start())
+    with noted_connections() as connections:
+        made = make(file_url)
+        made.handler("h")(print)
+        ended = events(made.start())
     made.set("k", delay=0, handler="h")
     ended.of(JobSucceeded)
-    store, statements = made._core.client.store, []
-    with store._open_connections().writing() as connection:
-        connection.set_trace_callback(statements.append)
-    made._core.engine.minutes.keep()
-    with store._open_connections().writing() as connection:
-        connection.set_trace_callback(None)
+    statements = statements_of(connections, engines[0].minutes.keep)
     assert sum("tickwheel_minute" in each for each in statements) == 1
     assert len(made.minutes(0)) == 1
 
 
-def test_twice_in_a_minute(scheduler, store, events):
+def test_twice_in_a_minute(scheduler, store, events, engines):
     """
     A second call in the same minute adds to its rows and loses nothing.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.engine.minutes
+    keeper = engines[0].minutes
     for count in (1, 2, 3):
         scheduler.set(str(count), delay=0, handler="fine")
         wait_for(ended, JobSucceeded, count)
@@ -210,12 +207,12 @@ def test_twice_in_a_minute(scheduler, store, events):
         assert (row.at, [each.fired for each in row.lanes]) == (7 * QUARTER_MS, [3])
 
 
-def test_an_outage_of_the_store(scheduler, store, events):
+def test_an_outage_of_the_store(scheduler, store, events, engines):
     """
     Rows that the store did not accept are written by the next call, each once.
     """
     ended = events(scheduler)
-    keeper = scheduler._core.engine.minutes
+    keeper = engines[0].minutes
     store.fail("keep_minutes", 2)
     for number in range(3):
         scheduler.set(str(number), delay=0, handler="fine")

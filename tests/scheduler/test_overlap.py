@@ -188,7 +188,7 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 
 
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
-def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire, expected):  # noqa: PLR0917  fixtures
+def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
     A run that begins late is stopped for the next due time, and not for earlier ones that it missed.
     """
@@ -196,7 +196,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire,
 
     def handler(_payload, firing):
         is_past = threading.Event()
-        scheduler._core._engine._dispatcher._canceller._timers.call_later(0, is_past.set)
+        engines[-1]._dispatcher._canceller._timers.call_later(0, is_past.set)
         until(is_past.is_set)  # and then so is one that would stop it
         ended.append(firing.cancelled)
 
@@ -247,7 +247,7 @@ def test_bad_input(scheduler):
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_async):
+def test_what_has_ended_is_not_watched(engines, scheduler, clock, events, until, *, is_async):
     """
     A run that ends, also at its timeout, leaves no timer for the next one behind.
     """
@@ -257,7 +257,7 @@ def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_as
         await asyncio.Event().wait()
 
     scheduler.handler("h", timeout=5, retry=RetryPolicy(attempts=1))(wait if is_async else lambda _: go_on.wait(60))
-    canceller = scheduler._core._engine._dispatcher._canceller
+    canceller = engines[-1]._dispatcher._canceller
     scheduler.set("k", every=60, overlap="cancel", handler="h")
     clock.advance(60.001)
     fired(told, 1)

@@ -75,7 +75,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     assert scheduler.stats()["staged"] == 0
 
 
-def test_more_jobs_than_room(url, make, record):
+def test_more_jobs_than_room(url, make, record, engines):
     """
     With far more due jobs than may be staged or running, each fires once, and the limits hold.
     """
@@ -86,7 +86,7 @@ def test_more_jobs_than_room(url, make, record):
     scheduler.start()
     most = [0, 0]
     while len(record.items) < 3000:
-        staged = scheduler._core._engine.staged
+        staged = engines[0].staged
         most = [max(most[0], staged.waiting), max(most[1], staged.busy)]
         time.sleep(0.001)
     assert sorted(record.items) == list(range(3000))
@@ -147,7 +147,7 @@ def test_another_process_writes(file_url, make, clock, record, events):
     assert client.stats()["pending"] == 0
 
 
-def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until):
+def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until, engines):  # noqa: PLR0917  fixtures
     """
     A job that a client sets far ahead is found by an owner that had nothing to wait for.
     """
@@ -155,7 +155,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, unti
     owner.handler("h")(record)
     job = client.set("k", delay=HOUR, handler="h", payload=1).job
     assert job is not None
-    until(lambda: owner._core._engine._resources.timers.next_expiration() is not None)
+    until(lambda: engines[0].wheel()["pending"])
     clock.advance(HOUR + 1)
     assert record.wait(1) == [1]
 

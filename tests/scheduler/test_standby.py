@@ -166,7 +166,7 @@ def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     for number in range(3):
         owner.set(f"k{number}", delay=0, handler="theirs")
     owner.set("typo", delay=0, handler="nobody's")
-    until(lambda: sum(each.count for each in owner._core.client.store.aside()) == 4)
+    until(lambda: sum(each["count"] for each in owner.stats()["waiting_for_handler"]) == 4)
     standby.start(role="auto")
     until(lambda: any("on standby" in each.message for each in caplog.records))
     [message] = [each.message for each in caplog.records if "on standby" in each.message]

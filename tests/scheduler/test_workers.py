@@ -53,7 +53,7 @@ class Work:
         entry.call.function()
         with self._grown:
             self.ran.append(entry)
-            self.threads.add(threading.get_ident())
+            self.threads.add(threading.current_thread())
             self._grown.notify_all()
 
     def wait(self, count):
@@ -78,7 +78,7 @@ def test_no_thread_before_work(work):
     """
     Threads start with the work, and no more than allowed.
     """
-    assert work.workers._count == 0
+    assert work.workers.count == 0
     for count in range(1, 20):
         work.put([lambda: None])
         work.wait(count)
@@ -147,7 +147,7 @@ def test_another_in_place_of_a_leaked_one(work, until):
     work.wait(2)
     work.put([lambda: None] * 10)
     work.wait(12)
-    until(lambda: work.workers._count == 1)
+    until(lambda: work.workers.count == 1)
     assert work.queue.leaked == {}
 
 
@@ -185,7 +185,7 @@ def test_closed():
     work.workers.close(20)
     work.workers.close(20)
     assert len(work.ran) == 50
-    assert work.workers._threads == {}
+    assert not any(thread.is_alive() for thread in work.threads)
 
 
 def test_a_line_of_jobs_that_were_all_cancelled():

@@ -7,9 +7,19 @@ from __future__ import annotations
 import threading
 
 import pytest
+from engines import noted_engines
 
 from tickwheel.scheduler import Scheduler
 from tickwheel.service.firings import Firings, Seen
+
+
+@pytest.fixture
+def engines():
+    """
+    Return a list that gets the engine of the scheduler.
+    """
+    with noted_engines() as noted:
+        yield noted
 
 
 @pytest.fixture
@@ -46,12 +56,12 @@ def test_news_are_sent_once(waiting, until):
     assert firings.news(some, 1, "team/s") == []
 
 
-def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
+def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
     """
     A firing that ends while the firings are read is sent as running, and its end is sent with the next ones.
     """
     scheduler, running, go_on = waiting
-    owner = scheduler._core._engine
+    (owner,) = engines
     read = owner.running
 
     def read_late():

@@ -231,6 +231,6 @@ def test_the_beginning_of_large_values_is_shown():
         assert show(value).endswith("...")
     for body in (b'{"delay":[' + b"1," * 5_000 + b"1]}", b'{"delay":"' + b"1" * 5_000 + b'"}'):
         with pytest.raises(ProblemError, match=r"delay is .{97}\.\.\.: "):
-            decode(b'{"do":"set","key":"a",' + body[1:], BATCH._item)
+            decode(b'{"do":"set","key":"a",' + body[1:], BATCH.item)
     deep = b'{"payload":' + b"[" * DEPTH_MAX + b"]" * DEPTH_MAX + b"}"
-    assert asyncio.run(decoded(b'{"do":"set","key":"a","delay":1,' + deep[1:], BATCH._item)).payload
+    assert asyncio.run(decoded(b'{"do":"set","key":"a","delay":1,' + deep[1:], BATCH.item)).payload

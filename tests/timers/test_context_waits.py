@@ -37,7 +37,7 @@ def test_a_coroutine_waits_for_the_end():
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
-        assert len(lasting.ending._calls) == 0
+        assert lasting.ending.waiting == 0
         wheel.close()
 
     asyncio.run(scenario())
@@ -63,7 +63,7 @@ def test_within():
 
         with with_timeout(root, 60) as context:
             assert await within(context, work(None)) == "result"
-        assert len(root.ending._calls) == 0
+        assert root.ending.waiting == 0
         with pytest.raises(DeadlineExceededError):
             await within(with_timeout(root, 0.1), work(PATIENCE_S))  # long enough for it to begin
         ended_already = with_cancel(root)
@@ -90,7 +90,7 @@ def test_within_a_task_that_is_cancelled():
         with pytest.raises(asyncio.CancelledError):
             await task
         assert inner.cancelled()
-        assert len(context.ending._calls) == 0
+        assert context.ending.waiting == 0
 
     asyncio.run(scenario())
 
@@ -192,7 +192,7 @@ def test_on_either_back_end(backend):
                 await ended(root)
             assert outer.cancelled_caught
             assert reached[-2:] == ["begun", "cancelled"]
-            assert len(root.ending._calls) == 0
+            assert root.ending.waiting == 0
 
     async def fail() -> None:
         raise LookupError

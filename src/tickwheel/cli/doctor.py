@@ -57,7 +57,7 @@ def command(store: str, as_json: bool) -> None:
     """
     Check Python, libraries, clock, disk and store, and print the remedy of each problem.
     """
-    findings = [*_python(), *_libraries(), *_clock(), *_zones(), *_targets(), *_disk(store), *_store(store)]
+    findings = [*_python(), *_libraries(), *clock_findings(), *_zones(), *_targets(), *_disk(store), *_store(store)]
     if as_json:
         for what, is_well, text in findings:
             print_json({"check": what, "ok": is_well, "finding": text})
@@ -82,7 +82,7 @@ def _libraries() -> Iterator[_Found]:
         yield f"extra {extra}", not missing, text
 
 
-def _clock() -> Iterator[_Found]:
+def clock_findings() -> Iterator[_Found]:
     year = time.gmtime().tm_year
     text = time.strftime("%Y-%m-%d %H:%M:%S %z")
     yield "clock", year >= _YEAR_MIN, text if year >= _YEAR_MIN else f"{text}: set it, and keep it set with NTP"
@@ -156,7 +156,7 @@ def _store(store: str) -> Iterator[_Found]:
     except TickwheelError as error:
         yield "store", False, str(error)
         with suppress(TickwheelError):
-            yield from _server(store)
+            yield from server_findings(store)
         return
     found = f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead"
     yield "store", True, found
@@ -164,21 +164,21 @@ def _store(store: str) -> Iterator[_Found]:
     lost = stats["loss_window"]
     yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
     try:
-        yield from _server(store)
+        yield from server_findings(store)
     except TickwheelError as error:
         yield "server", False, str(error)
-    yield from _state(stats, nodes)
-    yield from _handlers(nodes, jobs, int(time.time() * 1000 + stats["offset_ms"]))
+    yield from state_findings(stats, nodes)
+    yield from handler_findings(nodes, jobs, int(time.time() * 1000 + stats["offset_ms"]))
 
 
-def _server(store: str) -> Iterator[_Found]:
+def server_findings(store: str) -> Iterator[_Found]:
     if not is_service(store):
         made = make_store(store)
         if isinstance(made, Examinable):
             yield from made.examine()
 
 
-def _handlers(nodes: Sequence[Node], jobs: Sequence[Job], now: int) -> Iterator[_Found]:
+def handler_findings(nodes: Sequence[Node], jobs: Sequence[Job], now: int) -> Iterator[_Found]:
     having: defaultdict[str, list[str]] = defaultdict(list)
     reports = {
         node.owner: node.figures
@@ -203,7 +203,7 @@ def _handlers(nodes: Sequence[Node], jobs: Sequence[Job], now: int) -> Iterator[
             yield f"handler {name!r}", False, text
 
 
-def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:
+def state_findings(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:
     offset_s = stats["offset_ms"] / 1000
     is_near = abs(offset_s) < _OFFSET_MAX_S
     text = f"{abs(offset_s):.1f} s {'ahead of' if offset_s > 0 else 'behind'} this machine's"

@@ -239,10 +239,18 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
     def stats(self) -> dict[str, Any]:
         """
         Return the number of `shards`, the `pending` and the `hot` keys, and the statistics of each shard: `by_shard`.
+
+        `keys` counts the keys of pending and of running callbacks; `wheels` the shards and the wheels of hot keys.
         """
         with self._lock:
-            by_shard = [shard.stats() for shard in self._shards]
-            return {"shards": len(self._shards), "pending": len(self), "hot": list(self._hot), "by_shard": by_shard}
+            return {
+                "shards": len(self._shards),
+                "pending": len(self),
+                "keys": len(self._key_shards),
+                "hot": list(self._hot),
+                "wheels": len(self._wheels()),
+                "by_shard": [shard.stats() for shard in self._shards],
+            }
 
     def check(self) -> None:
         """

@@ -333,7 +333,7 @@ class Workers:
         self._lock = runtime.lock()
         self._wanted = runtime.semaphore(0)
         self._idle = 0
-        self._count = 0
+        self.count = 0
         self._is_waking = False
         self._is_closed = False
         self._threads: dict[threading.Thread, None] = {}  # in the order of their starts, as they are joined
@@ -357,7 +357,7 @@ class Workers:
         deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         with self._lock:
             self._is_closed = True
-            self._wanted.release(self._count or 1)
+            self._wanted.release(self.count or 1)
             inside = self._runtime.current_thread()
             threads = [each for each in self._threads if each is not inside]
         for thread in threads:
@@ -374,14 +374,14 @@ class Workers:
                 self._idle -= 1
                 self._is_waking = True
                 self._wanted.release()
-            elif self._count < self.queue.places:
-                name = f"tickwheel-worker-{self._count + 1}"
+            elif self.count < self.queue.places:
+                name = f"tickwheel-worker-{self.count + 1}"
                 thread = self._runtime.thread(target=self._work, name=name, daemon=True)
-                self._count += 1
+                self.count += 1
                 self._is_waking = True
                 self._threads[thread] = None
                 if not self._starter.start(thread.start, self._wake_one):
-                    self._count -= 1
+                    self.count -= 1
                     self._is_waking = False
                     self._threads.pop(thread, None)
 
@@ -397,7 +397,7 @@ class Workers:
                         return
                     continue
                 # Without the lock: who is about to rest has looked before, and what was put since wakes one that rests.
-                if not self._is_waking and (self._idle or self._count < queue.places) and queue.has_next:
+                if not self._is_waking and (self._idle or self.count < queue.places) and queue.has_next:
                     self._wake_one()
                 run(entry)
         finally:
@@ -407,8 +407,8 @@ class Workers:
         with self._lock:
             if self.queue.has_next:
                 return True
-            if self._is_closed or self._count > self.queue.places:
-                self._count -= 1
+            if self._is_closed or self.count > self.queue.places:
+                self.count -= 1
                 return False
             self._idle += 1
         self._wanted.acquire()

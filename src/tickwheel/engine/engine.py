@@ -80,7 +80,7 @@ class Engine:
         self.withdrawals = Withdrawals(resources, self.staged, self._completer, self._dispatcher.stop, callbacks=self)
         self._watcher = Watcher(resources, callbacks=self)
         self._zones = Zones(resources, self._rename)
-        self._pruner = Pruner(resources, recorder, self._has_first_shard)
+        self.pruner = Pruner(resources, recorder, self._has_first_shard)
         self._explainer = Explainer(
             resources,
             staged=self.staged,
@@ -92,7 +92,7 @@ class Engine:
         )
         figures.lanes = LaneCounts(resources.runtime.lock(), registry.lanes.of)
         self.minutes = MinuteKeeper(resources, figures.lanes, self._explainer.held_lanes)
-        self._journal = Journal(resources, self.leases)
+        self.journal = Journal(resources, self.leases)
         self.heartbeat = Heartbeat(
             resources,
             figures,
@@ -101,7 +101,7 @@ class Engine:
             self.leases,
             lanes=self._lanes_report,
             handlers=registry.handlers.names,
-            on_renewed=self._journal.record_deaths,
+            on_renewed=self.journal.record_deaths,
         )
 
     def start(self) -> None:
@@ -113,9 +113,9 @@ class Engine:
         """
         resources = self._resources
         try:
-            self._journal.remember_owners()
+            self.journal.remember_owners()
             self.leases.acquire()
-            self._journal.start()
+            self.journal.start()
             self._registry.pulls.open(
                 resources.timers.call_later,
                 resources.pacer.call_later,
@@ -128,7 +128,7 @@ class Engine:
                 prefetcher.start()
             self._claims.start()
             self._watcher.start()
-            self._pruner.start()
+            self.pruner.start()
             self.minutes.start()
             self.heartbeat.start()
         except StoreError:  # there are no leases
@@ -157,7 +157,7 @@ class Engine:
         for prefetcher in self._prefetchers:
             prefetcher.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
-        self._pruner.stop(self._left(deadline))
+        self.pruner.stop(self._left(deadline))
         self._zones.stop(self._left(deadline))
         self._claims.stop()
         self._claims.join(self._left(deadline))

@@ -50,7 +50,7 @@ def _part_of(text: str) -> str:
         return f"{json.dumps(added[0])}:"
     if "cron" in facts and not _works(_line_of, "* * * * *"):
         return '"cron":'
-    for name, read in _READERS.items():
+    for name, read in READERS.items():
         if name in facts and not _works(read, facts[name]):
             return f"{json.dumps(name)}:{json.dumps(facts[name], separators=(',', ':'))}"
     return text
@@ -125,7 +125,7 @@ def _works(read: Callable[[Any], object], what: object) -> bool:
     return True
 
 
-_READERS: Final[dict[str, Callable[[Any], object]]] = {
+READERS: Final[dict[str, Callable[[Any], object]]] = {
     "tz": zone_of,
     "misfire": Misfire,
     "overlap": Overlap,

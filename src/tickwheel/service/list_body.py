@@ -30,7 +30,7 @@ class ListBody(Generic[T]):
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
         self._outline, self._packed_outline = msgspec.json.Decoder(outline), msgspec.msgpack.Decoder(outline)
-        self._item, self._packed_item = msgspec.json.Decoder(item), msgspec.msgpack.Decoder(item)
+        self.item, self._packed_item = msgspec.json.Decoder(item), msgspec.msgpack.Decoder(item)
 
     async def decoded(self, body: bytes, item_bytes_max: int, *, is_packed: bool = False) -> T:
         """
@@ -55,7 +55,7 @@ class ListBody(Generic[T]):
             place, data = f"{self._name}[{number}]", bytes(raw)
             if len(data) > item_bytes_max:
                 raise ProblemError("too_large", f"{place} has more than {item_bytes_max} bytes")
-            item = msgpack.decode(data, self._packed_item, place) if is_packed else decode_part(data, self._item, place)
+            item = msgpack.decode(data, self._packed_item, place) if is_packed else decode_part(data, self.item, place)
             items.append(with_encoded_payload(item))
         return self._type(**fields | {self._name: tuple(items)})
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["make_target", "shown_target"]
 
 _EXAMPLE: Final = "amqp://user:password@localhost:5672/"
-_MODULES: Final = {
+MODULES: Final = {
     **dict.fromkeys(REDIS_SCHEMES, "redis_stream"),
     "amqp": "amqp",
     "amqps": "amqp",
@@ -58,9 +58,9 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")
-    module = _MODULES.get(queue + plus)
+    module = MODULES.get(queue + plus)
     if module is None:
-        remedy = f"its scheme is one of {', '.join(_MODULES)}: write as in {_EXAMPLE!r}"
+        remedy = f"its scheme is one of {', '.join(MODULES)}: write as in {_EXAMPLE!r}"
         raise InvalidJobError("url", parts.shown, remedy)
     form: UrlForm = import_module(f"tickwheel.targets.{module}").URL_FORM
     try:

@@ -38,6 +38,13 @@ class Ending:
         self._left: deque[tuple[object, ref[Ending] | Callable[[Reason], object]]] = deque()
         self._lock = new_lock(OUTER)
 
+    @property
+    def waiting(self) -> int:
+        """
+        Number of callbacks and child contexts that wait for this end.
+        """
+        return len(self._calls)
+
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
         Register *call*, which gets the reason at the end, or now after the end; return a function that unregisters it.

@@ -237,10 +237,10 @@ class Cluster:
         Switch to a standby that has all the rows, and sequences that lag behind the numbers given out.
         """
         self._epoch = max(0, self._epoch - _LAG)
-        self._table._generation -= _LAG
+        self._table.leap(-_LAG)
         if self._notices_failover():
             self._epoch += _LEAP
-            self._table._generation += _LEAP
+            self._table.leap(_LEAP)
             for shard in self._shards.values():
                 self._free(shard)
 
@@ -261,7 +261,7 @@ class Cluster:
         self._seen.clear()
         if self._leaps_when_emptied():
             self._epoch += _LEAP
-            self._table._generation = before._generation + _LEAP
+            self._table.leap(before.generation + _LEAP - self._table.generation)
         else:
             self._epoch = 0
         self._history.add(Scoped(self._server.run.now_ns, ()))
@@ -284,8 +284,7 @@ class Cluster:
             if not shard.owner or shard.until < self.now_ms():
                 orphans.add(job.generation)
                 continue
-            self._table._owner = shard.owner
-            self._table.request_withdrawal([job])
+            self._table.request_from(shard.owner, [job])
             self._asked_at[job.generation, job.due_at, job.attempt] = self.now_ms()
             if shard.holder is not None and self._dice.random() >= HINT_LOST:
                 shard.holder.heard.set()
@@ -297,9 +296,7 @@ class Cluster:
         """
         table, now = self._table, self.now_ms()
         self._asked_at = {name: at for name, at in self._asked_at.items() if holds(name[2], now - at)}
-        table._asked = {name: job for name, job in table._asked.items() if name in self._asked_at}
-        mine = {name: job for name, job in table._asked.items() if table.place_of(job.key) in shards}
-        return [job for name, job in mine.items() if name not in table._started]
+        return [job for job in table.open_requests(self._asked_at) if table.place_of(job.key) in shards]
 
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         self._table.report_started(jobs)

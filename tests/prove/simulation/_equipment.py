@@ -38,10 +38,10 @@ def equipment() -> Iterator[None]:
     Hide each machine's missing equipment, while the context lasts.
     """
     read = Recurrence.from_text
-    readers: dict[str, Any] = {part: _reader(name, unreadable._READERS[part]) for name, part in _PARTS.items()}
+    readers: dict[str, Any] = {part: _reader(name, unreadable.READERS[part]) for name, part in _PARTS.items()}
     with (
         mock.patch.object(Recurrence, "from_text", staticmethod(lambda text: _read(read, text))),
-        mock.patch.dict(unreadable._READERS, readers),
+        mock.patch.dict(unreadable.READERS, readers),
     ):
         yield
 

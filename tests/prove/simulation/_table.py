@@ -4,9 +4,10 @@ The rows of a database that leases shards: a store in memory, which also records
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
+from typing import Any
 
 from simulation._machine import SimulatedMachine
 from tickwheel.jobs.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
@@ -32,6 +33,33 @@ class Table(MemoryStore):
         self.epochs: dict[int, int] = {}
         """The epochs of shards with an owner."""
         self.open()
+
+    @property
+    def generation(self) -> int:
+        """
+        The last generation that was given out.
+        """
+        return self._generation
+
+    def leap(self, by: int) -> None:
+        """
+        Continue with generations that are *by* higher, or lower if it is negative.
+        """
+        self._generation += by
+
+    def request_from(self, owner: str, jobs: Sequence[Job]) -> None:
+        """
+        Request the withdrawal of *jobs* from *owner*.
+        """
+        self._owner = owner
+        self.request_withdrawal(jobs)
+
+    def open_requests(self, valid: Container[Any]) -> list[Job]:
+        """
+        Forget the requests that are not *valid*, and return those of the others that are not reported as started.
+        """
+        self._asked = {name: job for name, job in self._asked.items() if name in valid}
+        return [job for name, job in self._asked.items() if name not in self._started]
 
     def place_of(self, key: str) -> int:
         """

@@ -295,7 +295,8 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     Attempts that run while a node joins run once, at the same node, and their owner still reports them as started.
     """
     runs, goes_on = [], threading.Event()
-    nodes = [Scheduler(f"{address}shards=4&lease_s=6", options=SchedulerOptions(workers=12)) for _ in range(2)]
+    stores = [make_store(f"{address}shards=4&lease_s=6") for _ in range(2)]
+    nodes = [Scheduler(store, options=SchedulerOptions(workers=12)) for store in stores]
     for number, node in enumerate(nodes):
 
         @node.handler("h", concurrency=9)
@@ -313,7 +314,7 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
                 first.set(f"{key}", delay=0, handler="h", payload=key)
             until(lambda: len(runs) == 9)
         begun = {job.key for job in first.list(state="running").jobs}
-        assert {first._core.client.store.shard_of(key) for key in begun} == {0, 1, 2, 3}
+        assert {stores[0].shard_of(key) for key in begun} == {0, 1, 2, 3}
         second.start()
         until(lambda: len([each for each in second.stats()["shards"] if each < 4]) == 2)
         until(lambda: len([each for each in first.stats()["shards"] if each < 4]) == 2)

@@ -4,10 +4,11 @@ The cost of the PostgreSQL store's queries, in rows that the server reads: a cou
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
+from sessions import noted_sessions, session_of
 
 from tickwheel.jobs import model
 from tickwheel.jobs.rows import row_of
@@ -38,36 +39,39 @@ PAGE = {
 }
 
 
+@contextmanager
 def filled(postgres, database):
     """
-    Return an open store with fifty jobs due soon and five thousand far ahead; the server has no statistics about them.
+    Yield a session of a store with fifty jobs due soon and five thousand far ahead.
+
+    The server has no statistics about them.
     """
-    store = open_store(f"{postgres.url(database)}&shards=1&lease_s=60")  # EXPLAIN may take seconds on a busy server
-    postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
-    store.acquire("owner")
-    store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
-    store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
-    store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s", manifest="m")) for i in range(3)])
-    return store
+    with noted_sessions() as sessions, closing(open_store(f"{postgres.url(database)}&shards=1&lease_s=60")) as store:
+        postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
+        store.acquire("owner")
+        store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
+        store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
+        store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s", manifest="m")) for i in range(3)])
+        yield session_of(store, sessions)
 
 
 @pytest.fixture
-def store(postgres, database):
+def session(postgres, database):
     """
-    Return such a store, whose statistics the test may change.
+    Return a session of such a store, whose statistics the test may change.
     """
-    with closing(filled(postgres, database)) as store:
-        yield store
+    with filled(postgres, database) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
-def unchanged(postgres):
+def reader(postgres):
     """
-    Return such a store for all tests that only read.
+    Return a session of such a store for all tests that only read.
     """
     database = postgres.lend()
-    with closing(filled(postgres, database)) as store:
-        yield store
+    with filled(postgres, database) as session:
+        yield session
     postgres.take_back(database)
 
 
@@ -106,12 +110,11 @@ def nodes_of(plan):
         ("manifests", {"name": "m"}, 1),
     ],
 )
-def test_reads_what_it_returns(unchanged, name, values, at_most):
+def test_reads_what_it_returns(reader, name, values, at_most):
     """
     No query reads more than one row beyond those that it returns, however many jobs are in the future.
     """
-    with unchanged._connections.reading() as connection:
-        ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
+    ((explained,),) = reader.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
     assert max(read) <= at_most + 1
@@ -184,12 +187,11 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 
 
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
-def test_writes_of_a_firing_go_by_instant(unchanged, name):
+def test_writes_of_a_firing_go_by_instant(reader, name):
     """
     Begins and ends find their jobs in the index of due jobs, where jobs of one instant are adjacent.
     """
-    with unchanged._connections.reading() as connection:
-        ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
+    ((explained,),) = reader.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     assert {node.get("Index Name") for node in nodes} == {None, "tickwheel_job_due"}
 
@@ -205,7 +207,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
     ("statement", "state"),
     [("begin_jobs", 0), ("end_jobs", 1), ("rescue_jobs", 1), ("leave_tails", 1), ("update_jobs", 0)],
 )
-def test_statistics_of_another_moment(store, statement, state, past):
+def test_statistics_of_another_moment(session, statement, state, past):
     """
     Bulk writes find each job by its position, even if the server's statistics are older than these jobs.
     """
@@ -219,12 +221,12 @@ def test_statistics_of_another_moment(store, statement, state, past):
     if statement == "update_jobs":
         jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
         values = [*map(list, zip(*jobs, strict=True)), [0] * 2_000]
-    with store._connections.reading() as connection, connection.transaction(force_rollback=True):
-        connection.execute("UPDATE tickwheel_job SET state = %s", (state,))
-        connection.execute("UPDATE tickwheel_shard SET running = 2000, former = ''")
-        connection.execute(past.format(other=1 - state, state=state))
+    with session.transaction(force_rollback=True):
+        session.execute("UPDATE tickwheel_job SET state = %s", (state,))
+        session.execute("UPDATE tickwheel_shard SET running = 2000, former = ''")
+        session.execute(past.format(other=1 - state, state=state))
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[statement]}"
-        ((explained,),) = connection.execute(query, values).fetchall()
+        ((explained,),) = session.execute(query, values).fetchall()
     read = [
         (node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0))
         * node["Actual Loops"]
@@ -234,17 +236,17 @@ def test_statistics_of_another_moment(store, statement, state, past):
 
 
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
-def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
+def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
     """
     A check for remaining jobs in a draining shard reads at most one row of it, with any statistics of the server.
     """
-    with store._connections.reading() as connection, connection.transaction(force_rollback=True):
-        connection.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
-        connection.execute("UPDATE tickwheel_job SET shard = 1000001")
-        connection.execute(past)
+    with session.transaction(force_rollback=True):
+        session.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
+        session.execute("UPDATE tickwheel_job SET shard = 1000001")
+        session.execute(past)
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL['end_tails']}"
-        ((explained,),) = connection.execute(query, ("one",)).fetchall()
-        assert connection.execute("SELECT shard FROM tickwheel_shard WHERE shard > 0").fetchall() == [(1000001,)]
+        ((explained,),) = session.execute(query, ("one",)).fetchall()
+        assert session.execute("SELECT shard FROM tickwheel_shard WHERE shard > 0").fetchall() == [(1000001,)]
     nodes = [node for node in nodes_of(explained[0]["Plan"]) if node.get("Relation Name") == "tickwheel_job"]
     assert [node["Index Name"] for node in nodes] == ["tickwheel_job_due"]
     assert all(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 1 for node in nodes)

@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel.jobs import model
 from tickwheel.scheduler import Scheduler
-from tickwheel.stores import open_store
+from tickwheel.stores import make_store, open_store
 from tickwheel.stores.postgres._batch import ASIDE
 from tickwheel.stores.postgres._queries import SQL
 
@@ -75,11 +75,12 @@ def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, unt
     monkeypatch.setattr(psycopg.Connection, "execute", counting)
     url = postgres.url(database)
     with ExitStack() as stack:
-        owners = [stack.enter_context(Scheduler(f"{url}&shards=4&lease_s=6")) for _ in range(4)]
+        stores = [make_store(f"{url}&shards=4&lease_s=6") for _ in range(4)]
+        owners = [stack.enter_context(Scheduler(store)) for store in stores]
         client = stack.enter_context(closing(Scheduler(url)))
         until(lambda: [len(owner.stats()["shards"]) for owner in owners] == [1] * 4)
         for shard in range(4):
-            client.set(key_in(owners[0]._core.client.store, shard), delay=3600, handler="h")
+            client.set(key_in(stores[0], shard), delay=3600, handler="h")
             until(lambda shard=shard: looks.total() > shard)
         until(lambda: looks == {owner.stats()["owner"]: 1 for owner in owners}, lambda: f"{looks}")
 

@@ -10,6 +10,7 @@ import socket
 from contextlib import ExitStack, suppress
 
 import pytest
+from sessions import noted_sessions, session_of
 from writes import set_one
 
 from tickwheel.engine._watcher import Watcher
@@ -153,7 +154,8 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
     """
     A write interrupted at its begin or end leaves no transaction open.
     """
-    store = open_database()
+    with noted_sessions() as sessions:
+        store = open_database()
     send, signals, text = Prepared.send, [KeyboardInterrupt()], SQL.get(statement, statement)
 
     def interrupted(self, sql, values):
@@ -168,8 +170,9 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
     is_plain = statement == "set_new"  # a set of one generation alone takes more than one statement
     with pytest.raises(KeyboardInterrupt):
         store.apply([model.Set(model.Job("lost", 0, 7), if_generation=None if is_plain else 5)])
-    assert {each.info.transaction_status for each in store._connections._idle} <= {0}
-    assert not any(each.pgconn.pipeline_status for each in store._connections._idle)
+    idle = [each for each in sessions if not each.closed]
+    assert {each.info.transaction_status for each in idle} <= {0}
+    assert not any(each.pgconn.pipeline_status for each in idle)
     assert store.get("lost") is None
     set_one(store)
     assert store.count()["pending"] == 1
@@ -376,8 +379,10 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
     address = f"127.54.{number >> 8 & 255}.{number & 255}"  # of this machine; no other server is there
     make_postgres(f"listen_addresses={address}")
     for given, idle_s in ("", 5), ("&keepalives_idle=60", 60):
-        store = open_store(f"postgresql://tick@{address}/postgres?shards=1{given}")
-        with store._connections.reading() as connection, socket.socket(fileno=os.dup(connection.fileno())) as end:
+        with noted_sessions() as sessions:
+            store = open_store(f"postgresql://tick@{address}/postgres?shards=1{given}")
+            session = session_of(store, sessions)
+        with socket.socket(fileno=os.dup(session.fileno())) as end:
             assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
             assert [end.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [idle_s, 2, 3, 2_000]

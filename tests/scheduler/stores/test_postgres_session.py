@@ -5,6 +5,7 @@ A session of PostgreSQL: settings of the URL and of the environment, and the enc
 from __future__ import annotations
 
 import pytest
+from sessions import noted_sessions, session_of
 from writes import set_one
 
 from tickwheel.jobs import model
@@ -24,17 +25,16 @@ def test_what_the_url_says_of_the_session(postgres, database, open_database, unt
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()
     options = "&options=-c%20search_path%3Djobs%20-c%20jit%3Don&application_name=shop&shards=1"
-    store, client = open_database(options), open_database(options)
+    with noted_sessions() as sessions:
+        store, client = open_database(options), open_database(options)
+        session = session_of(store, sessions)
     store.acquire("owner")
     until(lambda: store.wait_for_change(0.0) is False)
     set_one(client)
     assert store.wait_for_change(PATIENCE_S)
     assert (store.count()["pending"], plain.count()["pending"]) == (1, 0)
     assert postgres.execute("SELECT count(*) FROM jobs.tickwheel_job", database) == [(1,)]
-    with store._connections.reading() as connection:
-        shown = [
-            connection.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")
-        ]
+    shown = [session.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")]
     assert shown == ["shop", "off", "jobs"]
 
 
@@ -44,9 +44,10 @@ def test_what_the_environment_says_of_the_session(postgres, database, open_datab
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
-    with open_database()._connections.reading() as connection:
-        assert connection.execute("SHOW search_path").fetchone() == ("jobs",)
-        assert connection.execute("SHOW jit").fetchone() == ("off",)
+    with noted_sessions() as sessions:
+        session = session_of(open_database(), sessions)
+    assert session.execute("SHOW search_path").fetchone() == ("jobs",)
+    assert session.execute("SHOW jit").fetchone() == ("off",)
 
 
 def encoded(postgres, database, encoding):

@@ -12,6 +12,7 @@ import re
 from contextlib import closing
 
 import pytest
+from sessions import noted_sessions, session_of
 
 from tickwheel.stores import open_store
 from tickwheel.stores.postgres._queries import SQL
@@ -370,15 +371,14 @@ def connection(postgres, database):
     """
     Return a connection to a store whose tables are never analysed automatically.
     """
-    with closing(open_store(f"{postgres.url(database)}&shards={SHARDS}")) as store:
+    url = f"{postgres.url(database)}&shards={SHARDS}"
+    with noted_sessions() as sessions, closing(open_store(url)) as store:
         store.acquire("owner")
-        with store._connections.reading() as connection:
-            connection.left_s = 3_600.0  # it is one call of the store, which lasts as long as the test
-            tables = "SELECT relname FROM pg_class WHERE relname LIKE 'tickwheel%' AND relkind = 'r'"
-            for (table,) in connection.execute(tables).fetchall():
-                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
-            yield connection
-            connection.execute("RESET plan_cache_mode")
+        connection = session_of(store, sessions)
+        tables = "SELECT relname FROM pg_class WHERE relname LIKE 'tickwheel%' AND relkind = 'r'"
+        for (table,) in connection.execute(tables).fetchall():
+            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        yield connection
 
 
 def test_every_statement_is_tried():

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
+from sessions import noted_sessions, session_of
 
 from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError
@@ -254,15 +255,13 @@ def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s
     """
     The server's time limits are below the lease and below the client's, so that its answer comes first.
     """
-    with closing(open_store(f"{postgres.url(database)}&lease_s={lease_s}")) as store:
-        with store._connections.reading() as connection:
-            limits = {
-                name: connection.execute(
-                    "SELECT setting::integer FROM pg_settings WHERE name = %s", (name,)
-                ).fetchone()[0]
-                for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
-            }
-            client_ms = connection.call_s * 1000
+    url = f"{postgres.url(database)}&lease_s={lease_s}"
+    with noted_sessions() as sessions, closing(open_store(url)) as store:
+        session = session_of(store, sessions)
+        asked = "SELECT setting::integer FROM pg_settings WHERE name = %s"
+        names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+        limits = {name: session.execute(asked, (name,)).fetchone()[0] for name in names}
+        client_ms = session.call_s * 1000
         assert 0 < limits["lock_timeout"] < limits["statement_timeout"] < client_ms
         assert 0 < limits["idle_in_transaction_session_timeout"] <= client_ms <= lease_s * 800
 

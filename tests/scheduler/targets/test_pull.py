@@ -216,14 +216,14 @@ def test_a_stop_ends_every_wait(scheduler, until):
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=300)
-        until(lambda: scheduler._core.registry.pulls._waiting)
+        until(lambda: scheduler.stats()["pull"].get("q", {}).get("workers"))
         scheduler.stop()
         assert found.result(20) == []
     with pytest.raises(LeaseEndedError, match="fires nothing"):
         scheduler.lease("q")
 
 
-def test_a_wait_cancelled_as_it_is_served(url, until):
+def test_a_wait_cancelled_as_it_is_served(url, until, engines):
     """
     A firing leased to an `await` that is cancelled before it returns goes to the next worker, as its first attempt.
     """
@@ -232,7 +232,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until):
         async with AsyncScheduler(url) as scheduler:
             waiting = asyncio.ensure_future(scheduler.lease("q"))
             await scheduler.set_many([due("k")])
-            until(lambda: scheduler._core.registry.pulls.figures().get("q", {}).get("leased"))  # this blocks the loop
+            until(lambda: engines[0].sizes()["in_flight"])  # this blocks the loop
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

@@ -15,6 +15,7 @@ import pytest
 
 from tickwheel.jobs.minutes import BUCKETS, MINUTE_MS, LaneMinute, Minute
 from tickwheel.scheduler import Scheduler
+from tickwheel.stores import make_store
 
 pytestmark = pytest.mark.slow
 
@@ -84,9 +85,9 @@ def store(postgres_server):
     Return the URL of a store with an hour behind it.
     """
     url = f"{postgres_server.url('postgres')}&shards=4&lease_s={LEASE_S}"
-    scheduler = Scheduler(url)
+    kept = make_store(url)
+    scheduler = Scheduler(kept)
     scheduler.get("k")  # opens the store
-    kept = scheduler._core.client.store
     first = kept.now_ms() // MINUTE_MS * MINUTE_MS - MINUTES * MINUTE_MS
     rows = []
     for n in range(MINUTES):

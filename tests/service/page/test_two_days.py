@@ -10,6 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from tickwheel.jobs.minutes import BUCKETS, MINUTE_MS, QUARTER_MS, LaneMinute, Minute
 from tickwheel.jobs.model import HistoryRecord
 from tickwheel.scheduler import Scheduler
+from tickwheel.stores import make_store
 
 H = 60 * MINUTE_MS
 HOME = "return [...document.querySelectorAll('#river')].map((each) => each.getAttribute('aria-valuetext')).join()"
@@ -56,9 +57,9 @@ def kept(start, tmp_path):
     """
     Return a server whose store has figures of two nodes, half an hour and thirty hours old, and a death.
     """
-    scheduler = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")
+    store = make_store(f"sqlite:///{tmp_path}/tickwheel.db")
+    scheduler = Scheduler(store)
     scheduler.get("k")  # opens the store
-    store = scheduler._core.client.store
     now = store.now_ms()
     recent, old = (now - H // 2) // MINUTE_MS * MINUTE_MS, (now - 30 * H) // QUARTER_MS * QUARTER_MS
     rows = [Minute(node, recent, lanes=(lane(40, 6, 2),)) for node in ("a", "b")]

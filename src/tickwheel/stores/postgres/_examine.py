@@ -25,7 +25,7 @@ _MIB: Final = 1 << 20
 
 def findings_of(connection: Any, *, is_pooled: bool) -> Iterator[Finding]:
     is_standby, names, is_cared_for, pid = connection.execute(SQL["examine_settings"]).fetchone()
-    yield _pooler(is_between=pid != connection.info.backend_pid, is_pooled=is_pooled)
+    yield pooler_finding(is_between=pid != connection.info.backend_pid, is_pooled=is_pooled)
     if is_standby:
         yield Finding.wrong("replication", "this server is a standby, and takes no writes: name its primary")
         return
@@ -39,7 +39,7 @@ def findings_of(connection: Any, *, is_pooled: bool) -> Iterator[Finding]:
     yield from _transactions(connection.execute(SQL["examine_transactions"]).fetchall())
 
 
-def _pooler(*, is_between: bool, is_pooled: bool) -> Finding:
+def pooler_finding(*, is_between: bool, is_pooled: bool) -> Finding:
     if is_between and not is_pooled:
         remedy = "add pooler=transaction to the URL, unless it lends whole sessions, or connect to the server itself"
         return Finding.wrong("pooler", f"there is one in between: {remedy}")

@@ -1,0 +1,66 @@
+"""
+Tests observe the package through its methods and signals: how often they reach into private attributes may only fall.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+MOST = {
+    "aio": 7,
+    "cache": 31,
+    "cli": 2,
+    "conformance": 1,
+    "drivers": 21,
+    "prove": 18,
+    "scheduler": 54,
+    "service": 10,
+    "timers": 19,
+}
+"""Maximum number of such lines in each folder; when one falls, lower it here."""
+OTHERS = {*dir(os), *dir(asyncio.TimerHandle), *dir(asyncio.BaseEventLoop), *dir(asyncio.Task)}
+OTHERS |= {"_scheduled", "_source_traceback", "_log_destroy_pending"}
+"""Names that are not this package's: asyncio's, which its loop has too, and `os._exit`."""
+
+
+def private_lines(tree):
+    """
+    Return the lines of *tree* with a private attribute of something else than a class of the same file.
+    """
+    nodes = list(ast.walk(tree))
+    classes = [each for node in nodes if isinstance(node, ast.ClassDef) for each in ast.walk(node)]
+    own = {each.name for each in classes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {each.attr for each in classes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)}
+    own |= {each.id for each in classes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return {
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own | OTHERS
+        and ast.unparse(node.value) not in {"self", "cls", "super()"}
+    }
+
+
+def test_private_attributes_are_accessed_less_and_less():
+    """
+    No folder has more such lines than its number.
+    """
+    found = Counter()
+    for path in TESTS.rglob("*.py"):
+        found[path.relative_to(TESTS).parts[0]] += len(private_lines(ast.parse(path.read_text("utf-8"))))
+    assert {folder: count for folder, count in found.items() if count > MOST.get(folder, 0)} == {}
+
+
+def test_an_access_is_found():
+    """
+    An access counts on any object but `self`, unless a class of the file has the attribute.
+    """
+    text = "class A:\n    def f(self): self._a = b._c\nA()._a\nd.e()._f\nos._exit(0)\ng.__dict__"
+    assert private_lines(ast.parse(text)) == {2, 4}
