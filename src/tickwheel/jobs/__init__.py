@@ -1,5 +1,5 @@
 """
-Jobs as data: the model, requests, rules, columns and checks. No clock, no threads, no I/O.
+Jobs as data: the model, requests, rules, columns and checks. Does no I/O, reads no clock and starts no threads.
 
 Users import from `tickwheel.scheduler`, which has the public names.
 """

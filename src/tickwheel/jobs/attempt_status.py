@@ -1,5 +1,5 @@
 """
-The status of a counted attempt: how far it has come.
+The status of a counted attempt: whether it has started.
 
 Internal: other packages use it, users do not.
 """
@@ -16,25 +16,25 @@ __all__ = ["ANY_ATTEMPT", "AttemptState", "AttemptStatus"]
 
 class AttemptState(StrEnum):
     """
-    The state of a counted attempt, as reported by the node that knows it for certain.
+    The state of a counted attempt, as reported by a node that knows it for certain.
     """
 
     STARTED = "started"
-    """Its target has started it."""
+    """The target has started the attempt."""
     WITHDRAWN = "withdrawn"
-    """It has not started and never will: it does not count."""
+    """The attempt has not started and never will. It does not count."""
     CUT_OFF = "cut_off"
-    """Its owner is gone, so it cannot start any more; whether it had started is unknown, so it counts."""
+    """The owner is gone, so the attempt cannot start any more. It may have started before, so it counts."""
 
 
 @record
 class AttemptStatus:
     """
-    The state of one counted attempt of one job: a fact, which stays true whatever happens to the job.
+    The state of one counted attempt of one job. This fact stays true whatever happens to the job.
 
-    The store sees that an attempt is counted, and not whether it has started, since no commit comes between a due time
-    and its firing. So a write to a job whose attempt is counted carries the status from its owner; without it, or
-    with the status of another attempt, it is answered TOO_LATE and changes nothing.
+    The store knows that an attempt is counted, but not whether it has started: a start at the due time makes no commit.
+    A write to a job whose attempt is counted must therefore carry the status from the owner. Without it, or with the
+    status of another attempt, the write is answered TOO_LATE and changes nothing.
     """
 
     generation: int
@@ -44,4 +44,4 @@ class AttemptStatus:
 
 
 ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
-"""For a set in a caller's transaction, which cannot ask an owner: it replaces any attempt."""
+"""The status of a set in a caller's transaction, which cannot ask an owner. It replaces any attempt."""

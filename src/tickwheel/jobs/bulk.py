@@ -1,5 +1,5 @@
 """
-Requests to apply one operation to all jobs of a filter, and their answers.
+Requests to change all jobs that match a filter, and their answers.
 
 Internal: other packages use it, users do not.
 """
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 BULK: Final = "bulk"
-"""The outcome of the record of a bulk act in the log."""
+"""The outcome of a bulk act's record in the log."""
 CHANGES_MAX: Final = 10_000
 """Maximum number of changed jobs that an answer lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
@@ -39,8 +39,7 @@ _STATES: Final = {
     "replay": (State.DEAD,),
 }
 """
-The states that a verb can change, if not only pending; running jobs only if they are recurring, or are asked to
-stop.
+The states that a verb can change, if not only pending. Running jobs are changed only if they recur, or are stopped.
 """
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
@@ -48,13 +47,13 @@ _FILTERS: Final = tuple(Filter.__annotations__)
 
 class BulkFields(Filter, total=False):
     """
-    The keyword arguments of `bulk`, beside verb and prefix: those of `Filter`, and the change.
+    The keyword arguments of `bulk` besides verb and prefix: the filter (see `Filter`) and the change.
 
     Attributes:
         shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
-        over: With "spread" and "replay": seconds over which the jobs are spread, each at a place fixed by its key.
-        since: With these: the start of the span; by default the start of the run.
-        note: The reason, for the log of acts, and with "pause" for others to read.
+        over: With "spread" and "replay": seconds over which the jobs are spread. A key always gets the same place.
+        since: With "spread" and "replay": the start of the span; by default the start of the run.
+        note: The reason, for the log of acts; with "pause", other users see it, too.
         by: With "pause": the actor; None for this process.
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
         dry_run: True to count the jobs only.
@@ -99,10 +98,11 @@ class BulkAnswer:
     Attributes:
         matched: Number of jobs that match the filter.
         changed: Number of them that were changed, or asked to stop; 0 in a dry run.
-        refused: Number of them that had begun to run, or were changed by others since they were read, and were not
-            changed.
+        refused: Number of them that were not changed, because they had begun to run, or others had changed them since
+            they were read.
         cursor: Position from which the next call continues; None if the run is complete.
-        start: A cursor at the start of the same run: from a dry run, it makes a run that can be repeated as a whole.
+        start: A cursor at the start of the same run. A run that begins with the `start` of a dry run can be repeated as
+            a whole.
         stopping: Number of changed jobs that were running, and were asked to stop.
         changes: The changed jobs, if they were asked for.
     """
@@ -117,7 +117,7 @@ class BulkAnswer:
 
 
 BulkProgress = Callable[[BulkAnswer], object]
-"""Called after each commit with the state so far."""
+"""A callback for the state so far, called after each commit."""
 
 
 @record
@@ -186,7 +186,7 @@ def _filters(verb: str, prefix: str, fields: BulkFields, now: int) -> ListFields
 
 
 def _is_given(value: object) -> bool:
-    return value is not None and value is not False  # 0 is an instant, and "" the handler of jobs that name none
+    return value is not None and value is not False  # 0 is an instant, and "" is the handler of jobs without one
 
 
 def _check_together(verb: str, times: dict[str, Duration | None]) -> None:

@@ -1,9 +1,8 @@
 """
-Validation and conversion of callers' values, in one place.
+Validates and converts callers' values, in one place.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
-TypeError for a wrong type. Durable values are finite: a job that never fires would hold its key and its row for good,
-so delays end at 100 years.
+TypeError for a wrong type. Delays end at 100 years: a job that never fires would hold its key and its row indefinitely.
 
 Internal: other packages use it, users do not.
 """
@@ -63,24 +62,24 @@ __all__ = [
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
 DEPTH_MAX: Final = 100
-"""Maximum nesting of arrays and objects: far above real payloads, far below any recursion limit."""
+"""Maximum nesting of arrays and objects. Real payloads are far below it, and any recursion limit is far above it."""
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
-"""The largest number of a record: the largest integer that JSON carries exactly."""
+"""The largest number in a record: the largest integer that JSON represents exactly."""
 CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
 """Maximum timeout of systems and libraries: its milliseconds fit into 31 bits."""
 _FIRST_DATE_S: Final = 1e8
-"""March 1973: a smaller number was hardly meant as seconds since the epoch."""
+"""March 1973. A smaller number was probably not meant as seconds since the epoch."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""Maximum error of the milliseconds of a float of seconds: a whole number of ms stays one."""
+"""Maximum rounding error of a float of seconds, in ms. Within it, a whole number of milliseconds stays whole."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
-"""`json.loads` without its checks for other encodings and white space, which stored texts never have."""
+"""`json.loads` without its handling of other encodings and white space, which stored texts do not have."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -109,7 +108,7 @@ def check_keys(keys: Iterable[str]) -> list[str]:
 
 def check_handler(handler: str) -> str:
     """
-    Validate a handler: at most 2,048 bytes of UTF-8, the maximum length of a URL.
+    Validate a handler: at most 2,048 bytes of UTF-8, so that URLs fit.
     """
     if not isinstance(handler, str):
         if isinstance(handler, TaskCall):
@@ -122,7 +121,7 @@ def check_handler(handler: str) -> str:
 
 def check_text(name: str, text: str, bytes_max: int) -> str:
     """
-    Validate a text: at most the given number of bytes of UTF-8, no NUL.
+    Validate a text: at most *bytes_max* bytes of UTF-8, no NUL.
     """
     if text.isascii() and len(text) <= bytes_max and "\0" not in text:
         return text
@@ -154,7 +153,7 @@ def check_trace(trace: str | None) -> str | None:
 
 def check_generation(generation: int | None) -> int | None:
     """
-    Validate a generation; 0 means "there is no such job", None no condition.
+    Validate a generation. 0 means "there is no such job"; None means no condition.
     """
     if generation is not None and (type(generation) is not int or not 0 <= generation < 1 << 63):
         raise InvalidJobError("if_generation", generation, "pass the generation that a set, move or get answered, or 0")
@@ -181,7 +180,7 @@ def check_rate(rate: object) -> float:
 
 def limit_rate(rate: object) -> float | None:
     """
-    Return *rate* as `check_rate` does, or None if there is no limit.
+    Return *rate*, validated by `check_rate`, or None if there is no limit.
     """
     return None if rate is None else check_rate(rate)
 
@@ -196,12 +195,12 @@ def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
 
 def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
-    Convert *delay* to milliseconds, rounded up; negative counts as 0.
+    Convert *delay* to milliseconds, rounded up. A negative delay counts as 0.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is over 100 years, such as `inf`, or text that is not a length of time.
-        TypeError: If it is none of the types of a duration.
+        InvalidJobError: If it is over 100 years, such as `inf`, or text that is not a duration.
+        TypeError: If it is not a duration.
     """
     if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all
         return math.ceil(delay * 1000)
@@ -223,9 +222,9 @@ def span_ms(name: str, value: Duration) -> int:
 
 def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
-    Convert the instant *at* to ms since the epoch, as `epoch_seconds` does; at most 100 years after *now* (ms).
+    Convert the instant *at*, as `epoch_seconds` does, to ms since the epoch; at most 100 years after *now* (ms).
 
-    A past instant is kept as it is.
+    A past instant is returned unchanged.
     """
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
@@ -255,7 +254,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
     Raises:
         InvalidDelayError: If it is NaN.
         InvalidJobError: If it is a naive datetime, or text without an offset, or text that is not an instant.
-        TypeError: If it is none of these.
+        TypeError: If it has another type.
     """
     if isinstance(at, str):
         try:
@@ -276,7 +275,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 def encode_payload(payload: Any) -> bytes:
     """
-    Encode *payload* as JSON, at most 1 MiB, nested at most 100 levels.
+    Encode *payload* as JSON: at most 1 MiB, at most 100 levels deep.
     """
     if payload is None:
         return b"null"
@@ -301,7 +300,9 @@ def encode_payload(payload: Any) -> bytes:
 
 class EncodedPayload:
     """
-    A payload that was encoded beforehand, in another thread; `encode_payload` takes it, or raises its refusal.
+    A payload that was encoded earlier, in another thread.
+
+    `encode_payload` accepts it, or raises the error of the encoding.
     """
 
     __slots__ = ("_data", "_refusal")
@@ -326,26 +327,26 @@ def decode_payload(data: bytes) -> Any:
         text = data.decode()
         value, end = _decode(text)
     except ValueError:
-        return json.loads(data)  # it says what is wrong, or knows better
+        return json.loads(data)  # raises the full error, or can parse the text after all
     return value if end == len(text) else json.loads(data)
 
 
 @cache
 def _members(kind: type[_Choice]) -> dict[str, _Choice]:
     """
-    Return the members of a StrEnum by value; the constructor takes seven times as long.
+    Return the members of a StrEnum by value. The enum's constructor takes seven times as long.
     """
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
 
 def seconds(name: str, value: Duration) -> float:
     """
-    Convert *value* to seconds as a float; a number beyond all floats is infinite.
+    Convert *value* to seconds as a float; a number beyond all floats becomes infinite.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is text that is not a length of time.
-        TypeError: If it is none of the types of a duration.
+        InvalidJobError: If it is text that is not a duration.
+        TypeError: If it is not a duration.
     """
     if type(value) is float and not math.isnan(value):
         return value
@@ -370,7 +371,9 @@ def seconds(name: str, value: Duration) -> float:
 
 def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
     """
-    Convert *value* to seconds, more than 0 and at most *most*; NaN raises the same error as 0, otherwise as `seconds`.
+    Convert *value* to seconds, more than 0 and at most *most*.
+
+    Raises the errors of `seconds`, but for NaN the same error as for 0.
     """
     number = value if isinstance(value, float) else seconds(name, value)
     if not 0 < number <= most:
@@ -381,7 +384,7 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
 
 def limit_s(name: str, value: Duration | None) -> float | None:
     """
-    Convert *value* to seconds; None, like a century or more, means no limit; raises as `seconds`.
+    Convert *value* to seconds. None means no limit, and so do a hundred years or more. Raises the errors of `seconds`.
     """
     number = math.inf if value is None else seconds(name, value)
     return None if number > CENTURY_S else number

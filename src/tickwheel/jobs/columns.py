@@ -1,8 +1,8 @@
 """
-The columns of a job, declared once; stores, documents and exports are derived from them.
+The columns of a job, declared once. Stores, documents and exports derive them from here.
 
-A column is a field of `Job`, in the same order. Its type and its default come from the field; a codec below converts
-values that a table cannot hold. So a new column is a field of `Job`, and a column in each schema.
+A column is a field of `Job`; the order is the same. Its type and default come from the field. A codec below converts
+values that a table cannot hold. A new column therefore needs a field of `Job`, and a column in each schema.
 
 Internal: other packages use it, users do not.
 """
@@ -31,7 +31,7 @@ class Column:
         kind: The stored type: "text", "bytes", "int2", "int4" or "int8".
         default: The field's default in a job.
         empty: The stored form of the default.
-        encode: Returns the stored form of another value; None if it is the value itself.
+        encode: Returns the stored form of any other value; None if values are stored unchanged.
         decode: The inverse of `encode`.
     """
 
@@ -61,7 +61,7 @@ def text_of(error: str | None) -> str | None:
     r"""
     Return *error* in a form that any database accepts: NUL as `\x00`, and lone surrogates as `\udc80`.
 
-    An exception's message may contain both, which must not prevent the settlement (acknowledgement) of a firing.
+    An exception's message may contain both. They must not prevent the settlement (acknowledgement) of a firing.
     """
     return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
@@ -84,12 +84,12 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
 """
-The last fields of `Job`, without columns: `state` covers the first (see `jobs/rows.py`); only a firing process
-knows the second.
+The last fields of `Job`, which have no columns. `state` covers the first (see `jobs/rows.py`); only the process that
+fires the job knows the second.
 """
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
-"""The columns in which every job has a value of its own; a plain job has the defaults in all others."""
+"""The columns whose value every job must give. A plain job has the defaults in all others."""
 
 _KINDS: Final = {
     int: _Codec("int8"),
@@ -98,7 +98,7 @@ _KINDS: Final = {
     bool: _Codec("int2", int, bool),
     float: _Codec("text", repr, float),
 }
-"""The stored form of each type, in which None is NULL, unless the column has a codec of its own."""
+"""The stored form of each type, unless the column has its own codec. None is stored as NULL."""
 
 _CODECS: Final = {
     "attempt": _Codec("int4"),

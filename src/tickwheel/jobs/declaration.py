@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MANIFEST_MAX: Final = 10_000
-"""Maximum number of jobs in one manifest, which is declared in one commit."""
+"""Maximum number of jobs in one manifest. A manifest is declared in one commit."""
 _MODES: Final = ("max_wait", "if_generation")
 _ANY_DATE: Final = date(1970, 1, 1)
 _QUIET: Final = frozenset((Outcome.UNCHANGED, Outcome.DEAD, Outcome.FINISHED))
@@ -46,7 +46,7 @@ class Schedule(SetRequest):
     """
     One recurring job of a manifest, for `declare`: a key, a call, `every=` or `cron=`, and other arguments of `set`.
 
-    `mode=`, `max_wait=` and `if_generation=` are not allowed: a declaration describes the desired job.
+    `mode=`, `max_wait=` and `if_generation=` are not allowed, because a declaration describes the desired state.
     """
 
     __slots__ = ()
@@ -61,8 +61,9 @@ class DeclaredJob:
         key: The job's key.
         outcome: CREATED, UNCHANGED, CHANGED, DEAD (it stays a dead letter), FINISHED (the rule has no further run),
             REPLACED (it was a one-time job) or CANCELLED (the manifest no longer has it).
-        job: The job after the declaration, or None; of a cancelled one, its last state.
-        before: In a dry run, the current job, or None; `job` is then the result that it would have.
+        job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the job that
+            would result.
+        before: In a dry run, the current job, or None.
     """
 
     key: str
@@ -81,7 +82,7 @@ class Declared:
         outcome: CHANGED, UNCHANGED (nothing was written), or SUPERSEDED (a newer revision was declared; nothing was
             done).
         revision: The current revision, or None.
-        jobs: The outcomes: the jobs of the manifest in the given order, then the cancelled ones, by key.
+        jobs: The outcomes: the jobs of the manifest in the given order, then the cancelled jobs by key.
     """
 
     manifest: str
@@ -100,7 +101,7 @@ class Declared:
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """
-    A declaration whose own arguments were validated; `Scheduler.declare` documents them.
+    A declaration whose arguments, except the jobs, were validated; `Scheduler.declare` documents them.
     """
 
     manifest: str
@@ -157,7 +158,7 @@ def _check_revision(revision: object) -> None:
 
 
 def check_schedule(schedule: SetRequest, manifest: str) -> None:
-    if not hasattr(schedule, "keep_payload"):  # an item of the service has the same fields
+    if not hasattr(schedule, "keep_payload"):  # items of the service have the same fields, but no such method
         raise InvalidJobError("schedule", schedule, "pass Schedule(key, task.of(...), every=...)")
     checks.check_key(schedule.key)
     if schedule.every is None and schedule.cron is None:
@@ -175,7 +176,7 @@ def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
     Convert *write*, a set of a declared job, to a part of the declaration of *manifest*.
 
-    *before* is the manifest in the store: a series of its rules that has ended is not created again.
+    *before* is the manifest in the store. It shows which series have ended: such a series is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")
@@ -195,7 +196,7 @@ def rules_of(writes: Iterable[Set]) -> str:
 
 def digest_of(writes: Iterable[Set]) -> str:
     """
-    Return a checksum of *writes*, which is the same at each start of a program.
+    Return a checksum of *writes*. It is the same at each start of a program.
     """
     lines = sorted(f"{write.job.key}\n{_stated(write)}\n{write.keeps_payload}" for write in writes)
     return sha256("\n".join(lines).encode()).hexdigest()[:32]
@@ -204,7 +205,7 @@ def digest_of(writes: Iterable[Set]) -> str:
 def _stated(write: Set) -> str:
     definition = Definition.of(write.job, has_phase=write.has_phase)
     series = replace(definition.series, nominal_at=None)
-    if not write.has_phase:  # the phase of a new series is the moment of its first start
+    if not write.has_phase:  # otherwise the phase is the moment of the first start
         if isinstance(series.rule, Interval):
             series = replace(series, rule=replace(series.rule, anchor_at=0))
         elif isinstance(series.rule, Dates):

@@ -1,5 +1,5 @@
 """
-The definition of a series: the caller's part of a recurring job.
+The definition of a series: the part of a recurring job that the caller sets.
 
 Internal: other packages use it, users do not.
 """
@@ -21,13 +21,13 @@ class Definition(NamedTuple):
     The rule, the payload and the policies of a series.
 
     Attributes:
-        series: Its rule; the state in it is ignored.
+        series: The recurrence; the state in it is ignored.
         payload: The encoded payload.
         target: The target kind.
         handler: The handler of that kind.
-        retry: The policy.
+        retry: The retry policy.
         expires_ms: Time to live of a run after its due time, or None.
-        has_phase: True if the phase of an interval was requested.
+        has_phase: True if the caller requested the phase of an interval.
     """
 
     series: Recurrence
@@ -49,7 +49,7 @@ class Definition(NamedTuple):
     @classmethod
     def at_last(cls, job: Job) -> Definition:
         """
-        Return the last definition that was set: that of *job*, or the one that takes effect after its run.
+        Return the definition of *job* that was set last. It may take effect only after the current run.
         """
         now = cls.of(job)
         return now if now.series.then is None else cls.from_text(now.series.then)

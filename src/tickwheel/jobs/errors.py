@@ -2,24 +2,24 @@
 The durable scheduler's errors.
 
     TickwheelError
-      InvalidValueError         ValueError     permanent   mend the value that it names
-        InvalidJobError                        permanent   mend the value that it names
-          InvalidRecurrenceError  RecurrenceError          permanent   mend the cron line, the zone or the interval
-          MisfitError                          permanent   mend the payload, or the parameters of its task
-        RecurrenceError                        permanent   what the calendar raises; of a job, the class above
+      InvalidValueError         ValueError     permanent   correct the value in the message
+        InvalidJobError                        permanent   correct the value in the message
+          InvalidRecurrenceError  RecurrenceError          permanent   correct the cron line, the zone or the interval
+          MisfitError                          permanent   correct the payload, or the parameters of its task
+        RecurrenceError                        permanent   raised by the calendar; for a job, see the class above
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
-      HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
-      DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
+      HandlerFailedError        RuntimeError   transient   a handler in its own process raised, or the process ended
+      DeliveryError             OSError        transient   the receiver did not confirm: the job is retried
       JobStoppedError           RuntimeError   permanent   stop: the job was cancelled while it ran
-      LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
+      LeaseEndedError           RuntimeError   permanent   drop the work: another worker gets it, or already did it
       TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
-      UnsupportedError          RuntimeError   permanent   do it where it can be done, as it says
+      UnsupportedError          RuntimeError   permanent   use a scheduler that supports it; the message names one
       TransactionError          RuntimeError   permanent   pass a connection whose transaction can be joined
       AccessError               OSError        permanent   pass a token that the service knows
       StoreError                OSError        transient or permanent: see `is_transient`
-        StoreInUseError                        transient   another process owns the store: stop it, or take another file
-        StoreFullError                         transient   free some space: nothing new fits, and cancelling goes on
-        StoreFormatError                       permanent   not a tickwheel store, or a newer one
+        StoreInUseError                        transient   another process owns the store: stop it, or use another file
+        StoreFullError                         transient   free some space: new jobs are refused, cancelling works
+        StoreFormatError                       permanent   not a tickwheel store, or of a newer version
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class InvalidJobError(InvalidValueError):
 
 class InvalidRecurrenceError(InvalidJobError, RecurrenceError):
     """
-    A recurrence that cannot be read, or never fires.
+    A recurrence that cannot be parsed, or never fires.
     """
 
 
@@ -74,7 +74,7 @@ class MisfitError(InvalidJobError):
 
 class HandlerFailedError(TickwheelError, RuntimeError):
     """
-    A handler in a process of its own raised, or its process ended.
+    A handler in its own process raised, or the process ended.
     """
 
     is_transient = True
@@ -83,7 +83,7 @@ class HandlerFailedError(TickwheelError, RuntimeError):
         self, what: str, *, is_whole: bool, remote_traceback: str | None = None, remote_place: str | None = None
     ) -> None:
         """
-        Build the message from *what* happened; *is_whole* if the process can run other calls.
+        Build the message from *what* happened. *is_whole* is True if the process can run other calls.
         """
         self.is_whole = is_whole
         self.remote_traceback = remote_traceback
@@ -113,7 +113,7 @@ class JobStoppedError(TickwheelError, RuntimeError):
 
 class DeliveryError(TickwheelError, OSError):
     """
-    A broker or queue did not confirm a message; it may have received it nevertheless.
+    A broker or queue did not confirm a message. It may still have received the message.
     """
 
     is_transient = True
@@ -125,7 +125,7 @@ class DeliveryError(TickwheelError, OSError):
 
 class LeaseEndedError(TickwheelError, RuntimeError):
     """
-    A worker was too late: it no longer has the lease of the firing.
+    A worker was too late: it no longer has the lease of its firing.
     """
 
     def __init__(self, fire_id: str, what: str | None) -> None:
@@ -136,7 +136,7 @@ class LeaseEndedError(TickwheelError, RuntimeError):
 
 class TooManyWaitingError(TickwheelError, RuntimeError):
     """
-    Too many workers wait for firings already.
+    Too many workers are already waiting for firings.
     """
 
     is_transient = True
@@ -148,7 +148,7 @@ class TooManyWaitingError(TickwheelError, RuntimeError):
 
 class TransactionError(TickwheelError, RuntimeError):
     """
-    A connection that was passed as `conn=` has no transaction to join; nothing was written.
+    The connection passed as `conn=` has no transaction to join. Nothing was written.
     """
 
     def __init__(self, what: str, remedy: str) -> None:
@@ -167,7 +167,7 @@ class UnsupportedError(TickwheelError, RuntimeError):
 
 class AccessError(TickwheelError, OSError):
     """
-    A service refused this caller.
+    A service refused the caller.
     """
 
     def __init__(self, where: str, what: str) -> None:
@@ -183,7 +183,7 @@ class StoreError(TickwheelError, OSError):
 
     def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:
         """
-        Build the message from *what* happened and the *remedy*; *is_unknown* if a write may have taken effect.
+        Build the message from *what* happened and the *remedy*. *is_unknown* is True if a write may have taken effect.
         """
         self.is_transient = is_transient
         self.is_unknown = is_unknown
@@ -199,21 +199,22 @@ class StoreInUseError(StoreError):
 
 class StoreFullError(StoreError):
     """
-    The store has no room for new jobs; existing ones can still be cancelled, begun and settled.
+    The store has no room for new jobs. Existing jobs can still be cancelled, started and finished.
     """
 
 
 class StoreFormatError(StoreError):
     """
-    The file or database is not a store of tickwheel, or has a newer version.
+    The file or database is not a tickwheel store, or has a newer version.
     """
 
 
 def error_text(error: BaseException) -> str:
     """
-    Return the text to store for *error*: our errors unchanged, others with their type.
+    Return the text to store for *error*: tickwheel's errors unchanged, others with their type.
 
-    An exception's class may be any user's. Nothing that it does raises here, nor does the text keep its class alive.
+    The exception may be of any user's class. Errors in its methods are not raised here, and the text does not keep the
+    class alive.
     """
     kind = type(error)
     name = kept_text(kind.__name__)
@@ -228,7 +229,7 @@ def error_text(error: BaseException) -> str:
 
 def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
     r"""
-    Return *text* as any store keeps it: a plain string, cut; NUL as `\x00`, lone surrogates as `\udc80`.
+    Return *text* as a plain string that any store accepts: truncated, NUL as `\x00`, lone surrogates as `\udc80`.
 
     Any other object, such as the reason of a `DeadLetter`, is converted by `str`.
     """
@@ -245,6 +246,6 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
 
 def ascii_text(text: str | None) -> str | None:
     r"""
-    Return *text* in ASCII, with other characters as `\u65e5`, truncated.
+    Return *text* in ASCII, truncated; other characters become escapes such as `\u65e5`.
     """
     return text and text.encode("ascii", "backslashreplace").decode("ascii")[:ERROR_CHARS_MAX]

@@ -1,5 +1,5 @@
 """
-The answer to the question why a job has not run yet: a reason, the figures of its lane, and a remedy.
+The answer to the question why a job has not run yet: a reason, figures of its lane, and a remedy.
 
 Internal: other packages use it, users do not.
 """
@@ -15,40 +15,43 @@ from tickwheel.jobs.model import Job
 __all__ = ["EVERY_LANE", "Explanation", "LaneState", "WaitReason", "explained", "unreachable"]
 
 EVERY_LANE: Final = "*"
-"""The name of all lanes together, where something makes all jobs wait."""
+"""The lane of a reason that applies to all jobs."""
 
 
 class WaitReason(StrEnum):
     """
-    The reasons for which a job has not run yet.
+    The reasons why a job has not run yet.
     """
 
     NOT_DUE = "not_due"
     """It is not due yet."""
     RETRY = "retry"
-    """Its last attempt failed or asked for another one, which is not due yet."""
+    """Its last attempt failed or was snoozed, and the next attempt is not due yet."""
     PAUSED = "paused"
-    """It, or a scope that includes it, is paused."""
+    """The job is paused, or a scope that includes it."""
     NO_HANDLER = "no_handler"
-    """No firing process has its handler, target or library, can read its rule, and takes its payload."""
+    """
+    No firing process can run it: the handler, the target or a library is missing, or the rule or payload is not
+    accepted.
+    """
     RATE = "rate"
     """The `rate` of its handler is used up."""
     CONCURRENCY = "concurrency"
-    """As many attempts of its handler are under way as its `concurrency` allows."""
+    """Its handler's `concurrency` is used up by running attempts."""
     NO_WORKER = "no_worker"
     """No worker asks for the jobs of its pull queue."""
     BUSY = "busy"
-    """Other attempts of its lane, or of all lanes, occupy all places or workers: they take long, or hang."""
+    """Other attempts occupy all places or workers of its lane, or of all lanes. They take long, or hang."""
     PREVIOUS_RUN = "previous_run"
-    """Another attempt of its key is under way."""
+    """Another attempt of its key is running."""
     NO_ROOM = "no_room"
     """The process that fires it has no room in memory for more jobs."""
     STARTING = "starting"
-    """Nothing holds it up: it is about to start."""
+    """Nothing delays it: it is about to start."""
     NO_OWNER = "no_owner"
     """No process fires the jobs of its shard."""
     OTHER_NODE = "other_node"
-    """Another process fires it, and reports nothing that holds up its lane."""
+    """Another process fires it, and reports no delay of its lane."""
     LEASE_NOT_TRUSTED = "lease_not_trusted"
     """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
@@ -89,16 +92,16 @@ class LaneState:
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
     Attributes:
-        lane: Its name, such as "handler:mail" or "webhook:https://example.com". A target alone, such as "pull", is the
-            name of all its lanes that are not known to go on, if these have no room in memory together.
-        reason: The reason for which its due jobs wait, or None if none waits.
-        staged: Number of its jobs in memory that have not begun, due or not.
-        waiting: Number of its due jobs in memory that a limit or a lack of places holds back.
-        running: Number of its attempts that are under way.
-        oldest_due_at: Instant of the first of the waiting jobs, in ms since the epoch; None if none waits.
-        is_full: True if it has more jobs than its share of memory; the others wait in the store.
-        concurrency: Maximum number of its attempts at once, or None if its handler sets no number.
-        rate: Maximum number of its attempts that begin in a second, or None.
+        lane: The name, such as "handler:mail" or "webhook:https://example.com". The name of a target alone, such as
+            "pull", means those of its lanes whose state is unknown; they share the room in memory.
+        reason: The reason why its due jobs wait, or None if no job waits.
+        staged: Number of its jobs in memory that have not started, due or not.
+        waiting: Number of its due jobs in memory that a limit or a lack of places delays.
+        running: Number of its running attempts.
+        oldest_due_at: Due time of the earliest waiting job, in ms since the epoch; None if no job waits.
+        is_full: True if it has used up its share of memory; its other jobs wait in the store.
+        concurrency: Maximum number of its attempts at once, or None if the handler sets no limit.
+        rate: Maximum number of its attempts that start in a second, or None.
     """
 
     lane: str
@@ -115,17 +118,17 @@ class LaneState:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """
-    The reason for which a job has not run yet.
+    The reason why a job has not run yet.
 
     Attributes:
         key: The job's key.
         reason: The reason; if there are several, the one that the scheduler checks first.
-        lane: The name of its lane; "" if the store does not answer.
-        text: The reason in a sentence, with its figures.
-        remedy: The way to end it.
-        until: Instant, in ms since the epoch, at which the reason ends without your help; None if it is not known.
-        owner: The process that fires the job; None if no process does, or it is not known.
-        state: The figures of the lane; None if the process that fires it does not report them.
+        lane: The name of the job's lane; "" if the store does not answer.
+        text: The reason as a sentence, with figures.
+        remedy: How to remove the reason.
+        until: Time at which the reason ends without your help, in ms since the epoch; None if unknown.
+        owner: The process that fires the job; None if there is none, or it is unknown.
+        state: The figures of the lane; None if the firing process does not report them.
     """
 
     key: str

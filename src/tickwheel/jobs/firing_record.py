@@ -1,5 +1,5 @@
 """
-One firing for operators: on the page, over HTTP and from `Scheduler.recent`.
+One firing, as shown to operators: on the page, over HTTP and by `Scheduler.recent`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class FiringRecord(NamedTuple):
     One firing and its outcome.
 
     Attributes:
-        number: Increases with every ended firing; 0 while it runs.
+        number: Increases with every ended firing; 0 while the firing runs.
         key: The job's key.
         generation: The job's generation.
         attempt: Number of the attempt, from 1.
@@ -24,12 +24,12 @@ class FiringRecord(NamedTuple):
         handler: The handler of that kind.
         due_at: Due time in ms since the epoch.
         fired_at: Firing time in ms, with its fraction.
-        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", if its end was
+        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if its end was
             refused.
         error: The error, or None.
-        took_ms: Duration, once it has ended.
-        by: The owner that fired it.
-        progress: The last progress that its handler has noted, while it runs.
+        took_ms: Duration, once the firing has ended.
+        by: The owner that fired the job.
+        progress: The last progress noted by the handler, while the firing runs.
     """
 
     number: int

@@ -1,5 +1,5 @@
 """
-The records of a job's past in a store.
+The history of jobs in a store.
 
 Internal: other packages use it, users do not.
 """
@@ -16,11 +16,11 @@ ACTS_MAX: Final = 10_000
 """
 Maximum number of records in the log of acts: acts and events, without parts of bulk acts.
 
-The limits of other records do not apply to them, so no number of attempts pushes an act out of the log.
+Records in this log are not subject to other limits, so attempts cannot push acts out of it.
 """
 
 CUT_OFF: Final = "cut_off"
-"""The outcome of an attempt whose process ended, or lost its shard, before the attempt did."""
+"""The outcome of an attempt whose process ended before the attempt did, or lost its shard."""
 
 
 @record
@@ -30,7 +30,7 @@ class Actor:
 
     Attributes:
         name: A process, or a token of a service.
-        is_always: True if all its acts are recorded, not only those on recurring jobs.
+        is_always: True to record all its acts; False to record only acts on recurring jobs.
         bulk: The name of the bulk act that the write is part of, or None.
     """
 
@@ -44,31 +44,31 @@ class HistoryRecord(NamedTuple):
     An event of a job (an attempt that ended, or an act of a caller), an event of a node, or a bulk act.
 
     Attributes:
-        number: Increases with every record of a store; 0 until it is stored.
-        at: Time of the end, in ms since the epoch.
-        key: The job's key; of other records a paused scope, the name of a bulk act, or a node.
+        number: Increases with every record of a store; 0 until the record is stored.
+        at: Time of the event, or of the attempt's end, in ms since the epoch.
+        key: The job's key; for other records a paused scope, the name of a bulk act, or a node.
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
         outcome: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed", "expired",
-            "cut_off" (its process ended before it did, or lost the right to it), or "stopped" (on request, while it
+            "cut_off" (its process ended first, or lost its shard), or "stopped" (on request, while it
             ran). For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
-            "resumed" or "stopping". For a bulk act "bulk", for a node "deployed" (it has another version than the node
-            that started before it), "took_over" or "node_died".
-        by: The node that ran it, by the name of that life; "" if a stop cut it off. For an act the
+            "resumed" or "stopping". For a bulk act "bulk". For a node "deployed" (its version differs from the version
+            of the node that started before it), "took_over" or "node_died".
+        by: The node that ran the attempt, by a name that is new at each start; "" if a stop cut it off. For an act, the
             requesting process, or the token.
         target: The target kind.
         handler: The handler of that kind.
         due_at: Due time.
-        begun_at: Start time, with its fraction; None if it never started.
-        took_ms: Duration; None if it never started, or is unknown.
+        begun_at: Start time, with its fraction; None if the attempt never started.
+        took_ms: Duration; None if the attempt never started, or the duration is unknown.
         error: The error, or None.
         traceback: The last frames of the exception and its causes, truncated to 4,000 characters, or None.
-        trace: The W3C traceparent of its span, or of the set, or None.
-        note: The last note of its handler, such as a short result, truncated to 200 characters, or None.
-        nominal_at: The nominal instant of the run of a recurring job, before any jitter; None for an act,
-            a one-time job, and an attempt that was cut off.
-        was_due_at: The due time before an act that changed it, else None.
-        bulk: The bulk act that an act is part of, by its name; None for any other record.
+        trace: The W3C traceparent of the attempt's span, or of the set, or None.
+        note: The handler's last note, such as a short result, truncated to 200 characters, or None.
+        nominal_at: The nominal instant of a recurring job's run, before any jitter; None for an act, a one-time job,
+            and an attempt that was cut off.
+        was_due_at: For an act that changed the due time, the earlier due time; else None.
+        bulk: The name of the bulk act that an act is part of; None for any other record.
     """
 
     number: int
@@ -94,6 +94,6 @@ class HistoryRecord(NamedTuple):
     @property
     def is_logged(self) -> bool:
         """
-        True if it is in the log of acts.
+        True if the record is in the log of acts.
         """
         return not self.attempt and self.bulk is None

@@ -1,11 +1,10 @@
 """
-Dead letters grouped by their cause (error groups, here called incidents).
+Groups dead letters by their cause: error groups, here called incidents.
 
-Two letters are in one group if they have the same target and handler, were raised by the same line of the user's code
-(unknown where no exception was raised here), and their errors differ only in parts that vary from job to job: numbers,
-ids and quoted values. Quoted names of the program do not count as variable: the key of a
-KeyError, the names in an AttributeError, NameError or ImportError, and names after words such as "table" or "column".
-This module reads neither a clock nor a store.
+Two dead letters are in one group if they have the same target and handler, the same line of the user's code raised
+them (if known), and their errors differ only in variable parts: numbers, ids and quoted values. Quoted names of the
+program are not variable: the key of a KeyError; the names in an AttributeError, NameError or ImportError; and names
+after words such as "table" or "column". This module reads neither a clock nor a store.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tickwheel.jobs.record import record
 __all__ = ["HOURS", "LETTERS_MAX", "Incident", "Incidents", "incidents_of", "normalised"]
 
 LETTERS_MAX: Final = 10_000
-"""Maximum number of dead letters that are examined: the latest."""
+"""Maximum number of dead letters examined. The latest are taken."""
 HOURS: Final = 24
 """Length of the hourly histogram, in hours."""
 _PLACES_MAX: Final = 20
@@ -41,17 +40,17 @@ _VARIABLE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_.]{0,63}")
-"""A name of a program; a digit marks a variable part."""
+"""A name in a program. Text with a digit is a variable part."""
 _NAMING_ERRORS: Final = re.compile(
     r"(?:[\w.]+\.)?(?:KeyError|AttributeError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b"
 )
-"""Errors of Python whose quoted names are names of the program."""
+"""Python's errors whose quoted names are names in the program."""
 _NAMING_WORDS: Final = re.compile(
     r"\b(?:argument|attribute|column|command|constraint|database|exchange|field|function|handler|index|keyword|method"
     r"|module|option|package|parameter|property|queue|relation|role|schema|table|topic|type|variable|view)s?:? ?$",
     re.IGNORECASE,
 )
-"""Words before a quoted name of the program."""
+"""Words that come before a quoted name in the program."""
 _WORD_CHARS: Final = 16
 
 
@@ -61,16 +60,16 @@ class Incident:
     Dead letters with the same cause.
 
     Attributes:
-        fingerprint: Its id: the same for the same cause, at any place and time.
-        error: The common error, with `…` for variable parts; "" if none was stored.
+        fingerprint: The group's id. The same cause always has the same id.
+        error: The common error, with `…` for variable parts; "" if no error was stored.
         example: The error of the latest letter, unchanged.
         count: Number of letters.
-        errors: Number of different error texts among them, as they were stored.
-        first_at: Due time of the last attempt of the first letter, in ms since the epoch.
-        last_at: The same for the latest letter.
-        by_hour: Number of letters that were due in each of the last 24 hours, the oldest hour first.
-        places: Target, handler and number of letters; the most frequent first, at most 20.
-        keys: The letters' keys, the latest first.
+        errors: Number of different error texts among them, as stored.
+        first_at: Due time of the first letter's last attempt, in ms since the epoch.
+        last_at: Due time of the latest letter's last attempt.
+        by_hour: Number of letters that were due in each of the last 24 hours, oldest hour first.
+        places: Target, handler and number of letters, most frequent first; at most 20.
+        keys: The letters' keys, latest first.
         raised_in: The function of the user's code that raised the error, as in `Job`; or None.
     """
 
@@ -93,9 +92,9 @@ class Incidents:
     The dead letters of a store as incidents.
 
     Attributes:
-        incidents: Ordered by their latest letters, the latest first.
-        looked_at: Number of dead letters that were examined under the prefix.
-        is_all: True if these are all; beyond 10,000 only the latest are examined.
+        incidents: Ordered by their latest letters, latest first.
+        looked_at: Number of dead letters examined under the prefix.
+        is_all: True if all dead letters were examined; of more than 10,000 only the latest are.
     """
 
     incidents: tuple[Incident, ...]
@@ -105,13 +104,13 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, which are ordered with the latest first.
+    Group *letters*, which are ordered latest first.
 
     Args:
-        letters: The letters; one more than `LETTERS_MAX` if there are more.
+        letters: The dead letters; one more than `LETTERS_MAX` if there are more.
         now: The store's time in ms, the end of the last hour.
-        search: Only letters with this text, ignoring case, in their key, error, target, handler or `raised_in`.
-        prefix: Only letters whose key begins with this.
+        search: Selects letters that contain this text, ignoring case, in key, error, target, handler or `raised_in`.
+        prefix: Selects letters whose key begins with this.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]

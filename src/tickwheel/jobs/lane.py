@@ -14,7 +14,7 @@ __all__ = ["lane_of"]
 
 _ORIGIN: Final = re.compile(r".*?://[^/?#]*", re.DOTALL)
 _NAMED: Final = ("handler", "pull")
-"""Targets with a lane for each handler. A handler of any other target may be an address."""
+"""Targets with a lane for each handler. For other targets the handler may be a URL."""
 
 
 @lru_cache(maxsize=4_096)
@@ -22,9 +22,9 @@ def lane_of(target: str, handler: str) -> str:
     """
     Return the lane of the jobs of *target* and *handler*.
 
-    It is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. The receiver of an address is its
-    scheme, host and port as they are written ("webhook:https://example.com"). Every other target sends to one receiver,
-    such as a broker, and has one lane ("rabbitmq:"). The stores compute the same in their own languages, see `scan`.
+    A lane is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. For a URL, the receiver is the
+    scheme, host and port as written ("webhook:https://example.com"). Any other target sends to one receiver, such as a
+    broker, and has one lane ("rabbitmq:"). The stores compute lanes in their own languages, see `scan`.
     """
     if target in _NAMED:
         return f"{target}:{handler}"

@@ -1,5 +1,5 @@
 """
-A manifest: a named list of recurring jobs, which are declared together.
+A manifest: a named list of recurring jobs that are declared together.
 
 Internal: other packages use it, users do not.
 """
@@ -14,15 +14,15 @@ __all__ = ["Manifest", "Under"]
 @record
 class Manifest:
     """
-    The stored record of a manifest; its jobs refer to it in a column of their own.
+    The stored record of a manifest. Its jobs refer to it by name, in a column.
 
     Attributes:
         name: 1 to 255 bytes of UTF-8.
         version: Increases with each declaration of new contents; 0 if there is no record yet.
         digest: A checksum of the last declaration.
         revision: The revision of the last declaration, or None.
-        rules: JSON, the canonical recurrence by key of each declared job with a number of runs: after its end,
-            the same rule does not create it again. So it grows with the manifest only.
+        rules: JSON: for each declared job with a number of runs, its canonical recurrence by key. After a series has
+            ended, the same rule does not create it again. The text grows with the manifest only.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Manifest:
 @record
 class Under:
     """
-    The declaration that a write belongs to: the write is valid while the manifest has this version.
+    The declaration that a write belongs to. The write is valid while the manifest has this version.
     """
 
     manifest: str

@@ -1,5 +1,5 @@
 """
-The mark of a job that is moving from one store to another, stored as the error of its dead letter.
+The mark of a job that is moving from one store to another. It is stored as the error of the job's dead letter.
 
 Internal: other packages use it, users do not.
 """
@@ -19,7 +19,7 @@ _MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run
 
 class Mark(NamedTuple):
     """
-    The parsed error text of a parked job: its migration, its original state, and its other copy.
+    The parsed error text of a moving job: its migration, its original state, and its other copy.
     """
 
     source: str
@@ -41,7 +41,8 @@ class Mark(NamedTuple):
         return cls(*json.loads((job.error or "").removeprefix(_MARK)))
 
     def text(self) -> str:
-        # Without a pause it is that of earlier versions, which knew none: theirs go on, and they can read ours.
+        # Without a pause, the format is that of earlier versions, which had no pauses. Each version reads the other's
+        # marks.
         return _MARK + json.dumps(self if self.pause else self[:-1])
 
 

@@ -1,8 +1,8 @@
 """
-The message id, by which the receiver of a run's message recognises a repeat.
+The message id of a run, by which receivers recognise a repeated message.
 
 All attempts of a run have the same id, even if a move or another store gives the job a new generation, or a clock step
-gives it a new instant. In these cases the job keeps the id in `sent_as`, unless the run was never tried.
+changes its due time. In these cases the job keeps the id in `sent_as`, unless the run was never tried.
 
 Internal: other packages use it, users do not.
 """
@@ -30,24 +30,26 @@ def message_id_of(job: Job) -> str:
 
 def was_tried(job: Job) -> bool:
     """
-    Return True if the current or next run of *job* may have been delivered already.
+    Return True if a message of the current or next run of *job* may have been delivered already.
     """
     return job.attempt > 0 or job.sent_as is not None
 
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job* with the message id of a run that was tried; for a *job* about to change generation or `first_set_at`.
+    Return *job* with its message id in `sent_as`, if its run was tried.
+
+    Call it before the generation or `first_set_at` changes.
     """
     return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
 
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the changed *job*, with the message id of a run that was tried and continues.
+    Return *after*, the changed *job*, with the message id of *job* if its run was tried and continues.
 
-    No message id carries two bodies: another body or receiver makes it another message. A run for which the rule names
-    another instant is another run.
+    Two different bodies must not share a message id: another body or receiver makes another message. If the rule names
+    another instant for the run, it is another run.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -1,5 +1,5 @@
 """
-The figures of a node for one minute or quarter of an hour: what fired, how late, and by which lane.
+The figures of a node for one minute or quarter of an hour: firings and lateness, by lane.
 
 Internal: other packages use it, users do not.
 """
@@ -41,10 +41,10 @@ BUCKETS: Final = 12
 EDGES_MS: Final = tuple(4 << step for step in range(BUCKETS - 1))
 """Upper edges of the buckets of lateness, in ms: 4, 8, and so on to 4096. The last bucket has no edge."""
 LANES_MAX: Final = 50
-"""Maximum number of lanes that a row has by name; it has the others as one."""
+"""Maximum number of lanes that a row lists by name. All others are summed."""
 OTHER_LANES: Final = "(others)"
 _BYTES_MAX: Final = 8_000
-"""Maximum size of a stored row: a row with long names has fewer lanes by name."""
+"""Maximum size of a stored row. With long names, a row lists fewer lanes."""
 
 
 @record
@@ -53,7 +53,7 @@ class LaneMinute:
     The figures of one lane: the jobs of one handler, pull queue or receiver.
 
     Attributes:
-        lane: The lane, such as "handler:mail"; "(others)" for all but the 50 busiest lanes.
+        lane: The lane, such as "handler:mail"; "(others)" for the sum of all lanes after the 50 busiest.
         fired: Number of attempts that started and ended.
         failed: Number of attempts that failed.
         dead: Number of jobs that became dead letters.
@@ -61,8 +61,8 @@ class LaneMinute:
         wait_ms: Total time that counted attempts waited for a worker after their due times.
         took_ms: Total duration of the attempts.
         late_max_ms: Maximum lateness of a start.
-        lateness: Number of starts in each of twelve buckets of lateness: below 4 ms, below 8 ms, and so on to
-            below 4096 ms, and later.
+        lateness: Number of starts in each of twelve buckets of lateness: below 4 ms, below 8 ms, and so on to below
+            4096 ms, and the rest.
     """
 
     lane: str
@@ -82,13 +82,13 @@ class Minute:
     The figures of one node for a minute, or for a quarter of an hour.
 
     Attributes:
-        owner: The node, by the name of that life.
+        owner: The node, by a name that is new at each start.
         at: Start of the minute or quarter, in ms since the epoch.
         span_ms: Length: 60,000 or 900,000.
         commits: Number of commits to the store.
         commit_ms: Total duration of the commits.
-        commit_max_ms: Maximum duration of a commit, exact within an eighth.
-        lanes: The figures by lane, the busiest first.
+        commit_max_ms: Maximum duration of a commit, with an error of at most an eighth.
+        lanes: The figures by lane, busiest first.
     """
 
     owner: str
@@ -139,7 +139,7 @@ def bucket_of(late_ms: float) -> int:
 
 def kept_from(now_ms: int) -> tuple[int, int]:
     """
-    Return the starts of the oldest minute and the oldest quarter of an hour that are still kept at *now_ms*.
+    Return the starts of the oldest minute and of the oldest quarter of an hour that are kept at *now_ms*.
     """
     minutes, quarters = now_ms - _MINUTES_KEPT_MS, now_ms - _QUARTERS_KEPT_MS
     return minutes // QUARTER_MS * QUARTER_MS, quarters // QUARTER_MS * QUARTER_MS
@@ -166,7 +166,7 @@ def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") ->
 
 def merged_lanes(lanes: Iterable[LaneMinute], overdue: Mapping[str, int]) -> tuple[LaneMinute, ...]:
     """
-    Return one sum for each lane, the busiest first, with its number of *overdue* jobs.
+    Return the sum for each lane, with its number of *overdue* jobs, busiest lane first.
     """
     found: dict[str, list[LaneMinute]] = {}
     for lane in lanes:
@@ -210,7 +210,7 @@ def _sum(name: str, lanes: Iterable[LaneMinute], overdue: int) -> LaneMinute:
 
 def quantile(lateness: Sequence[int], late_max_ms: float, share: float) -> float:
     """
-    Return the upper edge of the bucket that has this *share* of the starts, at most the maximum lateness.
+    Return the upper edge of the bucket that contains the quantile *share* of the starts; at most the maximum lateness.
     """
     rest = sum(lateness) * share
     for edge, count in zip((*EDGES_MS, late_max_ms), lateness, strict=True):

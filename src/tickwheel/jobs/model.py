@@ -1,5 +1,5 @@
 """
-The nouns of the durable scheduler: a job, the writes to it, and their answers.
+The data of the durable scheduler: a job, the writes to it, and their answers.
 
 Times are milliseconds since the epoch by the store's clock, in int64. This module contains data only.
 """
@@ -75,9 +75,11 @@ __all__ = [
 
 
 STOPPED: Final = 0
-"""The `expires_at` of a job that was asked to stop: it is in the past at any time, and redating does not change it.
+"""
+The `expires_at` of a job that was asked to stop. It is always in the past, and a clock step does not change it.
 
-A move or a replay removes it."""
+A move or a replay removes it.
+"""
 
 
 class State(StrEnum):
@@ -96,13 +98,13 @@ class SetMode(StrEnum):
     """
 
     REPLACE = "replace"
-    """Take the new due time and payload: a sliding debounce."""
+    """Take the new due time and payload (a sliding debounce)."""
     KEEP = "keep"
-    """Keep the first one unchanged: first wins."""
+    """Keep the first job unchanged: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload, and the earlier due time; a recurring job keeps its phase."""
+    """Take the new payload and the earlier due time. A recurring job keeps its phase."""
     RESTART = "restart"
-    """Begin a new series in place of the old one, whose pending runs are dropped."""
+    """Begin a new series in place of the old one. Pending runs of the old one are dropped."""
 
 
 @record
@@ -112,29 +114,29 @@ class Job:
 
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
-        generation: Grows with every set, move, replay and next run of any job; never used twice by a store.
+        generation: Grows with every set, move, replay and next run of any job. A store never uses it twice.
         due_at: Time of firing, in ms since the epoch.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
         target: The target kind: "handler", "webhook", "log", ...
         handler: The handler of that kind: a handler's name, a URL.
-        attempt: Number of attempts that were begun in this generation.
+        attempt: Number of attempts begun in this generation.
         retry: The retry policy.
-        expires_at: Time after which it no longer fires, or None. If the store gives the job another instant than the
-            requested one (a move, a maximum wait, the next run; not a retry), its distance from `due_at` stays the
-            same; after a retry the distance is the `expires_ms` of the recurrence, which is then removed there.
-            `STOPPED` if it was asked to stop while it ran.
+        expires_at: Time after which the job no longer fires, or None. If the due time changes (by a move, a maximum
+            wait or the next run, but not by a retry), the distance from `due_at` stays the same. After a retry, the
+            next run takes the distance from `expires_ms` of the recurrence, where it is then removed. `STOPPED` if the
+            job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
         state: See `State`.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
-        first_set_at: Start of this life of the key; a debounce's maximum wait counts from it.
-        pause: The pause, or None. A paused job is not due; if it is running, the pause applies after the run.
+        first_set_at: Start of this life of the key. The maximum wait of a debounce counts from it.
+        pause: The pause, or None. A paused job is not due. If the job is running, the pause applies after the run.
         manifest: The name of the manifest that a recurring job belongs to, or None.
-        sent_as: The message id of its run, if it differs from the one of its generation; or None.
+        sent_as: The message id of its run, if it does not follow from the generation; or None.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
-        lacks_handler: True if no live owner has its handler; any node may claim it. It uses no attempt.
-        awaits_worker: True if it is running and has not started; only the firing process knows.
+        lacks_handler: True if no live owner has its handler. Any node may claim it. It uses no attempt.
+        awaits_worker: True if its attempt is counted but has not started. Only the firing process knows.
     """
 
     key: str
@@ -155,7 +157,7 @@ class Job:
     manifest: str | None = None
     sent_as: str | None = None
     raised_in: str | None = None
-    # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
+    # Each field above is a column (see `columns.py`). Add new fields here: the fields below have no columns.
     lacks_handler: bool = False
     awaits_worker: bool = False
 
@@ -169,7 +171,7 @@ class Job:
     @property
     def fire_id(self) -> str:
         """
-        The name of one firing, the same at each delivery: `key/generation/attempt`.
+        The name of one attempt, the same at each delivery: `key/generation/attempt`.
         """
         return f"{self.key}/{self.generation}/{self.attempt}"
 
@@ -183,7 +185,7 @@ class Job:
     @property
     def is_scheduled(self) -> bool:
         """
-        True if it fires at its due time: it is pending, and neither paused nor set aside.
+        True if it fires at its due time: it is pending, not paused, and not set aside as unroutable.
         """
         return self.state is State.PENDING and self.pause is None and not self.lacks_handler
 
@@ -191,41 +193,47 @@ class Job:
 @record
 class Set:
     """
-    Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job.
+    Create or update the job of a key.
 
-    A running job continues, but its settle is refused, since its generation is outdated. A paused job stays paused. A
-    dead job is replaced. A set of a running job (REPLACED) or of a dead one (CREATED) begins a new life, whatever the
-    mode.
+    Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A running job continues, but
+    its settle is refused, since its generation is outdated. A paused job stays paused. A dead job is replaced. If the
+    answer is REPLACED for a running job, or CREATED for a dead one, a new life of the key begins, whatever the mode.
 
-    A recurring job over a series keeps the runs that the series owes. Answers: UNCHANGED, without a write, if rule,
-    payload and the rest are the same; else CHANGED, or CANCELLED if the new rule has no run left. A running job
-    continues, and the change applies after its run. DEAD: a dead series with the same runs, which stays dead.
-    RESTARTED: a new series, as the mode requests. FINISHED: the rule has no run, and there is no series to change.
+    If a series (a recurring job) is set over a series, the runs that it owes are kept. The answers are then:
 
-    A job that names a manifest takes the series of its key into that manifest, also if the answer is UNCHANGED or DEAD;
-    OTHER_MANIFEST: the series belongs to another one. A job without a manifest leaves a series in its manifest.
+    * UNCHANGED: rule, payload and the rest are the same; nothing is written.
+    * CHANGED: a running job continues, and the change applies after its run.
+    * CANCELLED: the new rule has no run left.
+    * DEAD: the series is dead, has the same runs, and stays dead.
+    * RESTARTED: a new series began, as the mode requests.
+    * FINISHED: the rule has no run, and there is no series to change.
+    * OTHER_MANIFEST: the series belongs to another manifest than the job names.
+
+    A job that names a manifest takes the series of its key into that manifest, even if the answer is UNCHANGED or DEAD.
+    A job without a manifest leaves a series in its manifest.
 
     Attributes:
-        job: The job to store. Its generation and state are ignored; `first_set_at` counts for a new life, 0 means now.
+        job: The job to store. Its generation and state are ignored. `first_set_at` counts for a new life; 0 means now.
         mode: Policy for a pending job of the key.
-        max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
+        max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
-        counted_from: The instant from which a relative due time was counted, if that is an estimate of the store's
-            time: the store counts it from its own clock instead, once it reads that for this write. None if the due
-            time is final. `Move` and `Replay` have the same field.
+        counted_from: The instant from which a relative due time was counted, if it is an estimate of the store's time.
+            The store then counts from its own clock instead, which it reads for this write. None if the due time is
+            final. `Move` and `Replay` have the same field.
         over: Status of the counted attempt of the live job; without it the set is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
-        has_phase: True if an interval's phase was requested, by `at=`; otherwise a series keeps its phase.
-        is_over: True if the rule has no further run, so that it can only change a series.
-        if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; a running job is
+        has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.
+        is_over: True if the rule has no further run: the set can only change an existing series.
+        if_due_at: Only if the pending job is due at this instant; its attempts and error are kept. A running job is
             TOO_LATE, another instant WRONG_GENERATION.
-        under: The declaration that it is part of, if any; SUPERSEDED if that is no longer valid.
-        actor: The author, if the history records it in the same transaction: if the write took effect, and the
-            job recurs or all acts of the actor are recorded. Callers' other writes have the same field.
-        once: The mark of a request that may be repeated: its answer is kept in the same transaction, and an equal write
-            under the same mark changes nothing and gets that answer again; KEY_REUSED if the mark belongs to another
-            request. Only for a store that `keeps_answers`. Callers' other writes have the same field.
+        under: The declaration that the set is part of, if any; SUPERSEDED if the declaration is no longer valid.
+        actor: The author for the history, or None for no record. The record is added in the same transaction if the
+            write takes effect, and the job recurs or all acts of the actor are recorded. Other writes of callers have
+            the same field.
+        once: The mark of a request that may be repeated. Its answer is kept in the same transaction; an equal write
+            with the same mark changes nothing and gets the kept answer. KEY_REUSED if the mark belongs to another
+            request. Only for a store that `keeps_answers`. Other writes of callers have the same field.
     """
 
     job: Job
@@ -247,11 +255,11 @@ class Set:
 @record
 class Move:
     """
-    Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+    Give a pending job another due time and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job whose attempt is counted is pending if *over* says that the attempt never starts. `clock_step` as in `Set`.
-    With *keeps_next*, a recurring job has an additional run at *due_at*, and its series continues with the scheduled
-    instant.
+    A job whose attempt is counted is treated as pending if *over* says that the attempt never starts. `clock_step` as
+    in `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series continues with the
+    scheduled run.
     """
 
     key: str
@@ -270,19 +278,19 @@ class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job whose attempt is counted is pending if *over* says that the attempt never starts. A recurring job is removed
-    after its start, too: this run continues, no other begins, and its settle is refused. CANCELLED carries the job as
-    it was.
+    A job whose attempt is counted is treated as pending if *over* says that the attempt never starts. A recurring job
+    is removed after the start of a run, too: the run continues, its settle is refused, and no other run begins.
+    CANCELLED carries the removed job.
 
     Attributes:
         key: The job's key.
-        if_generation: Only if it has this generation.
-        over: Status of its counted attempt.
+        if_generation: Only if the job has this generation.
+        over: Status of the counted attempt.
         actor: As for a `Set`.
-        stops: True if a started attempt is to stop; the answer is then STOPPING. A one-time job expires, by `STOPPED`,
-            and so is not retried however the attempt ends; a recurring job is removed. `request_withdrawal` notifies
-            the owner.
-        under: The declaration that it is part of, if any; NOT_FOUND for a job of another manifest.
+        stops: True to stop a started attempt; the answer is then STOPPING. A one-time job expires (`STOPPED`), and so
+            is not retried however the attempt ends. A recurring job is removed. `request_withdrawal` notifies the
+            owner.
+        under: The declaration that the cancel is part of, if any; NOT_FOUND for a job of another manifest.
     """
 
     key: str
@@ -313,14 +321,15 @@ class Replay:
 @record
 class Adopt:
     """
-    Take over a pending or dead job from another store unchanged, with its attempt, its error and its instants.
+    Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
-    Answers CREATED, or WRONG_GENERATION if its key has a live job, or a dead one that was not expected. Only its
-    generation is new: larger than the given one, as all later ones are, so that no fire id is used twice.
+    Answers CREATED, or WRONG_GENERATION if the key has a live job or a dead job that was not expected. Only the
+    generation changes: it is larger than the job's, and all later generations are larger, too, so that no fire id is
+    used twice.
 
     Attributes:
         job: The job to store.
-        if_generation: The generation of the dead job that it replaces; 0: only if its key has no dead job.
+        if_generation: The generation of the dead job to replace; 0: only if the key has no dead job.
     """
 
     job: Job
@@ -330,15 +339,15 @@ class Adopt:
 @record
 class Begin:
     """
-    Count an attempt before the job is handed over.
+    Count an attempt before the job is dispatched.
 
-    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
-    The owner writes it in bulk, shortly before the jobs are due: no commit comes between an instant and its firing.
-    TOO_LATE: it is running already, so a Begin that is repeated after an unknown outcome shows the result of the first.
+    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The owner writes it in
+    bulk, shortly before the jobs are due, so that no commit delays a firing. TOO_LATE means that the job is running
+    already. If a Begin is repeated after an unknown outcome, the answer thus shows whether the first took effect.
 
     Attributes:
-        job: The pending job, as returned by `due` or an answer. The store finds it by instant and generation, without
-            a search by key, and refuses another of either as WRONG_GENERATION; it now has `job.attempt + 1`.
+        job: The pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
+            a search by key. If either differs, the answer is WRONG_GENERATION. Afterwards its attempt is one higher.
         epoch: The epoch of the lease.
     """
 
@@ -349,15 +358,15 @@ class Begin:
 @record
 class SetAside:
     """
-    Leave a pending job to any node that has its handler, because the owner of its shard does not.
+    Release a pending job to any node that has its handler, because the owner of its shard does not have it.
 
-    Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
-    It keeps its due time, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
+    Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The job keeps its due
+    time, generation and attempts. It is no longer due in its shard, and waits for a `take_up`.
 
     Attributes:
         job: As in a `Begin`.
-        epoch: The lease's epoch.
-        error: The reason why its handler there does not accept it, stored with the job; None if the handler is missing.
+        epoch: The epoch of the lease.
+        error: The reason why the handler does not accept the job, stored with the job; None if the handler is missing.
     """
 
     job: Job
@@ -371,32 +380,33 @@ class Settled(StrEnum):
     """
 
     DONE = "done"
-    """The job is gone, or, if it recurs, pending again at `due_at`, attempt 0, as a new generation."""
+    """The job is removed; or, if it recurs, pending again at `due_at` with attempt 0 and a new generation."""
     AGAIN = "again"
     """Pending again at `due_at` (retry or snooze), in the same generation, with the given attempt."""
     DEAD = "dead"
-    """Parked with its error and the given attempt; it does not hold its key."""
+    """A dead letter with its error and the given attempt. It does not hold its key."""
 
 
 @record
 class Settle:
     """
-    End a firing that was begun. Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+    End a firing that was begun (acknowledge it). Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    SETTLED carries the job if it lives on, else None. A job that is not running cannot be settled: WRONG_GENERATION.
+    SETTLED carries the job if it continues to exist, else None. A job that is not running cannot be settled:
+    WRONG_GENERATION.
 
     Attributes:
         job: The job of its `Begin`.
         epoch: The epoch of the lease.
         how: The kind of end.
-        attempt: The new number of attempts; a snooze gives its attempt back.
-        due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the present one.
+        attempt: The new number of attempts; a snooze does not count its attempt.
+        due_at: The next due time. With DONE it means that the job recurs; with AGAIN, None keeps the current one.
         error: The error, or None.
-        recurrence: The canonical text of its recurrence if the job lives on; None keeps the current one.
+        recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current one.
         record: The history record, stored in the same transaction if the answer is SETTLED.
-        is_first: True if this end is written for the first time: then its *record* is stored even if the job is
-            gone or has another life, since the attempt was made. A repeated write might have stored it already.
-        pause: For DONE: the pause of the job from now on, unless it is paused already; None for no pause.
+        is_first: True if this end is written for the first time. The attempt was then made, and *record* is stored even
+            if the job was removed or set again. A repeated write might have stored it already.
+        pause: With DONE: the pause of the job from now on, unless it is paused already; None for no pause.
         raised_in: The place that raised *error*, or None.
     """
 
@@ -418,15 +428,15 @@ class Redate:
     """
     Rewrite the due time of a pending job after a clock step.
 
-    Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and
-    attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the stored job:
-    after an unknown outcome that shows whether an earlier Redate took effect.
+    Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay the same, and
+    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION carries the stored job: after an unknown
+    outcome it shows whether an earlier Redate took effect.
 
     Attributes:
         job: The pending job, as the owner read it. If it was moved or set since, the answer is WRONG_GENERATION.
         epoch: The epoch of the lease.
-        due_at: The new instant.
-        recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
+        due_at: The new due time.
+        recurrence: The canonical text of the recurrence; its anchor may have moved, too.
     """
 
     job: Job
@@ -438,15 +448,15 @@ class Redate:
 @record
 class Declare:
     """
-    Begin a declaration of a manifest, whose writes follow in the same batch, under the resulting version.
+    Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
 
-    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if it has another version than expected; or
-    OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After the last two, the writes that
-    follow do not count.
+    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not the expected one; or
+    OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST,
+    the following writes are not valid.
 
     Attributes:
-        key: Any key of its partition.
-        manifest: The new record; with the expected version, the stored one stays as it is.
+        key: Any key of the partition.
+        manifest: The new record. If it has the expected version, the stored record stays unchanged.
         if_version: The expected version.
         keys: The keys that are set.
     """
@@ -482,7 +492,7 @@ JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt |
 Write: TypeAlias = JobWrite | Declare | Keep | Claim
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
-"""A write of a caller that may meet a counted attempt, and carries its status as `over`."""
+"""A caller's write that may meet a counted attempt. It carries the attempt's status as `over`."""
 
 
 def key_of(write: Write) -> str:
@@ -495,7 +505,7 @@ def key_of(write: Write) -> str:
 @record
 class Answer:
     """
-    The outcome of a write, and the job afterwards, or None.
+    The outcome of a write, and the resulting job, or None.
     """
 
     outcome: Outcome
@@ -517,7 +527,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The answer to an earlier equal write under the same mark; this write did nothing.
+    The kept answer to an earlier equal write with the same mark. This write did nothing.
 
     Attributes:
         data: The stored reply of a `Keep`.
@@ -531,7 +541,7 @@ if TYPE_CHECKING:
     @record
     class SetAnswer(Answer):
         """
-        The answer to a set without `if_generation`, which always has a job.
+        The answer to a set without `if_generation`. It always has a job.
         """
 
         job: Job

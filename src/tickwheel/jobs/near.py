@@ -16,10 +16,10 @@ _EDITS_MAX: Final = 2
 
 def near(name: str, known: Iterable[str]) -> str | None:
     """
-    Return the name in *known* that was probably meant by *name*: with a typo, in another case, or without its module.
+    Return the name in *known* that *name* probably means: it has a typo, another case, or lacks the module.
 
-    None if *name* is known, or none is similar. Names that differ only in digits, such as "mail1" and "mail2", are not
-    similar.
+    Return None if *name* is known or no name is similar. Names that differ only in digits, such as "mail1" and "mail2",
+    are not similar.
     """
     names = list(known)
     if name in names:
@@ -50,7 +50,7 @@ def _without_digits(name: str) -> str:
 
 def _edits(one: str, other: str) -> int:
     """
-    Return the number of changed, omitted, added or swapped letters (optimal string alignment).
+    Return the number of changed, omitted, added or swapped letters (optimal string alignment distance).
     """
     if abs(len(one) - len(other)) > _EDITS_MAX:
         return _EDITS_MAX + 1

@@ -1,9 +1,9 @@
 """
-Requests that may be repeated: by the marks on its writes, a store answers a repeat as it answered the first.
+Requests that may be repeated. Each write of such a request has a mark, by which a store recognises a repeat.
 
-A service makes one `Repeat` for each request with an idempotency key. While it is current, every write of its caller
-carries a mark, and the store keeps the answer in the transaction of the write. So a write under the same mark is done
-once, after any crash and on any node.
+A service creates one `Repeat` for each request with an idempotency key. While it is current, every write of the caller
+gets a mark, and the store keeps the answer in the transaction of the write. A write with a given mark is thus done
+once, even after a crash or on another node. A repeat gets the kept answer.
 
 Internal: other packages use it, users do not.
 """
@@ -25,9 +25,9 @@ class Once:
     The mark of one write of a request.
 
     Attributes:
-        token: The request's name, equal each time it is sent: 32 hexadecimal digits from its key and its caller.
-        part: The name of the write among those of the request; "" for the reply to the whole request.
-        asked: A digest of the request, 32 digits: another request under the same token is refused.
+        token: The name of the request, equal each time it is sent: 32 hexadecimal digits from its key and its caller.
+        part: The name of the write within the request; "" for the reply to the whole request.
+        asked: A digest of the request, 32 digits. Another request with the same token is refused.
         lasts_ms: The time for which the answer is kept.
     """
 
@@ -40,7 +40,7 @@ class Once:
 @record
 class Keep:
     """
-    Store the reply to a whole request, if no single write answers it.
+    Store the reply to a whole request, if it is not the answer to a single write.
 
     Answers CREATED if the reply, or the claim, was stored; KEPT, with the earlier reply, if there is one; TOO_LATE to a
     claim if another node has claimed the request; KEY_REUSED if the token was used for another request.
@@ -48,7 +48,7 @@ class Keep:
     Attributes:
         key: The token; it determines the partition.
         once: The mark of the whole request: its part is "".
-        data: The reply; b"" claims the request for as long as *once* lasts, before it is done; None releases the claim.
+        data: The reply. b"" claims the request before it is done, for as long as *once* lasts. None releases the claim.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Keep:
 
 class Repeat:
     """
-    A request that may be repeated; it marks its writes in order.
+    A request that may be repeated. It marks its writes in order.
     """
 
     def __init__(self, token: str, asked: str, lasts_ms: int) -> None:
@@ -67,7 +67,7 @@ class Repeat:
 
     def mark(self, key: str) -> Once:
         """
-        Return the mark of the next write to the job of *key*; the marks of one job's writes differ.
+        Return the mark of the next write to the job of *key*. Several writes to one job get different marks.
         """
         number = self._counts[key]
         self._counts[key] += 1
@@ -79,4 +79,4 @@ class Repeat:
 
 
 ONCE: Final[ContextVar[Repeat | None]] = ContextVar("tickwheel_once", default=None)
-"""The current request of a service's caller, if it may be repeated."""
+"""The caller's current request to a service, if it may be repeated."""

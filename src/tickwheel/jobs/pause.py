@@ -1,7 +1,7 @@
 """
-The pause of a job, or of a scope: all jobs of a handler, of a queue or of a target, or all jobs.
+The pause of a job or of a scope: all jobs of a handler, of a queue or of a target, or all jobs.
 
-A paused job is pending and not due, whatever its due time, until it is resumed.
+A paused job is pending but not due, whatever its due time, until it is resumed.
 
 Internal: other packages use it, users do not.
 """
@@ -31,8 +31,8 @@ class Pause:
         at: Start in ms since the epoch.
         by: Name of the author: a process, or the token of a service.
         note: The reason; "" if none was given.
-        scope: "" for one job, "TARGET:HANDLER" for the jobs of a handler, a queue or an address,
-            "TARGET" for those of a target, "*" for all.
+        scope: "" for one job, "TARGET:HANDLER" for the jobs of a handler, a queue or a URL, "TARGET" for the jobs of a
+            target, "*" for all jobs.
     """
 
     at: int
@@ -43,7 +43,7 @@ class Pause:
 
 def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
     """
-    Return the widest of the *paused* scopes that includes the jobs of *target* and *handler*, or None.
+    Return the widest of the *paused* scopes that include the jobs of *target* and *handler*, or None.
     """
     return next((scope for scope in (EVERYTHING, target, f"{target}:{handler}") if scope in paused), None)
 
@@ -53,10 +53,10 @@ class SetPause:
     """
     Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job keeps its due time, generation and attempts, but no node fires it; a set, a move, a retry and a next run
-    keep the pause. A job whose attempt is counted is paused only if *over* says that the attempt does not start. A
-    recurring job can be paused after the start of a run, too: the run completes, and the pause affects the next ones.
-    If the job is paused already, `by` and `note` replace the earlier ones.
+    The job keeps its due time, generation and attempts, but no node fires it. The pause survives a set, a move, a retry
+    and a next run. A job whose attempt is counted is paused only if *over* says that the attempt does not start. A
+    recurring job can also be paused after the start of a run: the run completes, and the pause applies to the next
+    runs. If the job is paused already, `by` and `note` replace the earlier ones.
 
     Attributes:
         key: The job's key.
@@ -78,9 +78,9 @@ class SetPause:
 @record
 class Resume:
     """
-    End the pause of a job, which is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
+    End the pause of a job. It is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
 
-    It keeps its generation. KEPT: it was not paused.
+    The job keeps its generation. The answer is KEPT if it was not paused.
     """
 
     key: str

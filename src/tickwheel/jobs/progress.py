@@ -18,9 +18,9 @@ NOTE_MAX: Final = 200
 
 class Progress(NamedTuple):
     """
-    The last progress that an attempt has noted.
+    The last progress noted by an attempt.
 
-    It is only in memory until the attempt ends; then the last note goes into the history.
+    It is kept in memory until the attempt ends; then the last note goes into the history.
 
     Attributes:
         fraction: From 0.0 to 1.0.
@@ -33,10 +33,10 @@ class Progress(NamedTuple):
     @classmethod
     def of(cls, fraction: float, note: str) -> Self:
         """
-        Validate a caller's progress; a long *note* is truncated.
+        Validate a caller's progress. A long *note* is truncated.
 
         Raises:
-            InvalidJobError: Naming the value and the remedy.
+            InvalidJobError: If a value is invalid; it names the value and the remedy.
         """
         if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
             raise InvalidJobError("progress", fraction, "pass a number in 0..1, such as done / total")

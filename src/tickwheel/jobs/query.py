@@ -1,5 +1,5 @@
 """
-The query of a list of jobs, and a page of it.
+The query of a list of jobs, and a page of the list.
 
 Internal: other packages use it, users do not.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
-"""The field in a canonical text, where another field always precedes it; in nested text it is escaped."""
+"""Matches the field in a canonical text, where another field always precedes it. In nested text it would be escaped."""
 
 
 @record
@@ -27,9 +27,9 @@ class JobQuery:
     """
     A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
-    A job that changes during the listing is still met exactly once. *recurring* leaves out one-time jobs, *paused* all
-    except pending jobs that are paused. *contains* and *error* are parts of a key and of a last error, by code points.
-    A store ignores *not_succeeded_since*: the client filters recurring jobs by it.
+    A job that changes during the listing still appears exactly once. *recurring* selects recurring jobs, *paused*
+    pending jobs that are paused. *contains* is a part of the key, *error* a part of the last error, by code points.
+    Stores ignore *not_succeeded_since*: the client filters recurring jobs by it.
     """
 
     prefix: str = ""
@@ -59,7 +59,7 @@ class JobQuery:
 
     def matches(self, job: Job) -> bool:
         """
-        Return True if *job* matches this query; a cursor and a limit do not count.
+        Return True if *job* matches the filters. Cursor and limit do not count.
         """
         return (
             job.key.startswith(self.prefix)
@@ -79,7 +79,7 @@ class JobQuery:
 
 def has_not_succeeded(job: Job, since: int) -> bool:
     """
-    Return True if no run of the recurring *job* has succeeded since *since*, and it existed then.
+    Return True if the recurring *job* already existed at *since*, and no run of it has succeeded since.
     """
     if job.recurrence is None or job.first_set_at >= since:
         return False
@@ -92,9 +92,9 @@ def has_field(job: Job, field: str) -> bool:
     Return True if the JSON payload of *job* has *field* ("name=value").
 
     Args:
-        job: Any job; one whose payload is not JSON has no field.
-        field: A name, or names joined by dots for objects inside objects, and a value: the text of a string, or a
-            number, true, false or null as JSON writes it.
+        job: Any job. A payload that is not JSON has no fields.
+        field: A name, or names joined by dots for nested objects, and a value: the text of a string, or a number, true,
+            false or null as JSON writes it.
     """
     names, _, wanted = field.partition("=")
     with suppress(ValueError, RecursionError):
@@ -110,9 +110,9 @@ def has_field(job: Job, field: str) -> bool:
 @record
 class Page:
     """
-    One page of a list; *cursor* is None on the last.
+    One page of a list. *cursor* is None on the last page.
 
-    A page may be smaller than the limit, even empty, and still have a cursor: a store bounds its search.
+    A page may have fewer jobs than the limit, or none, and still have a cursor: a store bounds its search.
     """
 
     jobs: tuple[Job, ...]

@@ -19,9 +19,9 @@ _T = TypeVar("_T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[_T]) -> type[_T]:
     """
-    Make *cls* a value class: compared and hashed by its fields, and frozen.
+    Make *cls* a value class: frozen, compared and hashed by its fields.
 
-    Each firing makes seven of these objects, so they are made natively, and are hidden from the garbage
+    Each firing creates seven of these objects. They are therefore created natively, and hidden from the garbage
     collector if their fields cannot form a cycle: see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))

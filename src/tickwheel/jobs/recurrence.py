@@ -7,11 +7,11 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
     {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
-A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
-`next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. The state and `grace_ms`,
-`until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the `tz` of an interval's exclusions, `day_match`, `dst_gap`
-and `dst_overlap` are present only if they differ from their defaults. A text with another field is refused. All stores
-keep the text unchanged, so a new field needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
+A text has two parts. Callers set the rule. Runs and verbs change the state of the series: `runs`, `run_at`, `next_at`,
+`nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. Some fields are present only if they differ
+from their defaults: the state, `grace_ms`, `until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the `tz` of an
+interval's exclusions, `day_match`, `dst_gap` and `dst_overlap`. A text with any other field is refused. All stores keep
+the text unchanged, so a new field needs no new schema. Cron lines, dates and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All fields of a canonical text: a field of a later version is refused, not ignored."""
+"""All fields of a canonical text. A text with a field of a later version is refused."""
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
 _DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
-"""Maximum number of excluded ranges that a search passes; each costs up to 50 microseconds."""
+"""Maximum number of excluded ranges that a search skips. Each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""Range of a search, as for a cron line."""
+"""Range of a search, the same as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
-"""Maximum error of a zone's clock with outdated data: the largest difference of two zones."""
+"""Maximum error of a zone's clock with outdated data: the largest difference between two zones."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The year 9999: calendars here end with it, and an exclusion looks ahead."""
+"""The year 9999, in which calendars end. An exclusion looks ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """
-    Fires at `anchor_at + n * every_ms`, for every n: the phase is fixed, so lateness does not add up to drift.
+    Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so delays do not accumulate.
 
     Attributes:
-        every_ms: The distance, at least 1.
+        every_ms: The distance between runs, at least 1.
         anchor_at: Any instant of the series, in ms since the epoch.
-        tz: The IANA name of the zone of its exclusions; it moves no instant.
+        tz: The IANA name of the zone of its exclusions. It does not change any instant.
     """
 
     every_ms: int
@@ -101,7 +101,7 @@ class Interval:
 
     def previous(self, instant: int) -> int:
         """
-        Return the instant before *instant*, one of the series.
+        Return the instant of the series before *instant*, which is one of the series.
         """
         return instant - self.every_ms
 
@@ -115,7 +115,7 @@ class Interval:
     @property
     def length(self) -> float:
         """
-        The interval in seconds, the caller's unit.
+        The interval in seconds, the unit of callers.
         """
         return self.every_ms / 1000
 
@@ -127,28 +127,29 @@ class Overlap(StrEnum):
     """
     The policy for instants that pass during a run, including its retries.
 
-    No policy runs a job concurrently with itself: its key is its lock. For that, set a one-time job for each run.
+    No policy runs a job concurrently with itself, because its key is its lock. For concurrent runs, set a one-time job
+    for each run.
     """
 
     SKIP = "skip"
-    """They are skipped; the next run is the next one in the future."""
+    """They are skipped. The next run is the next instant in the future."""
     ONCE = "once"
-    """One run follows at once, for all of them."""
+    """One run for all of them follows at once."""
     ALL = "all"
-    """One run for each of them follows, one after the other."""
+    """One run follows for each of them, one after the other."""
     CANCEL = "cancel"
-    """The run is asked to stop at the first of them, and the next one follows once it has ended."""
+    """The run is asked to stop at the first of them. The next run follows when it has ended."""
 
 
 class Ended(NamedTuple):
     """
-    The end of a run whose node could not compute the next one: no run is due until a node can.
+    The end of a run whose node could not compute the next run. No run is due until a node can.
 
     Attributes:
         due_at: Due time.
         begun: Start time.
         ended: End time.
-        has_run: True if it counts as a run of the series; a run that was left out does not.
+        has_run: True if it counts as a run of the series. A skipped run does not.
     """
 
     due_at: int
@@ -165,23 +166,23 @@ class Recurrence:
     Attributes:
         rule: The series of nominal instants.
         misfire: Policy for missed runs.
-        jitter_ms: Maximum delay of a run; a key's share of it is drawn from its hash, and so the same each time.
-        grace_ms: With SKIP, the maximum lateness of a run that is not missed.
-        until: The last nominal instant that is allowed, or None.
+        jitter_ms: Maximum delay of a run. The delay of a key is computed from its hash, and so is always the same.
+        grace_ms: With SKIP, a run with more than this lateness counts as missed.
+        until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
         runs: Number of runs that have ended.
-        run_at: The instant of a run that is retried, was snoozed, or was due during another run; the series continues
+        run_at: The instant of a run that is retried, was snoozed, or was due during another run. The series continues
             from it.
-        next_at: The scheduled instant of a job that runs now instead, so that no other one comes before; of a retried
-            run its own instant, if nothing else shows that it is one.
-        nominal_at: The nominal instant of the run, before any jitter, if `due_at` does not show it.
-        expires_ms: Time to live of a run, while an expiring run is retried or was snoozed: its job is then due later,
-            and the next run has this length again.
+        next_at: If the job has an additional run now, the scheduled instant of its series; no other run comes before
+            it. For a retried run, its own instant, if nothing else shows that it is a retry.
+        nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
+        expires_ms: Time to live of a run, stored while an expiring run is retried or snoozed. The job is then due
+            later, and the next run gets this time to live again.
         exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
-        overlap: Policy for instants that pass during a run; None for ALL if *misfire* is ALL, else SKIP.
-        then: The definition that was set during a run, and applies after it; see `jobs.series`.
+        overlap: Policy for instants that pass during a run. None means ALL if *misfire* is ALL, else SKIP.
+        then: A definition that was set during a run and applies after it; see `jobs.series`.
         ended: The end of the last run, if its node could not read the rule.
-        pause_after: Number of failed runs in a row after which the job is paused, or None for never.
+        pause_after: The job is paused after this number of failed runs in a row; None for never.
         failures: Number of failed runs in a row, if they are counted.
         succeeded_at: Time of the last successful run, or None.
     """
@@ -209,7 +210,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after*, or None if there is none.
 
-        That is at least `next_at`. Intervals and dates begin at their anchor; `nominal` also returns earlier instants.
+        The result is at least `next_at`. Intervals and dates begin at their anchor, unlike in `nominal`.
 
         Args:
             key: The job's key.
@@ -223,7 +224,7 @@ class Recurrence:
             return self.next_at
         shift = self.shift_ms(key)
         after -= shift
-        if not isinstance(self.rule, Cron):  # a run that is wanted before the first one leaves that its instant
+        if not isinstance(self.rule, Cron):  # an earlier additional run does not move the first one
             after = max(after, self.rule.starts_at - 1)
         nominal = self.nominal(after, passes)
         return None if nominal is None else nominal + shift
@@ -232,14 +233,14 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A run on a day that a zone's calendar omits counts as missed: `skip` leaves it out.
+        A run on a day that a zone's calendar omits counts as missed: `skip` drops it.
 
         Args:
             after: In ms since the epoch.
-            passes: Maximum number of excluded instants to pass; an iterator that several searches may share.
+            passes: Maximum number of excluded instants to skip, as an iterator that several searches may share.
 
         Raises:
-            InvalidRecurrenceError: If the search gives up because too much is excluded: the result is unknown.
+            InvalidRecurrenceError: If the search gives up because too much is excluded. The result is then unknown.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -265,9 +266,9 @@ class Recurrence:
 
     def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
         """
-        Return the due time after the run due at *due_at*, and that run's nominal instant, if different.
+        Return the due time after the run due at *due_at*, and the nominal instant of the next run, if different.
 
-        Instants until *begun* were missed, and those from then until *ended* passed during the run.
+        Instants until *begun* were missed. Later instants until *ended* passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
         if self.run_at is not None:
@@ -278,24 +279,24 @@ class Recurrence:
         match self._overlaps:
             case Overlap.SKIP:
                 return self.next(key, max(due_at, ended)), None
-            case Overlap.ALL:  # a late instant would be taken for a missed one, unless none is ever left out
+            case Overlap.ALL:  # unless no run is ever skipped, a late instant would look missed
                 return (found, None) if self.misfire is Misfire.ALL else (ended, found)
         is_last = self.until is not None and ended - self.shift_ms(key) > self.until
-        return ended, (self.until if is_last else None)  # the last one may come after the end of the series
+        return ended, (self.until if is_last else None)  # the last run may come after the end of the series
 
     def after_run(
         self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool, has_failed: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return the next due time, or None if its series ends, and its recurrence then.
+        Return the next due time, or None if the series ends, and the recurrence after the run.
 
         Args:
             key: The job's key.
             due_at: Due time of the run.
-            begun: Start time; *ended*, if it did not start.
+            begun: Start time; *ended* if it did not start.
             ended: End time.
-            has_run: True if it counts; a run that was left out does not.
-            has_failed: True if it failed for good.
+            has_run: True if the run counts. A skipped run does not.
+            has_failed: True if the run failed for good.
         """
         runs = self.runs + has_run
         if self.max_runs is not None and runs >= self.max_runs:
@@ -326,7 +327,7 @@ class Recurrence:
         """
         Return the nominal instant of the run due at *due_at*, before any jitter.
 
-        It is the same for all attempts. For an additional run (`run_now`) it is its due time.
+        All attempts of a run have the same nominal instant. That of an additional run (`run_now`) is its due time.
         """
         if self.nominal_at is not None:
             return self.nominal_at
@@ -336,8 +337,8 @@ class Recurrence:
         """
         Return the recurrence while the run due at *due_at*, with *expires_ms* if any, waits for a retry.
 
-        The series continues from that run if instants that pass in the meantime get a run, or some were missed before
-        it began.
+        The series continues from that run if a policy makes up for instants that pass meanwhile, or if some were missed
+        before the run began.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
@@ -351,15 +352,15 @@ class Recurrence:
 
     def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
         """
-        Return when the run due at *due_at* has to stop for the next one, or None if it may continue.
+        Return the time at which the run due at *due_at* must stop for the next run, or None if it may continue.
 
-        Instants until *begun* were missed: they stop nothing.
+        Instants until *begun* were missed, and stop nothing.
         """
         if self.overlap is not Overlap.CANCEL:
             return None
         try:
             return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
-        except InvalidRecurrenceError:  # none is near, and the end of the run says so
+        except InvalidRecurrenceError:  # no instant is near; the end of the run reports the error
             return None
 
     @property
@@ -384,7 +385,7 @@ class Recurrence:
 
     def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules have the same instants, however they are spelled.
+        Return True if the rules have the same instants, however they are written.
 
         Args:
             other: The rule to compare.
@@ -427,7 +428,7 @@ class Recurrence:
         self, other: Recurrence, key: str, due_at: int, now: int, *, has_begun: bool, has_phase: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return the due time, and the recurrence, of a job that waits for *due_at* and gets the rule of *other*.
+        Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
         An owed run keeps its due time, and the series continues after it by the new rule. A changed interval counts
         from the last nominal run. The due time is None if the series is over by the new rule.
@@ -435,7 +436,7 @@ class Recurrence:
         Args:
             other: The new rule; its state is ignored.
             key: The job's key.
-            due_at: In ms since the epoch.
+            due_at: The current due time, in ms since the epoch.
             now: In ms since the epoch.
             has_begun: True if the run has made an attempt.
             has_phase: True if the phase of *other*, an interval, was requested.
@@ -448,7 +449,7 @@ class Recurrence:
         if type(before) is type(rule) and not isinstance(before, Cron):
             if not is_owed:
                 last = before.previous(nominal)
-            elif self.next_at is not None and self.next_at > due_at:  # the run besides is none of the series
+            elif self.next_at is not None and self.next_at > due_at:  # an additional run does not belong to the series
                 last = before.previous(self.next_at - self.shift_ms(key))
             if not has_phase or not is_timed:
                 rule = in_phase_of(rule, before, last if last <= now else None, nominal)
@@ -461,7 +462,7 @@ class Recurrence:
         if not is_timed:
             return _in_place(after, key, due_at, nominal, shift - self.shift_ms(key), is_owed=is_owed)
         if is_owed:
-            run_at = None if self.run_at is None else max(now, self.run_at)  # nothing is made up for by the new rule
+            run_at = None if self.run_at is None else max(now, self.run_at)  # the new rule makes up for nothing
             next_at = self.next_at if self.is_postponed(due_at) else None
             return due_at, replace(after, run_at=run_at, next_at=next_at, nominal_at=nominal)
         after = replace(after, next_at=None, nominal_at=None, run_at=None)
@@ -470,7 +471,7 @@ class Recurrence:
 
     def is_missed(self, due_at: int, now: int) -> bool:
         """
-        Return True if the run due at *due_at* was missed, by *now*, and is to be left out.
+        Return True if, at *now*, the run due at *due_at* counts as missed and must be skipped.
         """
         return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
 
@@ -484,13 +485,13 @@ class Recurrence:
 
     def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """
-        Yield the *count* instants after the run due at *after*, fewer if the series ends; the year 9999 ends all.
+        Yield the *count* instants after the run due at *after*; fewer if the series or the calendar (year 9999) ends.
 
         Args:
             key: The job's key.
             after: In ms since the epoch.
             count: Number of instants.
-            passes: As for `nominal`; shared by all of them.
+            passes: As for `nominal`; shared by all searches.
 
         Raises:
             InvalidRecurrenceError: As `nominal`.
@@ -507,7 +508,7 @@ class Recurrence:
 
     def shift_ms(self, key: str) -> int:
         """
-        Return the delay of *key* after its nominal instants: 0 to `jitter_ms`, evenly distributed over keys.
+        Return the delay of *key*'s runs after their nominal instants: 0 to `jitter_ms`, evenly distributed over keys.
         """
         return share_of(key, self.jitter_ms)
 
@@ -590,7 +591,7 @@ def _rule_of(text: str) -> Recurrence:
 
 def _check_numbers(facts: dict[str, Any]) -> None:
     """
-    Raise TypeError if a field of *facts* that is a number here is something else, as in the text of another version.
+    Raise TypeError if a field of *facts* that must be a number is not, as in a text of another version.
     """
     for name in _NUMBERS & facts.keys():
         if type(facts[name]) is not int:
@@ -601,7 +602,7 @@ def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
     """
-    Like `turned_into`, if the instants stay the same, except for *step_ms* of another jitter.
+    Do the work of `turned_into` if the instants stay the same, except for *step_ms*, a change of the jitter.
     """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series
@@ -618,14 +619,14 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Like `turned_into`, if the series has other instants and no run is owed.
+    Do the work of `turned_into` if the series has other instants and no run is owed.
 
-    *series* is the new one, with the state of the old one; *nominal* the nominal instant of the scheduled run; *shift*
-    the jitter of its runs; *last* the last nominal run of an interval, or None.
+    *series* is the new series, with the state of the old one; *nominal* is the nominal instant of the scheduled run;
+    *shift* is the jitter of its runs; *last* is the last nominal run of an interval, or None.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:
-        first = rule.next(now - rule.every_ms)  # by the new rule a run is late: it names the latest instant
+        first = rule.next(now - rule.every_ms)  # a run is late by the new rule: it gets the latest instant
         if series.nominal(first - 1) == first:
             return max(now, first + shift), replace(series, nominal_at=first)
     is_due = nominal < now and series.nominal(nominal - 1) == nominal
@@ -642,7 +643,7 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
         rule: The new rule.
         before: The old rule.
         last: The last nominal run by the old rule, or None if there was none.
-        nominal: The next one.
+        nominal: The next nominal run by the old rule.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
         if rule.every_ms == before.every_ms:
@@ -668,13 +669,13 @@ def _meaning(rule: Rule) -> Hashable:
         return rule.every_ms
     try:
         return rule.meaning
-    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read it: compare the spelling
+    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read it, so compare the texts
         return rule
 
 
 def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
     """
-    Return a value that is equal for all spellings of *exclude*, in any order.
+    Return a value that is equal for equal exclusions, whatever their spelling and order.
     """
     others: set[Hashable] = set()
     days: set[tuple[date, date]] = set()
@@ -696,7 +697,7 @@ def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
 
 def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
     """
-    Return the nominal instant of the run of *key* due at *due_at* by the recurrence *text*; None without a rule.
+    Return the nominal instant of the run of *key* due at *due_at*, by the recurrence *text*; None without a recurrence.
     """
     if text is None:
         return None
@@ -708,10 +709,10 @@ def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
 
 def renamed(key: str, due_at: int, text: str) -> int | None:
     """
-    Return the instant that replaces *due_at* by the current zone data, or None if *due_at* is still right.
+    Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    The rule computed *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
-    later. A retry and a run that was moved keep their due times.
+    The rule computed *due_at* with other data of its zone. The nearest instant replaces it; of two at the same
+    distance, the later. Retries and moved runs keep their due times.
 
     Args:
         key: Key of the job, which waits for its first attempt.
@@ -721,7 +722,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     Raises:
         RecurrenceError: If the rule cannot be followed.
     """
-    if '"every_ms"' in text or '"tz":"UTC"' in text:  # they count elapsed time, or a clock that nothing sets
+    if '"every_ms"' in text or '"tz":"UTC"' in text:  # these do not depend on zone data
         return None
     series = Recurrence.from_text(text)
     if any(each is not None for each in (series.run_at, series.next_at, series.nominal_at, series.ended)):
@@ -745,7 +746,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
 
 def share_of(key: str, span_ms: int) -> int:
     """
-    Return the place of *key* in a span, 0 to *span_ms*: constant for a key, and evenly distributed over keys.
+    Return the place of *key* in a span, 0 to *span_ms*: constant for each key, and evenly distributed over keys.
     """
     if not span_ms:
         return 0

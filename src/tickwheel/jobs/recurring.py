@@ -1,7 +1,8 @@
 """
-Requests of recurring jobs: the rule, its first run, and its next runs.
+Requests of recurring jobs: the rule, the first run and the next runs.
 
-An `InvalidRecurrenceError` names a rule that cannot be read, never fires, or excludes too much for the search.
+An `InvalidRecurrenceError` is raised for a rule that cannot be parsed, never fires, or excludes too much for the
+search.
 
 Internal: other packages use it, users do not.
 """
@@ -45,9 +46,11 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Maximum number of exclusion lines: each costs some 40 microseconds per instant, a day a tenth of that."""
+"""
+Maximum number of cron lines in exclusions. Each costs about 40 microseconds per instant; a day costs a tenth of that.
+"""
 _PASSES_MAX = 1_000
-"""Maximum number of excluded ranges that a set passes, some 50 milliseconds, as it may block an event loop."""
+"""Maximum number of excluded ranges that a set skips: about 50 milliseconds, because it may block an event loop."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -63,16 +66,16 @@ _OF_SERIES: Final = {
     "dst_overlap": None,
     "pause_after": None,
 }
-"""Fields that define a series, with their defaults."""
+"""Fields that only recurring jobs may have, with their defaults."""
 _EVERY = "@every"
 _DAY_MS: Final = 86_400_000
 _NOISE_MS = 1e-6
-"""Maximum error of a float of seconds in whole milliseconds: 0.07 * 1000 is 70.00000000000001."""
+"""Maximum rounding error of a float of seconds in whole milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
 
 def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
     """
-    Return the interval: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar rule.
+    Return the interval: *every*, or the interval of a *cron* line such as `@every 90s`; None for a calendar rule.
     """
     if every is None and isinstance(cron, str):
         alias, _, interval = cron.replace("\t", " ").strip().partition(" ")
@@ -83,13 +86,13 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
 
 def check_once(request: SetRequest) -> None:
     """
-    Refuse fields of a series in a *request* for a one-time job.
+    Refuse fields of recurring jobs in a *request* for a one-time job.
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
     has_more = any((request.time, request.day_match, request.dst_gap, request.dst_overlap, request.pause_after))
     if is_bare and is_plain and request.tz == "UTC" and not has_more:
-        return  # nearly all
+        return  # nearly all requests
     for name, usual in _OF_SERIES.items():
         value = getattr(request, name)
         is_usual = checks.seconds(name, value) == 0 if name == "jitter" else value in (usual, [])
@@ -101,11 +104,11 @@ def first_run(
     request: SetRequest, key: str, start: int | None, now: int, latest: int | None = None
 ) -> tuple[int | None, str]:
     """
-    Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
+    Return the first due time and the canonical text of a recurring request, in the phase of *start* if it has one.
 
-    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. An
-    interval whose start has passed begins now, with one late run, and continues in phase; a cron line or date waits for
-    its next match. The instant is None if no run is due until `until=`: an existing series may still owe one.
+    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If the
+    start of an interval has passed, a late run is due now, and the series continues in phase. A cron line or date waits
+    for its next match. The due time is None if no run is due until `until=`: an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)
@@ -162,7 +165,7 @@ def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
             remedy = "it is for times of the wall clock, and every= counts elapsed time: add time=, or leave it out"
             raise InvalidRecurrenceError(name, given.value, remedy)
     every_ms = _every_ms(every)
-    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one more is never early, as a delay
+    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one ms more is never early
 
 
 def _step(every: Duration) -> Step:
@@ -188,7 +191,7 @@ def no_run(until: object) -> InvalidRecurrenceError:
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
     """
-    Yield the next *count* runs of a recurring *job* in ms since the epoch, the scheduled one first.
+    Yield the next *count* runs of a recurring *job*, in ms since the epoch, from the scheduled run on.
     """
     yield job.due_at
     yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
@@ -241,7 +244,7 @@ def _refused() -> Iterator[None]:
 
 def _every_ms(every: Duration) -> int:
     """
-    Convert an interval to whole milliseconds; rounding would drift.
+    Convert an interval to whole milliseconds. A fraction is refused, because rounding would drift.
     """
     if isinstance(every, str) and (step := Step.of(every)) is not None and step.months:
         raise InvalidRecurrenceError(

@@ -1,5 +1,5 @@
 """
-Error messages for values that JSON does not have: an alternative, and how a handler reads it back.
+Error messages for values that JSON cannot represent: an alternative, and how a handler decodes it.
 
 Internal: other packages use it, users do not.
 """
@@ -27,7 +27,7 @@ _REMEDIES: Final = {
     "enum.Enum": "pass value.value, and read it with its class",
     "tickwheel.jobs.task_call.TaskCall": "pass it behind the key, as in set('order/17', call)",
 }
-"""The remedies by names of types, so that none of their modules is imported."""
+"""The remedies by names of types, so that their modules need not be imported."""
 
 
 _MARKS: Final = {
@@ -36,12 +36,12 @@ _MARKS: Final = {
     "__dataclass_fields__": "pass dataclasses.asdict(value), and read it with its class",
     "__attrs_attrs__": "pass attrs.asdict(value), and read it with its class",
 }
-"""The remedies by an attribute of a library's classes, so that the library is not imported."""
+"""The remedies by an attribute of a library's classes, so that the library need not be imported."""
 
 
 class NotJsonError(TypeError):
     """
-    A payload has a value that JSON does not have; the message has the remedy.
+    A payload has a value that JSON cannot represent. The message has the remedy.
     """
 
 

@@ -1,7 +1,7 @@
 """
 Requests of callers, and the resulting writes.
 
-The functions that read a caller's arguments raise an `InvalidJobError` that names the value and the remedy, an
+The functions that parse a caller's arguments raise an `InvalidJobError` that names the value and the remedy, an
 `InvalidDelayError` for NaN, and a TypeError for a wrong type or an unknown name.
 
 Internal: other packages use it, users do not.
@@ -65,8 +65,8 @@ PAGE_MAX = 1_000
 STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
 TASK_TARGETS: Final = ("handler", "pull")
-"""The targets whose jobs run tasks: in processes with the store open, and in clients of a service."""
-_REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
+"""The targets whose jobs run tasks: in processes that have opened the store, and in clients of a service."""
+_REPLACE: Final = SetMode.REPLACE  # a constant, as an enum look-up is slow
 _MANIFEST_BYTES_MAX: Final = 255
 _FIELD: Final = re.compile(r"[^=]+=")
 _UNESCAPED: Final = re.compile(r"[A-Za-z0-9 _.:@+-]+")
@@ -110,49 +110,49 @@ class SetFields(TypedDict, total=False):
 @dataclass(slots=True)
 class SetRequest:
     """
-    One job to set. Give `delay` or `at`, or `every` or `cron` with at most one of the two as its start.
+    One job to set: with `delay` or `at`; or with `every` or `cron`, and `delay` or `at` as an optional start.
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
         call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
-        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; a
-            negative delay counts as now; at most 100 years.
+        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M"; at most 100 years. All fields
+            in seconds accept these. A negative delay counts as now.
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The target kind: "handler", "webhook", "log", or one of your own.
         handler: The handler of that kind: the handler's name, or the URL.
         retry: The retry policy; None for the handler's policy, or else the scheduler's.
-        expires: Seconds after its due time from which it no longer fires.
-        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
-            recurring job continues, by the new rule if that differs; "restart" begins a new series in its place.
-        max_wait: With "replace": seconds after the first set past which the instant is not moved.
+        expires: Seconds after the due time; later the job no longer fires.
+        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" due time. A recurring
+            job continues, by the new rule if that differs; "restart" begins a new series in its place.
+        max_wait: With "replace": the due time is at most this number of seconds after the first set.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
             "3d", "2 weeks" and "1 month".
-        time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
+        time: With `every`: the time of day of all runs in the zone `tz`, such as "02:00".
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
         day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
         tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for that of this machine.
-        dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
-            for "end", and for "skip" with a line that begins with `*` or has six fields.
-        dst_overlap: Policy for times that it shows twice: run the "first" time, the "second" or "both"; None for
-            "first", and for "both" with such a line.
+        dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them. None means
+            "skip" for a cron line that begins with `*` or has six fields, else "end".
+        dst_overlap: Policy for times that the wall clock shows twice: run the "first" time, the "second" or "both".
+            None means "both" for a cron line that begins with `*` or has six fields, else "first".
         misfire: Policy for missed runs: "once", "all" or "skip".
-        misfire_grace: With "skip", the lateness in seconds beyond which a run is missed; None for a minute, at least a
-            second.
-        overlap: Policy for instants that pass during a run, its retries included: "skip" them, run "once" for
-            all of them, make up for "all", or "cancel" the run at the first; None for "all" with that misfire, else
+        misfire_grace: With "skip", a run that is later than this number of seconds is missed; at least a second. None
+            for a minute.
+        overlap: Policy for instants that pass during a run, including its retries: "skip" them, run "once" for all of
+            them, make up for "all", or "cancel" the run at the first. None means "all" if `misfire` is "all", else
             "skip".
-        jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+        jitter: Seconds over which the runs of different keys are spread. A key always has the same delay.
         until: The last instant at which a run may be due, not counting the jitter.
-        max_runs: Number of runs of the series after which the job is gone; retries and omitted runs do not count.
-        pause_after: Number of runs in a row that failed with all retries after which the job is paused; None for never.
+        max_runs: The job is removed after this number of runs of the series. Retries and skipped runs do not count.
+        pause_after: The job is paused after this number of runs in a row that failed with all retries; None for never.
         exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
             such as "* * * * SAT,SUN"; at most 366.
-        trace: A W3C traceparent, to link the firing to.
-        keep_payload: Keep the payload of the pending or running job of that key, if there is one; without this
-            option a set that has no payload sets None.
-        manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
+        trace: A W3C traceparent; the firing is linked to it.
+        keep_payload: True to keep the payload of the pending or running job of that key, if there is one. Otherwise a
+            set without a payload sets None.
+        manifest: The manifest that the recurring job belongs to, 1 to 255 bytes of UTF-8. `declare` sets it.
     """
 
     key: str
@@ -189,7 +189,7 @@ class SetRequest:
 
 class When(NamedTuple):
     """
-    An instant as given by a caller; `due_at` parses it.
+    An instant as given by a caller. `due_at` parses it.
     """
 
     delay: Duration | None = None
@@ -198,22 +198,22 @@ class When(NamedTuple):
 
 class Filter(TypedDict, total=False):
     """
-    The keyword arguments that select jobs, besides the prefix, of `list` and of `bulk`.
+    The keyword arguments of `list` and `bulk` that select jobs, besides the prefix.
 
     Attributes:
         state: "pending", "running" or "dead".
-        due_from: From this instant on.
-        due_until: Before this instant.
+        due_from: Due at this instant or later.
+        due_until: Due before this instant.
         handler: The handler's name or URL.
         target: The target kind.
         contains: A substring of the key, matched exactly.
         error: A substring of the last error's text.
         payload: A substring of the payload, matched exactly, in UTF-8; at most 512 bytes.
-        field: A field of a JSON payload, as "number=17" or "customer.city=Bern"; the value is the text of a string, or
-            a number, true, false or null as JSON writes it. A page may then have fewer jobs than asked for, even none,
+        field: A field of a JSON payload, as "number=17" or "customer.city=Bern". The value is the text of a string, or
+            a number, true, false or null as JSON writes it. A page may then have fewer jobs than its limit, or none,
             and still not be the last.
-        recurring: Only recurring jobs.
-        paused: Only pending jobs that are paused.
+        recurring: True for recurring jobs only.
+        paused: True for pending jobs that are paused only.
         manifest: Only jobs that belong to this manifest.
     """
 
@@ -236,8 +236,8 @@ class ListRest(Filter, total=False):
     The keyword arguments of `list` besides the prefix: `Filter`, and the arguments of paging.
 
     Attributes:
-        not_succeeded_since: Only recurring jobs of which no run has succeeded since this instant, and that were there
-            before it; a page may then have fewer jobs than asked for, even none, and still not be the last.
+        not_succeeded_since: Only recurring jobs that existed at this instant and had no successful run since. A page
+            may then have fewer jobs than its limit, or none, and still not be the last.
         cursor: The cursor of the previous page.
         limit: Maximum number of jobs of a page, 1 to 1000.
     """
@@ -256,7 +256,7 @@ class ListFields(ListRest, total=False):
 
 
 RetryOf = Callable[[str, str], RetryPolicy]
-"""The policy of jobs of a target and handler that are set without one."""
+"""Returns the retry policy of a target and handler, for jobs set without one."""
 
 
 def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
@@ -264,7 +264,7 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
         raise InvalidJobError("requests", requests, "pass a list of SetRequest")
     found = list(requests)
     for request in found:
-        if not hasattr(request, "handler"):  # an item of the service has the same fields
+        if not hasattr(request, "handler"):  # items of the service have the same fields
             raise InvalidJobError("request", request, "pass SetRequest(key, task.of(...), delay=...)")
     return [spread(request) for request in found]
 
@@ -280,13 +280,13 @@ def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generatio
 
 def spread(request: SetRequest) -> SetRequest:
     """
-    Return *request* with its call, if it has one, moved to `handler`, `payload` and the other fields of a job.
+    Return *request* with its call, if any, expanded into `handler`, `payload` and other fields of a job.
     """
     if isinstance(getattr(request, "key", None), TaskCall):
         raise InvalidJobError(
             "key", request.key, "pass the key first and the call behind it, as in set('order/17', call)"
         )
-    if getattr(request, "call", None) is None:  # an item of the service has none
+    if getattr(request, "call", None) is None:  # items of the service have no calls
         return request
     call = check_call(request.call)
     for name in ("handler", "payload"):
@@ -315,20 +315,20 @@ def set_write(
     actor: Actor | None = None,
 ) -> Set:
     """
-    Return the write of a *request*, whose `target` and `handler` the target has validated.
+    Return the write of a *request*. The target has already validated `target` and `handler`.
 
     Args:
         request: The caller's request.
         now: The store's time in ms.
         retry_of: Returns the default policy of a target and handler.
         trace: The traceparent of requests without one.
-        clock_step: The clock step, stored in the write if its instant is relative.
-        latest: The origin of delays and intervals: the maximum that the store's clock may read; None for *now*.
-        is_estimate: True if the store is to count them from its own clock instead.
+        clock_step: Number of the clock step, stored in the write if its due time is relative.
+        latest: The start of delays and intervals: the maximum that the store's clock may read; None for *now*.
+        is_estimate: True to let the store count delays and intervals from its own clock instead.
         actor: The author for the history, or None.
 
     Raises:
-        InvalidJobError: Naming the value and the remedy.
+        InvalidJobError: If a value is invalid; it names the value and the remedy.
         InvalidDelayError: For NaN.
         TypeError: For a time that is not a number.
     """
@@ -342,7 +342,7 @@ def set_write(
     else:
         has_start = request.delay is not None or request.at is not None
         start = due_at(request.delay, request.at, now, least=0, latest=latest) if has_start else None
-        if request.at is not None and interval_of(request.every, request.cron) is None:  # only a phase has no date
+        if request.at is not None and interval_of(request.every, request.cron) is None:  # a phase need not be a date
             checks.check_date(request.at)
         first, recurrence = first_run(request, key, start, now, latest)
     due = now if first is None else first
@@ -391,9 +391,9 @@ def set_write(
 
 def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:
     """
-    Return True if the *first* instant of *request* may move with *latest*, from which it counts.
+    Return True if the *first* due time of *request* counts from *latest* and may move with it.
 
-    A run that is due now does not wait; a moved run could pass the end of a series, or enter or leave an excluded time.
+    A run that is due now does not wait. A moved run could pass the end of a series, or enter or leave an excluded time.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
         return False
@@ -410,7 +410,7 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
 def trial(request: SetRequest, now: int) -> Job:
     """
-    Return the job that *request* would set, to preview its runs: its target is not checked, and nothing is stored.
+    Return the job that *request* would set, to preview its runs. Its target is not checked, and nothing is stored.
     """
     write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
     if write.is_over:
@@ -427,10 +427,10 @@ def due_at(
     delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None, latest: int | None = None
 ) -> int:
     """
-    Return the instant of *delay* or *at*, in ms since the epoch.
+    Return the due time of *delay* or *at*, in ms since the epoch.
 
-    An *at* that is earlier than *least* (by default *now*) is raised to it. A delay counts from *latest*, the maximum
-    that the store's clock may read, which is None if *now* is exact.
+    If *at* is earlier than *least* (by default *now*), the result is *least*. A delay counts from *latest*, the maximum
+    that the store's clock may read; None if *now* is exact.
     """
     if at is not None:
         if delay is not None:
@@ -443,7 +443,7 @@ def due_at(
     wait = checks.delay_ms(delay)
     if not wait:
         return now
-    return (now if latest is None else latest) + wait + 1  # its millisecond has begun already: one more is never early
+    return (now if latest is None else latest) + wait + 1  # the current millisecond has begun: one more is never early
 
 
 def job_query(fields: ListFields, now: int) -> JobQuery:
@@ -495,7 +495,7 @@ def _field(fields: Mapping[str, Any]) -> str | None:
 
 def _bytes_of(field: str | None) -> bytes | None:
     """
-    Return bytes that occur in each payload with *field*, as a prefilter; None if JSON may escape the value.
+    Return bytes that occur in every payload with *field*, as a prefilter; None if JSON might escape the value.
     """
     value = "" if field is None else field.partition("=")[2]
     return value.encode() if _UNESCAPED.fullmatch(value) else None
@@ -503,7 +503,7 @@ def _bytes_of(field: str | None) -> bytes | None:
 
 def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
     """
-    Refuse a keyword argument of *verb* that is not *known*.
+    Refuse a keyword argument of *verb* that is not in *known*.
     """
     names = list(known)
     for name in given:

@@ -1,5 +1,5 @@
 """
-The retry policy of a job, and its waits.
+The retry policy of a job, and the waits between its attempts.
 
 Internal: other packages use it, users do not.
 """
@@ -56,17 +56,17 @@ class RetryPolicy:
 
 
 USUAL_RETRY: Final = RetryPolicy()
-"""The default policy; always the same object, so that it is recognised by identity."""
+"""The default policy. It is always the same object, so that it is recognised by identity."""
 
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
     """
-    Return the wait after failed attempt number *attempt*, counted from 1.
+    Return the wait after the failed attempt number *attempt*, counted from 1.
 
     Args:
         policy: The job's policy.
         attempt: Number of the failed attempt.
-        draw: A random number in [0, 1). The jitter only shortens, so that `max_ms` is the longest wait.
+        draw: A random number in [0, 1). The jitter only shortens the wait, so that `max_ms` is the longest wait.
     """
     if policy.kind == "list":
         wait = policy.waits_ms[min(attempt, len(policy.waits_ms)) - 1]
@@ -80,7 +80,7 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """
-    Validate *policy*; its waits become a tuple.
+    Validate *policy*; return it with its waits as a tuple.
     """
     if not isinstance(policy, RetryPolicy):
         raise InvalidJobError("retry", policy, "pass a RetryPolicy")

@@ -1,5 +1,5 @@
 """
-A job as a row of `columns.ALL`, for every store on a server or in a file.
+Converts a job to a row of `columns.ALL` and back, for every store on a server or in a file.
 
 Internal: other packages use it, users do not.
 """
@@ -34,7 +34,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of a pending job that was set aside; a code modulo three is the code of its state."""
+"""The code of an unroutable pending job. A code modulo three is the code of the job's state."""
 PAUSED: Final = 6
 """The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")
@@ -71,9 +71,9 @@ def successor(prefix: str) -> str | None:
 
 def _function(head: str, value: str, doc: str = "", **names: object) -> Any:
     """
-    Return the function that computes the expression *value*, made as `dataclasses` makes its methods.
+    Return a function that computes the expression *value*, compiled as `dataclasses` compiles its methods.
 
-    These functions run for every job, and a loop over the columns takes three times as long.
+    These functions run for every job. A loop over the columns would take three times as long.
     """
     namespace = dict(names)
     exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  what is put together is in this module
@@ -119,9 +119,9 @@ def _make_job_of() -> Callable[[Sequence[Any]], Job]:
 
 def is_default_but(kind: type, *names: str) -> Callable[[Any], bool]:
     """
-    Return the function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
+    Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    So a new field makes a job or write special until it is named.
+    A job or write with a new field counts as special until the field is named here.
     """
     defaults: dict[str, Any] = {each.name: each.default for each in fields(kind) if each.name not in names}
     tests = [f"each.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
@@ -158,4 +158,4 @@ job_of: Final = _make_job_of()
 """Returns the job that a row holds: the columns of `ALL`, in its order."""
 
 is_plain: Final = is_default_but(Job, *PLAIN)
-"""Return True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""
+"""Returns True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

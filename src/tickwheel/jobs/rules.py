@@ -1,5 +1,5 @@
 """
-The rules by which a write changes a job: those of `model`, once, for every store.
+The rules of `model`: how a write changes a job. Written once, for every store.
 
 A store loads the job of a key, calls `decide`, and stores the result. This module reads neither a clock nor a table.
 
@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
-"""The answer, and the job to store: the same object if nothing changed, None if it is gone."""
+"""The answer, and the job to store: the same object if nothing changed, None if it was removed."""
 
 NextGeneration: TypeAlias = Callable[[], int]
 _Relative = TypeVar("_Relative", Move, Replay)
@@ -94,16 +94,16 @@ WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
 """Identity of an attempt."""
 REQUESTS_KEPT_MS: Final = 60_000
-"""Time for which a request about an attempt is kept, and a request to stop it is valid."""
-_WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
+"""Time for which a request about an attempt is kept, and for which a request to stop it is valid."""
+_WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""Answers to a set of a series that keep the job."""
-_CREATED: Final = Outcome.CREATED  # an enum is slow to look into
+"""Answers to the set of a series that leave the stored job in place."""
+_CREATED: Final = Outcome.CREATED  # a constant, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
-"""Returns a copy of a job with other values in these columns; `replace` takes ten times as long."""
+"""Returns a copy of a job with other values in these columns. `replace` takes ten times as long."""
 _with_job: Final = with_job()
 PLAIN_SET: Final = (
     "key",
@@ -117,7 +117,7 @@ PLAIN_SET: Final = (
     "state",
     "trace",
 )
-"""The columns of a job that a plain set may give; the others have their defaults."""
+"""The columns that a plain set may give; all others have their defaults."""
 _is_plain_job: Final = is_default_but(Job, *PLAIN_SET)
 _PLAIN_WRITE: Final = (
     "job",
@@ -129,7 +129,7 @@ _PLAIN_WRITE: Final = (
     "has_phase",
     "counted_from",
 )
-"""The fields of a write that mean nothing, or the same, where its key has no job."""
+"""The fields of a write that have no effect, or the same effect, if its key has no job."""
 _is_plain_write: Final = is_default_but(Set, *_PLAIN_WRITE)
 
 
@@ -137,9 +137,9 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Return the result of *write* for the current *job* of its key: the live job, or its dead one, or None.
+    Return the result of *write*. *job* is the live job of its key, or the dead one, or None.
 
-    The store must check before whether a Begin, SetAside, Settle or Redate comes from the owner. *next_generation* is
+    The store must have checked that a Begin, SetAside, Settle or Redate comes from the owner. *next_generation* is
     called once if the job gets a new generation.
     """
     match write:
@@ -167,7 +167,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
 
 def is_plain_set(write: Set) -> bool:
     """
-    Return True if `created` shows what *write* does where its key has no job, without any other rule.
+    Return True if `created` alone gives the result of *write* for a key without a job.
     """
     job = write.job
     return _is_plain_write(write) and not write.if_generation and _is_plain_job(job) and job.expires_at != STOPPED
@@ -175,7 +175,7 @@ def is_plain_set(write: Set) -> bool:
 
 def created(write: Set, generation: int, now: int) -> Answer:
     """
-    Return the answer that `decide` gives to a plain *write* of a key without a job.
+    Return the answer that `decide` gives to a plain *write* for a key without a job.
     """
     job = write.job
     due_at, expires_at = job.due_at, job.expires_at
@@ -212,32 +212,32 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     over = write.over
     if over is None or over.standing is not AttemptState.STARTED:
         return True
-    # An earlier attempt may have started: of the one that is counted nothing is known then.
+    # The status may be of an earlier attempt. Then nothing is known of the counted one.
     return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
 
 
 def is_counted(attempt: Job, job: Job | None) -> bool:
     """
-    Return True if the stored *job* still has the counted attempt of *attempt*.
+    Return True if *attempt* is still the counted attempt of the stored *job*.
     """
     return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
 
 
 def holds(attempt: int, age_ms: int) -> bool:
-    # A clock that was set back makes an age negative.
+    # An age is negative if the clock was set back.
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 
 def rescued(job: Job) -> Job:
     """
-    Return a running *job* as its next owner gets it: pending, with its attempts.
+    Return a running *job* as its next owner gets it: pending, with its attempts kept.
     """
     return replace(job, state=State.PENDING)
 
 
 def _counted_set(write: Set, now: int) -> Set:
     """
-    Return *write* with its relative due time counted from *now*, the store's own time, and what moves with it.
+    Return *write* with its relative times counted from *now*, the store's own time.
     """
     if write.counted_from is None:
         return write
@@ -264,11 +264,11 @@ def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextG
 
 def _is_kept(write: Set, job: Job) -> bool:
     """
-    Return True if *write* changes the series of *job*, rather than replacing it.
+    Return True if *write* changes the series of *job*, False if it replaces it.
     """
     if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
         return False
-    if not is_series(job) or not is_series(write.job):  # texts of others: nothing is known of what they owe
+    if not is_series(job) or not is_series(write.job):  # other programs' texts: the owed runs are unknown
         return False
     wanted = Definition.of(write.job).series
     return job.state is not State.DEAD or Definition.of(job).series.has_same_runs(wanted, has_phase=write.has_phase)
@@ -323,7 +323,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
     wanted, before = write.job, job
     due_at, payload, first_set_at = wanted.due_at, wanted.payload, wanted.first_set_at or now
     is_live = job is not None and job.state is not State.DEAD
-    if job is not None or write.if_generation:  # most keys have no job
+    if job is not None or write.if_generation:  # most sets are of new keys
         if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
             return Answer(Outcome.WRONG_GENERATION, job), job
         job = _known(job, write.over)
@@ -357,7 +357,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     """
-    Set a pending job again that is due at the named instant; its attempts and its error stay.
+    Set a pending job again if it is due at the named instant; its attempts and its error stay.
     """
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.WRONG_GENERATION, job), job
@@ -367,7 +367,7 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
     if known is not None and known.due_at != write.if_due_at:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if known is not None:
-        attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the new policy
+        attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the policy
         write = replace(write, job=replace(write.job, attempt=attempt, error=known.error, raised_in=known.raised_in))
     answer, after = _set(write, job, now, next_generation)
     if known is not None and after is not None and after is not job:
@@ -434,7 +434,7 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
     """
-    Return *job* as a caller's write sees it; None if its attempt is counted and *over* is not its status.
+    Return *job* as a caller's write sees it; None if its attempt is counted and *over* is not that attempt's status.
     """
     if job is None or job.state is not State.RUNNING:
         return job
@@ -453,7 +453,7 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
-    if job.recurrence is not None:  # a series that had ended missed nothing
+    if job.recurrence is not None:  # an ended series has missed nothing
         job = replace(job, recurrence=moved(job, write.due_at, is_put_off=True))
     again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
     return Answer(Outcome.REPLAYED, again), again
@@ -508,7 +508,7 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
             after = replace(after, recurrence=write.recurrence)
     elif write.how is Settled.AGAIN:
         due_at = job.due_at if write.due_at is None else write.due_at
-        was_made = not write.attempt and due_at != job.due_at  # and costs none, so that nothing else shows it
+        was_made = not write.attempt and due_at != job.due_at  # nothing else shows a snooze of its first attempt
         after = replace(
             with_message_id(job) if was_made else job,
             state=State.PENDING,
@@ -534,11 +534,11 @@ def _settle_and_change(
     write: Settle, job: Job, then: Definition, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Settle a run by its own rule, and continue with the definition that was set during it.
+    Settle a run by its own rule, and continue with the definition that was set during the run.
     """
     before = replace(job, recurrence=without_then(job.recurrence))
     write = replace(write, recurrence=without_then(write.recurrence))
-    draw = cache(next_generation)  # a store has reserved one for each write
+    draw = cache(next_generation)  # a store has reserved one generation for each write
     _, after = _settle(write, before, now, draw)
     if after is None:
         after = gone_on(before, then, now)
@@ -554,7 +554,7 @@ def _redate(write: Redate, job: Job | None) -> Decision:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if job.state is State.RUNNING:
         return TOO_LATE, job
-    if job.pause is not None:  # it is redated once it is resumed
+    if job.pause is not None:  # it is redated when it is resumed
         return Answer(Outcome.PAUSED, job), job
     after = replace(
         with_message_id(job),
@@ -567,7 +567,8 @@ def _redate(write: Redate, job: Job | None) -> Decision:
 
 
 def _is_same_firing(job: Job, staged: Job) -> bool:
-    # A retry has the generation of its first try and another instant: what was staged before must not begin it early.
+    # A retry has the generation of its first try but another due time. A job prefetched earlier must not begin it
+    # early.
     return (job.generation, job.due_at) == (staged.generation, staged.due_at)
 
 
@@ -576,7 +577,7 @@ def _next_life(job: Job, due_at: int, generation: int) -> Job:
     if expires_at is not None and recurrence is not None and (length := length_of(recurrence)) is not None:
         expires_at, recurrence = due_at + length, of_next_life(recurrence)
     elif expires_at is not None and recurrence is None and (job.state is State.DEAD or job.attempt):
-        # Tries may have put it off, and how long it was worth firing is not known any more: as long, at the least.
+        # Retries may have moved the due time, and the original time to live is no longer known. Use at least this.
         expires_at = max(expires_at, due_at + (job.expires_at or 0) - job.first_set_at)
     return replace(
         job,

@@ -4,9 +4,9 @@ The rules by which a set changes an existing series, and by which other writes c
     the series of the key    the same rule and payload       another rule or payload
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
     running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
-    dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
+    dead                     dead, nothing is written        dead; but a new series if the requested runs differ
 
-A text that is not a canonical one is opaque, and is replaced like that of a one-time job.
+A text that is not canonical is opaque: a set replaces it, like a one-time job.
 
 Internal: other packages use it, users do not.
 """
@@ -64,7 +64,7 @@ def wanted_of(write: Set, job: Job) -> Definition:
 
 def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[], int]) -> Job | None:
     """
-    Return the pending *job* with the *wanted* definition, or None if that ends its series.
+    Return the pending *job* with the *wanted* definition, or None if the definition ends its series.
     """
     before = Definition.of(job)
     has_begun = job.attempt > 0
@@ -72,7 +72,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         due_at, series = before.series.turned_into(
             wanted.series, job.key, job.due_at, now, has_begun=has_begun, has_phase=wanted.has_phase
         )
-    except (RecurrenceError, MissingExtraError):  # the search gave up: the run that is due says so
+    except (RecurrenceError, MissingExtraError):  # the search gave up: the due run reports it
         due_at, series = job.due_at, replace(wanted.series, runs=before.series.runs)
     if due_at is None:
         return None
@@ -88,7 +88,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         target=wanted.target,
         handler=wanted.handler,
         retry=wanted.retry,
-        attempt=min(job.attempt, wanted.retry.attempts - 1),  # one is left, whatever the new policy
+        attempt=min(job.attempt, wanted.retry.attempts - 1),  # at least one is left, whatever the new policy
         expires_at=None if wanted.expires_ms is None else base + wanted.expires_ms,
         recurrence=series.to_text(),
         state=State.PENDING,
@@ -99,7 +99,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
 
 def changed_dead(job: Job, wanted: Definition) -> Job:
     """
-    Return the dead *job* with the *wanted* definition, which a replay will use.
+    Return the dead *job* with the *wanted* definition, for a later replay.
     """
     before = Definition.of(job).series
     kept = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "failures", "succeeded_at")
@@ -125,7 +125,7 @@ def then_of(job: Job) -> Definition | None:
 
 def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
     """
-    Return *job* after the last run of its own rule if the *wanted* rule has another, else None.
+    Return *job* after the last run of its own rule, if the *wanted* rule has a further run; else None.
     """
     series = Recurrence.from_text(job.recurrence or "")
     runs = series.runs + 1
@@ -150,8 +150,8 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     """
     Return the recurrence of *job* when its run is moved to *due_at*.
 
-    The run keeps its nominal instant, unless it is moved to a later one of the series. A run that is moved to an
-    earlier instant is an additional one, unless it was tried: the series continues with the instant that was scheduled.
+    The run keeps its nominal instant, unless it is moved to a later instant of the series. A run moved to an earlier
+    instant counts as an additional run, unless it was tried: the series continues with the scheduled instant.
 
     Args:
         job: The job before the move.
@@ -174,9 +174,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
 
 def runs_besides(job: Job) -> str | None:
     """
-    Return the recurrence of *job* for an additional earlier run: its series continues with the scheduled instant.
+    Return the recurrence of *job* for an additional earlier run. The series continues with the scheduled instant.
 
-    A retried run is the same run, and an additional run that is already due does not move the series.
+    A retry belongs to its run. An additional run that is already due does not move the series.
     """
     if not is_series(job):
         return job.recurrence
@@ -188,7 +188,7 @@ def runs_besides(job: Job) -> str | None:
 
 def length_of(text: str) -> int | None:
     """
-    Return the time to live of a run in ms, if a retry has moved the job's due time.
+    Return the time to live of a run in ms, if a retry has moved the job's due time; else None.
     """
     found = _LENGTH.search(text)
     return None if found is None else int(found[1])
@@ -196,7 +196,7 @@ def length_of(text: str) -> int | None:
 
 def of_next_life(text: str) -> str:
     """
-    Return the recurrence *text* for a job that is due at the instant of a run again.
+    Return the recurrence *text* for a job that is due at a scheduled instant again.
     """
     return _LENGTH.sub("", text)
 

@@ -22,11 +22,11 @@ _OF: Final = "pass what its of() returns, such as cancel_order.of(number=17)"
 @record
 class TaskCall:
     """
-    One call of a task: `cancel_order.of(number=17)`.
+    One call of a task, such as `cancel_order.of(number=17)`.
 
     Attributes:
         handler: The task's name, which is its handler's.
-        payload: The arguments by name, in JSON; omitted arguments are not in it.
+        payload: The arguments by name, in JSON, without omitted arguments.
         retry: The task's policy, or None for the scheduler's.
     """
 

@@ -1,5 +1,5 @@
 """
-The traceback of an exception and the function that raised it, as texts of bounded size that any store keeps.
+The traceback of an exception and the function that raised it, as texts of limited size that any store accepts.
 
 Internal: other packages use it, users do not.
 """
@@ -18,9 +18,9 @@ from tickwheel.jobs.errors import error_text, kept_text
 __all__ = ["TRACEBACK_CHARS_MAX", "place_of", "traceback_text"]
 
 TRACEBACK_CHARS_MAX: Final = 4_000
-"""Maximum length of a stored traceback: its end, where the error is."""
+"""Maximum length of a stored traceback. The end is kept, because it contains the error."""
 _FRAMES_MAX: Final = 30
-"""Maximum number of frames per exception: the last ones."""
+"""Maximum number of frames per exception. The last ones are kept."""
 _CHAIN_MAX: Final = 4
 _GROUP_MAX: Final = 5
 _PLACE_CHARS_MAX: Final = 200
@@ -34,10 +34,10 @@ _CONTEXT: Final = "\n\nDuring handling of the above exception, another exception
 
 def traceback_text(error: BaseException) -> str | None:
     """
-    Return the traceback of *error*, with those of its causes; None if they have no frame of the user's.
+    Return the traceback of *error* and its causes; None if no frame is the user's.
 
-    Our own frames, which called the handler, are left out. An exception's class may be any user's: nothing that it does
-    raises here. Costs some 50 us, and 130 us for 30 frames.
+    Frames of tickwheel, which called the handler, are omitted. The exception may be of any user's class: errors in its
+    methods are not raised here. Costs about 50 us, and 130 us for 30 frames.
     """
     try:
         remote: str | None = getattr(error, "remote_traceback", None)
@@ -55,9 +55,9 @@ def place_of(error: BaseException) -> str | None:
     """
     Return the innermost function of the user's code in the traceback of *error*, as `module.function+line`.
 
-    The line is counted from the function's first, so a change elsewhere in its file does not move it. The user's code
-    is the top-level package of the handler, and any module outside the standard library and the installed packages. Of
-    an exception group, the first leaf counts. None if no frame is the user's, or if reading it raises.
+    The line counts from the function's first line, so that changes elsewhere in its file do not move it. The user's
+    code is the top-level package of the handler, and any module outside the standard library and the installed
+    packages. In an exception group, the first leaf counts. None if no frame is the user's, or if reading it raises.
     """
     try:
         remote: str | None = getattr(error, "remote_place", None)

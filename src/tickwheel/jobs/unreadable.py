@@ -1,8 +1,8 @@
 """
-The rules that this node cannot read: those with a zone, a library or a version that it does not have.
+Rules that this node cannot read, because it lacks their zone, library or version.
 
-A job with such a rule is set aside for a node that has them. A part of the canonical text identifies all such
-rules: a store leaves these out when the node claims jobs.
+A job with such a rule is set aside for a node that can read it. A part of the canonical text identifies all rules with
+the same defect. When the node claims jobs, the store skips rules that contain such a part.
 
 Internal: other packages use it, users do not.
 """
@@ -36,12 +36,12 @@ def unreadable_part(text: str) -> str | None:
     """
     Return the part of the canonical *text* that this node cannot read, or None if it can read all of it.
 
-    The part is as small as possible, so that many rules share it; it is the whole text if no part can be isolated.
+    The part is as small as possible, so that many rules share it. It is the whole text if no part can be isolated.
     """
     if is_readable(text):
         return None
     part = _part_of(text)
-    return part if part in text else text  # another program may have written it, with blanks for instance
+    return part if part in text else text  # another program may have written it, for instance with blanks
 
 
 def _part_of(text: str) -> str:
@@ -62,10 +62,10 @@ def with_end(text: str, due_at: int, begun: int, ended: int, *, has_run: bool) -
 
 def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
-    Return the *text* of a rule that cannot be read here while the run due at *due_at* waits to be tried again.
+    Return the *text* of an unreadable rule while the run due at *due_at* waits for a retry.
 
-    The series continues from that run, as `Recurrence.postponed` does if instants that pass get a run; a node that
-    can read the rule leaves them out otherwise.
+    The series continues from that run, as with `Recurrence.postponed` under a policy that makes up for past instants. A
+    node that can read the rule skips these instants if the policy says so.
     """
     more = {} if expires_ms is None else {"expires_ms": expires_ms}
     return _with(text, **{"run_at": due_at, "next_at": due_at, **more, **_facts_of(text)})
@@ -136,4 +136,4 @@ READERS: Final[dict[str, Callable[[Any], object]]] = {
     "cron": _any_line_of,
     "exclude": _exclusions_of,
 }
-"""Readers of the parts of a text that may be unknown here."""
+"""Readers of the parts of a text that this node may not know."""

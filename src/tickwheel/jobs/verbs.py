@@ -1,7 +1,8 @@
 """
-The operations on many jobs, as data.
+Operations on many jobs, as data.
 
-An API object makes one of these, and a backend runs it: with its own writer, on the caller's connection, or over HTTP.
+An API object creates an operation, and a backend runs it: with its own writer, on the caller's connection, or over
+HTTP.
 
 Internal: other packages use it, users do not.
 """
@@ -20,7 +21,7 @@ from tickwheel.jobs.requests import SetRequest, When, due_at, flag
 from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
-"""The caller of a service on whose behalf this request runs."""
+"""The caller of a service for whom the current request runs."""
 
 __all__ = [
     "ACTOR",
@@ -49,7 +50,9 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Move the pending jobs of *keys*. With *runs_now*, without a delay, a recurring job keeps its next scheduled run.
+    Move the pending jobs of *keys*.
+
+    With *runs_now*, which has no delay, a recurring job keeps its next scheduled run.
     """
 
     name: ClassVar = "move"
@@ -70,7 +73,7 @@ class CancelJobs:
 @dataclass(frozen=True, slots=True)
 class ReplayJobs:
     """
-    Make the dead jobs of *keys* pending again, due after *delay*; with *rate*, that many per second.
+    Make the dead jobs of *keys* pending again, due after *delay*; with *rate*, at most this number per second.
     """
 
     name: ClassVar = "replay"
@@ -81,7 +84,7 @@ class ReplayJobs:
 
     def delays(self, count: int) -> list[float]:
         """
-        Return the delay in seconds of each of *count* jobs, validated.
+        Validate, and return the delay in seconds of each of *count* jobs.
         """
         first = checks.delay_ms(self.delay) / 1000
         step = 0.0 if self.rate is None else 1 / checks.check_rate(self.rate)
@@ -119,14 +122,15 @@ def writes_of(
     owner: str,
 ) -> list[Write]:
     """
-    Return the writes of *verb*, one for each job, in order; all arguments are validated first.
+    Return the writes of *verb*, one for each job, in order. All arguments are validated first.
 
-    *set_write* returns the write of one request; all requests get the same *now*, *clock_step* (its number;
-    None if steps are not tracked) and *latest*. With *is_estimate*, the store counts delays from its own clock and not
-    from *latest*. *owner* names this process, for a pause without an author.
+    *set_write* returns the write of one request. All requests get the same *now*, *clock_step* (a number; None if clock
+    steps are not tracked) and *latest*. With *is_estimate*, the store counts delays from its own clock and not from
+    *latest*. *owner* is the name of this process, for a pause without an author.
 
     Raises:
-        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+        InvalidJobError: If a value is invalid; it names the value and the remedy. Also InvalidDelayError and TypeError,
+            as `due_at`.
     """
     match verb:
         case SetJobs():

@@ -13,7 +13,7 @@ __all__ = ["Lifetime"]
 
 class Lifetime:
     """
-    Whether a store may be used: from its opening to its closing, in the process that opened it.
+    Shows whether a store may be used: from its opening to its closing, in the process that opened it.
 
     Attributes:
         is_closed: Set by the store when it is closed.

@@ -114,6 +114,9 @@ def _meant(scheme: str, separator: str, rest: str) -> str | None:
 
 
 def masked(url: str) -> str:
+    """
+    Return *url* with its password masked.
+    """
     return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
 
 

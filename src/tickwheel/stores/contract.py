@@ -73,6 +73,9 @@ class Abilities:
     claims_sets: bool = False
 
     def is_tail(self, shard: int) -> bool:
+        """
+        Return True if *shard* is a tail.
+        """
         return self.first_tail is not None and shard >= self.first_tail
 
 

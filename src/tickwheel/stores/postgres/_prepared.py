@@ -40,6 +40,9 @@ class Prepared:
         self._transformer: Any = None
 
     def prepare(self, text: str) -> None:
+        """
+        Prepare a statement, if it is new.
+        """
         self.forget_unsure()
         if self.send_new(text):
             self.check(self._connection.wait(_only_result(self._connection.pgconn)))

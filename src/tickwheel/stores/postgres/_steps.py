@@ -16,6 +16,10 @@ _T = TypeVar("_T")
 
 
 class Statement(NamedTuple):
+    """
+    A statement to execute: its text and its values.
+    """
+
     text: str
     values: Sequence[Any] | dict[str, Any] = ()
 
