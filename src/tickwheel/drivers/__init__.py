@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tickwheel.drivers._shards import ShardedWheel
     from tickwheel.drivers._trio import TrioDriver
     from tickwheel.drivers.executors import TaskExecutor
-else:  # these import asyncio, or serve few programs
+else:  # imported on demand, because these import asyncio or serve few programs
     __getattr__, __dir__ = later(
         __name__,
         {

@@ -1,5 +1,5 @@
 """
-The asyncio driver: one armed handle on a running loop for any number of timers.
+The asyncio driver: it needs one handle of the running loop, for any number of timers.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ __all__ = ["AsyncioDriver"]
 PAUSE_MIN_S: Final = 1e-6
 
 _Watched: TypeAlias = Callable[[], asyncio.Handle | None]
-"""Returns a handle while the loop holds it, then None."""
+"""Returns a handle as long as the loop holds it, then None."""
 
 
 class AsyncioDriver(DriverInLoop):
     """
     Fires on an event loop: asyncio's, uvloop's, or any other with `call_later` and `call_soon_threadsafe`.
 
-    Timers may be set from any thread; callbacks run in the loop's thread, in a copy of the context in which they were
-    set. Callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task,
-    which is cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its end. Time is
-    the loop's: if the loop has a `time` of its own, which a test may move, the driver follows it from its creation. An
-    `Exception` of a callback goes to the loop's exception handler; any other exception leaves the loop's run, as for
-    the loop's own timers. Loops may wake up to a millisecond early; then nothing fires, and the driver waits for the
-    rest of the time.
+    Timers may be set from any thread. Callbacks run in the loop's thread, in a copy of the context in which they were
+    set; callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task.
+    Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end. If the loop
+    has a `time` of its own, which a test may move, the driver uses it. An `Exception` of a callback goes to the loop's
+    exception handler; any other exception leaves the loop's run, as for the loop's own timers. Loops may wake up to a
+    millisecond early; then no timer fires, and the driver waits for the rest of the time.
 
     Args:
         loop: The event loop; None for the running one.
@@ -99,7 +98,7 @@ class AsyncioDriver(DriverInLoop):
         return self._tasks.has_others()
 
     def _soon(self, step: Callable[..., object], *args: Any) -> bool:
-        if self._loop.is_closed():  # a call does not raise on every kind of closed loop
+        if self._loop.is_closed():  # not every kind of loop raises after its close
             return False
         call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
@@ -115,7 +114,7 @@ class AsyncioDriver(DriverInLoop):
     def _wake(self) -> None:
         assert self._engine is not None
         if self._is_looking and not self._loop.is_closed():
-            self._engine.disarm()  # the pending `_look` sees the new timers
+            self._engine.disarm()  # the pending `_look` will see the new timers
             return
         self._is_looking = True
         try:
@@ -126,9 +125,9 @@ class AsyncioDriver(DriverInLoop):
 
     def _watch(self, handle: asyncio.Handle) -> _Watched:
         """
-        Detect the close of the loop: most loops then drop all handles.
+        Detect the close of the loop by a weak reference, because most loops then drop all handles.
 
-        If the handles of a loop do not support weak references, each set checks whether the loop is closed.
+        If the loop's handles do not support weak references, each set checks whether the loop is closed.
         """
         try:
             return weakref.ref(handle, self._dropped)

@@ -1,8 +1,8 @@
 """
-Waits on CLOCK_BOOTTIME, which counts suspend: a machine that resumes finds its timers due.
+Waits on CLOCK_BOOTTIME, which counts suspend: when a machine resumes, timers of the suspend are due.
 
-Other waits exclude the time of a suspend. Linux has one that includes it: a timerfd.
-Python supports it from 3.13 on, so it is called through the C library.
+Most system calls that wait exclude the time of a suspend. On Linux, a timerfd includes it. Python supports timerfd only
+from 3.13 on, so it is called through the C library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NS_PER_S = 1_000_000_000
 
 class BootWaiter:
     """
-    Waits on a timerfd, with an eventfd as its token.
+    Waits on a timerfd; an eventfd is the token that ends a wait.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class BootWaiter:
         return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
 
     def wait(self, deadline_ns: int | None) -> bool:
-        # A timerfd set to 0 would be disarmed; time 1 has also passed.
+        # Time 0 would disarm the timerfd; time 1 has also passed.
         seconds, ns = (0, 0) if deadline_ns is None else divmod(max(deadline_ns, 1), NS_PER_S)
         setting = (ctypes.c_long * 4)(0, 0, seconds, ns)
         _checked(self._libc.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, setting, None))
@@ -60,7 +60,7 @@ class BootWaiter:
         for name in ("_timer", "_token"):
             if getattr(self, name, -1) >= 0:
                 os.close(getattr(self, name))
-                setattr(self, name, -1)  # what goes in one cycle may call after this, when another file has the number
+                setattr(self, name, -1)  # objects of the same cycle may call it later, when another file has the number
 
 
 def _libc() -> Any:

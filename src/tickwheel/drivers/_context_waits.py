@@ -1,5 +1,5 @@
 """
-Contexts for coroutines of asyncio and trio.
+Waits on contexts, for coroutines of asyncio and trio.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 async def ended(context: Context) -> TickwheelError:
     """
-    Wait until *context* ends, and return the reason; in a task of asyncio or of trio.
+    Wait until *context* ends, and return the reason. Call it in a task of asyncio or trio.
     """
     if _trio.is_in_trio():
         await _trio.ended(context)
@@ -39,13 +39,13 @@ async def ended(context: Context) -> TickwheelError:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* until *context* ends, and return its result; in a task of asyncio or of trio.
+    Await *awaitable* and return its result; cancel it if *context* ends first. Call it in a task of asyncio or trio.
 
     Raises:
-        ContextCancelledError: If the context was cancelled first; the awaitable was then cancelled.
-        DeadlineExceededError: If the context's deadline passed first; the awaitable was then cancelled.
+        ContextCancelledError: If the context was cancelled first.
+        DeadlineExceededError: If the context's deadline passed first.
     """
-    if context.done() and not asyncio.isfuture(awaitable):  # check first: an eager task begins when it is made
+    if context.done() and not asyncio.isfuture(awaitable):  # checked first, because an eager task begins at once
         if isinstance(awaitable, Coroutine):
             awaitable.close()
         context.raise_if_ended()

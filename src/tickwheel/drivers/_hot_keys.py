@@ -1,9 +1,9 @@
 """
 Hot keys: the most frequent keys of a stream, in a table of fixed size.
 
-Space-saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-Streams", 2005): a new key replaces the least frequent key of a full table, and inherits its count. So no key above
-1/size of the stream is missed, and no count is too low.
+The algorithm is Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k
+Elements in Data Streams", 2005): in a full table, a new key replaces the least frequent key and inherits its count. So
+no key with more than 1/size of the stream is missed, and no count is too low.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["HotKeys"]
 
 SIZE: Final = 64
-"""Number of keys in the table: a key with less than 1/64 of the operations is never hot."""
+"""Number of keys in the table. A key with less than 1/64 of the operations is never hot."""
 
 WINDOW: Final = 4_096
 """Number of operations after which all counts are halved, so that hot keys cool down."""
@@ -22,10 +22,10 @@ WINDOW: Final = 4_096
 
 class HotKeys:
     """
-    Counts operations by key and reports hot keys. Its owner holds a lock for every call.
+    Counts operations by key, and reports hot keys. The caller must hold a lock for every call.
 
     Args:
-        share: Minimum share of the operations of a hot key, more than 1/64.
+        share: Share of the operations from which a key is hot, more than 1/64.
     """
 
     def __init__(self, share: float) -> None:
@@ -39,7 +39,7 @@ class HotKeys:
 
     def count(self, key: Hashable) -> bool:
         """
-        Count one operation on *key*, and return True if the key is hot now. O(1), and O(64) for a new key.
+        Count one operation on *key*, and return True if the key is hot now. Costs O(1), and O(64) for a new key.
         """
         counts = self._counts
         if key in counts or len(counts) < SIZE:

@@ -1,5 +1,5 @@
 """
-The base of the drivers that fire inside an event loop of the user's.
+The base of the drivers that fire inside the user's event loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tickwheel.typing import NonCopyable
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
 
 _TURN_MAX: Final = 1024
-"""Maximum number of callbacks in one turn of the loop; then its other work has its turn."""
+"""Maximum number of callbacks in one turn of the loop, so that its other work gets its turn."""
 
 DELAY_MAX_S: Final = 86_400.0 * 365
-"""Maximum wait in seconds; longer waits are split, as some loops count milliseconds in 32 bits."""
+"""Maximum wait in seconds; longer waits are split, because some loops count milliseconds in 32 bits."""
 
 
 class DriverInLoop(NonCopyable, ABC):
@@ -31,7 +31,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def __init__(self, clock: Clock | None) -> None:
         self.clock = clock
-        """The loop's clock, for a wheel without one; None if that is the system's clock."""
+        """The clock for a wheel without a clock; None if the loop uses the system's clock."""
         self._engine: Engine | None = None
         self._context = copy_context()
         self._is_stopped = False
@@ -55,7 +55,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return immediately: True if no callback and no coroutine is running. Waiting would block the loop.
+        Return True if no callback and no coroutine is running. Does not wait, because that would block the loop.
         """
         return not (self._is_firing or self._has_tasks())
 
@@ -64,7 +64,7 @@ class DriverInLoop(NonCopyable, ABC):
         """
         Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds; return True if they have.
 
-        A coroutine of the driver may call it; it does not wait for itself, nor for other callers.
+        A coroutine of the driver may call it. It does not wait for coroutines that call it.
 
         Args:
             timeout: Maximum wait in seconds; None for no limit.
@@ -87,7 +87,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def _wake(self) -> None:
         """
-        Check the engine in the loop's next turn; called as the engine's `on_earlier`.
+        Check the engine in the loop's next turn. The engine calls it as `on_earlier`.
         """
         if not self._soon(self._look):
             assert self._engine is not None
@@ -106,5 +106,5 @@ class DriverInLoop(NonCopyable, ABC):
     @abstractmethod
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         """
-        Run a coroutine that a callback returned; called as the engine's `on_coroutine`.
+        Run a coroutine that a callback returned. The engine calls it as `on_coroutine`.
         """

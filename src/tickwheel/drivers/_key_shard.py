@@ -1,5 +1,5 @@
 """
-The route from a key to its shard, the current shard of a key, and the shards' callback for expired keys.
+The hash that assigns a key to a shard, the current shard of a key, and the shards' callback for expired keys.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring. Its wheel stores (`KeyShard`, value) as the value of the key.
 
-    A life of the key begins when it is set, and ends when it was cancelled or its `on_expire` has returned. Between the
-    wheel and `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only if it has none.
-    The wheel's thread holds pending timers, and so this object: neither may hold the wheel, or it would never be
-    released.
+    A life of the key begins with a set, and ends with a cancel or when its `on_expire` has returned. Between the wheel
+    and `on_expire`, a life is in no list. So lives are counted, and a key changes its wheel only if it has no life. The
+    wheel's thread holds pending timers, and so this object. This object must not hold the wheel, or the wheel would
+    never be released.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -44,7 +44,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    The shards' callback for an expired key: calls the user's callback, and then *end_life*, a weakly held method.
+    The shards' callback for an expired key. It calls the user's callback, and then *end_life*, which is held weakly.
     """
 
     __slots__ = ("_end_life",)
@@ -63,13 +63,13 @@ class OnExpire(KeyedTimerProxy):
 
     def refused(self, key: Hashable, item: Any, /) -> None:
         end_life = self._end_life()
-        if end_life is not None:  # otherwise the shards were dropped
+        if end_life is not None:  # otherwise the shards were deleted
             end_life(key, item[0])
 
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a hash of *key* that is the same in every process for text, bytes and integers; for others `hash(key)`.
+    Return a hash of *key*. For text, bytes and integers it is the same in every process; else it is `hash(key)`.
 
     Equal keys have equal hashes, including 1, 1.0 and True.
     """
@@ -82,7 +82,7 @@ def stable_hash(key: Hashable) -> int:
 
 def jump_hash(number: int, shards: int) -> int:
     """
-    Return a shard in 0..*shards* - 1 for a number, such that an additional shard moves only the keys that it receives.
+    Return the shard (0..*shards* - 1) of a number. If a shard is added, only the numbers that it receives move.
 
     J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014. O(log shards).
     """

@@ -1,5 +1,5 @@
 """
-The verbs of keyed timers: set, move and cancel.
+The methods of a wheel for keyed timers: set, move and cancel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.typing import K, Seconds, V
 __all__ = ["HOT_KEYED_VERBS", "KeyedVerbs"]
 
 HOT_KEYED_VERBS: Final = ("move", "set")
-"""Methods that a wheel copies from its keys as they are, which saves a Python call."""
+"""Methods that a wheel copies from its native keys, which saves a Python call."""
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def set(self, key: K, value: V, delay: Seconds, *, context: Context | None = None) -> None:
         """
-        Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
+        Let *key* expire in *delay* seconds: then `on_expire(key, value)` is called.
 
         A pending key is moved, and gets the new value and the new context.
 
@@ -43,7 +43,7 @@ class KeyedVerbs(Generic[K, V]):
             TypeError: If *key* is not hashable, *delay* is not a number, or the wheel has no `on_expire`.
             InvalidDelayError: If *delay* is NaN.
             ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
+            TooManyTimersError: If `max_pending` timers are pending, and *key* is not one of them.
         """
         if context is None:
             self._keyed.set(key, value, delay)
@@ -65,7 +65,7 @@ class KeyedVerbs(Generic[K, V]):
         """
         Forget *key*; return True if it will never expire because of this call, False if it was not pending.
 
-        A timer without a key is cancelled by its handle.
+        To cancel a timer without a key, use its handle.
         """
         return self._keyed.cancel(key)
 

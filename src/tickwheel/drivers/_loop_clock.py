@@ -1,5 +1,5 @@
 """
-The clock of an event loop that does not use the system's: a test moves it, or it skips idle time.
+The clock of an event loop with a time of its own: a test moves it, or it skips idle time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LoopClock:
     """
     The time of an event loop, as its own timers see it; readable from any thread.
 
-    Its wall-clock time starts with the system's and advances with the loop's time.
+    Its wall-clock time starts at the system's time, and advances with the loop's time.
 
     Args:
         read_s: Returns the loop's time in seconds.
@@ -35,7 +35,7 @@ class LoopClock:
 
     def monotonic_ns(self) -> int:
         """
-        Return the loop's time; rounding down keeps timers from being early.
+        Return the loop's time, rounded down so that timers are never early.
         """
         now_s = self._read_s()
         now = math.floor(now_s * 1e9)

@@ -16,7 +16,7 @@ __all__ = ["ManualDriver"]
 
 class ManualDriver(NonCopyable):
     """
-    Fires when a manual clock is moved, or when `TimerWheel.fire_due()` is called: for tests and custom loops.
+    Fires when a manual clock is moved, or when `TimerWheel.fire_due()` is called. For tests and custom loops.
     """
 
     fires_itself = False
@@ -42,7 +42,7 @@ class ManualDriver(NonCopyable):
 
     def abandon(self) -> None:
         """
-        Do nothing: the clock holds the pending timers.
+        Do nothing, because the clock keeps the pending timers alive.
         """
 
     def join(self, timeout: float | None = None) -> bool:

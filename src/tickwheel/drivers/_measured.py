@@ -1,5 +1,5 @@
 """
-Timing of callbacks, which all executors share.
+The timing of callbacks, shared by all executors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SlowHandler: TypeAlias = Callable[[DueTimer, float], object]
 
 class Executor(Protocol):
     """
-    The protocol of executors, which run the callbacks of wheels.
+    The protocol of executors. An executor runs the callbacks of wheels.
     """
 
     def serve(self, engine: Engine) -> None:
@@ -55,7 +55,7 @@ class MeasuredExecutor(NonCopyable):
 
     def submit(self, timer: DueTimer) -> None:
         """
-        Take a due timer from the engine, as its `runner`. By default, run it in the engine's thread.
+        Run a due timer; the engine calls this as its `runner`. By default, run it in the calling thread.
         """
         self.run(timer)
 

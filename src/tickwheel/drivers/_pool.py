@@ -30,7 +30,7 @@ WhenFull: TypeAlias = Literal["block", "reject", "run"]
 
 class _Queue:
     """
-    The queue of waiting callbacks. Workers hold it, but not the pool, so an unreferenced pool can be collected.
+    The queue of waiting callbacks. Workers hold the queue but not the pool, so an unreferenced pool can be collected.
     """
 
     def __init__(self, size_max: int) -> None:
@@ -71,9 +71,9 @@ class _Queue:
 
     def after_fork(self) -> None:
         """
-        Empty the queue in the child, for a worker that forked: waiting callbacks run in the parent.
+        Empty the queue in the child if a worker forked, because waiting callbacks run in the parent.
 
-        The lock is not touched, as another thread may have held it.
+        The lock is not used, because another thread may have held it at the fork.
         """
         self.is_forked = True
         self.waiting.clear()
@@ -90,9 +90,9 @@ class PoolExecutor(MeasuredExecutor):
     Args:
         workers: Maximum number of threads.
         queue_max: Maximum number of callbacks that wait for a worker.
-        when_full: Policy for a callback when the queue is full. "block": it blocks the driver until there is room.
-            "reject": it is not called, and `on_error` receives an ExecutorFullError; a series continues, and a
-            context's deadline is not lost. "run": it is called in the driver's thread.
+        when_full: Policy for a callback when the queue is full. "block": the driver waits until there is room.
+            "reject": the callback is not called, and `on_error` receives an ExecutorFullError; a series continues,
+            and a context still ends at its deadline. "run": the callback is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: Prefix of the threads' names.
@@ -100,7 +100,7 @@ class PoolExecutor(MeasuredExecutor):
             worker's.
 
     Raises:
-        ValueError: If *workers* or *queue_max* is below 1, or *when_full* is not one of the three.
+        ValueError: If *workers* or *queue_max* is below 1, or *when_full* is not one of the three policies.
         TypeError: If *workers* or *queue_max* is not an integer.
     """
 
@@ -175,7 +175,7 @@ class PoolExecutor(MeasuredExecutor):
         thread = Thread(target=_work, args=(self._queue, weakref.ref(self)), name=name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread available: the present workers continue
+        except RuntimeError:  # no thread is available: the existing workers continue
             if not self._threads:
                 raise
         else:
@@ -183,7 +183,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def close(self) -> None:
         """
-        Refuse further callbacks; queued ones are called, then the workers end. May be called twice.
+        Refuse further callbacks. The queued callbacks are called, then the workers end. May be called twice.
         """
         self._queue.close()
 
@@ -212,7 +212,7 @@ class PoolExecutor(MeasuredExecutor):
         """
         Start again in the child, without threads and without queued callbacks.
 
-        If the fork was made inside a callback of this pool, the child has its worker, which ends with that callback.
+        If a callback of this pool forked, the child keeps that worker, which ends with the callback.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed
@@ -221,7 +221,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the numbers of callbacks that have run, were slow, were rejected and are waiting, and of workers.
+        Return the numbers of callbacks (run, slow, rejected, waiting) and of workers.
         """
         return {
             **super().stats(),

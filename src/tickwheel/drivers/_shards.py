@@ -1,13 +1,14 @@
 """
 Shards: several wheels, each with its own thread, behind the keyed methods of one.
 
-A key belongs to one shard, by a hash that is the same in every process for text, bytes and integers. Its callbacks run
-there one after the other: expiries of one key keep their order, and a blocking callback delays only its own shard.
+A key belongs to one shard, chosen by a hash. For text, bytes and integers the hash is the same in every process. The
+callbacks of a shard run one after the other: expiries of one key keep their order, and a blocking callback delays only
+its own shard.
 
-The current shard of a pending or expiring key is recorded. The shard that it belongs to may change when a shard is
-added or the key becomes hot. The key moves there with its next set or move, unless it is expiring at that moment: then
-it stays until the callback has returned, as the other shard's thread might overtake it. So adding a shard copies
-nothing and blocks no thread.
+A key belongs to another shard after a shard is added, or when the key becomes hot. It moves there with its next set or
+move. If it is expiring at that moment, it stays until its callback has returned, because the other shard's thread might
+overtake the callback. So adding a shard copies nothing and blocks no thread. A table has the current shard of each
+pending or expiring key.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 
-    A key that changes its wheel keeps its deadline up to float rounding: a few nanoseconds later, never earlier.
+    When a key changes its wheel, float rounding may make its deadline a few nanoseconds later, but never earlier.
 
     Args:
         shards: Initial number of wheels.
         on_expire: Called with key and value when a key expires, in the thread of its shard.
-        hot_share: Keys with more than this share of the sets and moves get a wheel of their own while they are hot;
-            more than 1/64. None disables that.
+        hot_share: A key with more than this share of all sets and moves is hot, and gets a wheel of its own. More than
+            1/64; None disables it.
         hot_max: Maximum number of keys with a wheel of their own.
         make_wheel: Returns a wheel for each shard; None for the native one.
         clock: As for `TimerWheel`.
@@ -115,7 +116,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         """
         Let *key* expire in *delay* seconds; a pending key is moved and gets the new value.
 
-        Errors are those of `TimerWheel.set`.
+        Raises the errors of `TimerWheel.set`.
         """
         to_delay(delay)  # validates it before anything is changed
         check_key(key)
@@ -128,7 +129,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         """
         Let *key* expire in *delay* seconds from now, with its current value; return True if it was pending.
 
-        Errors are those of `TimerWheel.move`.
+        Raises the errors of `TimerWheel.move`.
         """
         to_delay(delay)
         check_key(key)
@@ -194,7 +195,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a wheel. Keys that belong to it move there with their next set or move; nothing waits for that.
+        Add a wheel. Keys that belong to it move there with their next set or move; no call waits for them.
 
         Raises:
             ClosedError: After `close`.
@@ -223,7 +224,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed shards run no callback, at most *timeout* seconds each; return True if they do not.
+        Wait until no callback of the closed shards is running, at most *timeout* seconds each; return True if none is.
         """
         return all(wheel.join(timeout) for wheel in self._wheels())
 
@@ -286,14 +287,14 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
             key_shard.lives -= 1
         else:
             found = None
-        # While `on_expire` of a life is outstanding the key stays, as the other shard's thread might overtake it.
+        # The key stays while an `on_expire` of it is outstanding, because the other shard's thread might overtake it.
         self._put(former, former if key_shard.lives else home, key, (key_shard, value), delay, cancelled=found)
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move *key* to *home*, if it is pending and none of its lives is being delivered; return True if it was pending.
+        Move *key* to *home* if it is pending and no `on_expire` of it is outstanding; return True if it was pending.
 
-        A key that expires in the meantime is not moved: the methods of the wheel decide which came first.
+        A key that expires in the meantime is not moved; the methods of the wheel decide which came first.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:
@@ -348,7 +349,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Remove a key's own wheel and move the key back; without room for it, it stays there until it expires.
+        Remove a key's own wheel, and move the key back. If its shard is full, the key stays there until it expires.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)
@@ -375,8 +376,8 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
             ended = [pending for wheel in self._wheels() for pending in end(wheel)]
             for pending in ended:
                 pending.args[1][0].lives -= 1
-            # Any call may run a finalizer or a signal handler that sets a key, which from here on goes into the new
-            # table.
+            # Any call may run a finalizer or a signal handler that sets a key. From here on, such a key goes into the
+            # new table.
             former, self._key_shards = self._key_shards, {}
             for key, key_shard in former.items():
                 if key_shard.lives:  # it is expiring or about to expire

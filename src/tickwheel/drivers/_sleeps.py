@@ -1,5 +1,5 @@
 """
-Awaitable timers for coroutines: a single one, and a series.
+Awaitable timers for coroutines: a single timer, and a series.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Sleep(TimerProxy):
     An awaitable timer: the result of `TimerWheel.sleep`.
 
     Any number of coroutines of asyncio or trio may await it, also after its end. All get the same result: True if it
-    fired, False if it was cancelled, by `cancel` or by its wheel's drain or close. The methods are those of `Timer`,
-    and may be called from any thread.
+    fired, False if `cancel`, or a drain or close of its wheel, cancelled it. It has the methods of `Timer`, which may
+    be called from any thread.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -103,13 +103,13 @@ class Sleep(TimerProxy):
 
     def refused(self) -> None:
         """
-        Fire in this thread, despite the full pool: no user function is called.
+        Fire in this thread despite the full pool, because no user function is called.
         """
         self()
 
     def failed(self) -> None:
         """
-        Wake the waiting tasks again, which is harmless if they are awake.
+        Wake the waiting tasks again. This is harmless if they are awake.
         """
         self()
 
@@ -124,8 +124,8 @@ class Ticks:
     """
     An asynchronous iterator over the times of a series: the result of `TimerWheel.every`.
 
-    Each item is the scheduled time of its tick, in seconds of the wheel's clock. No timer is pending between two items,
-    so an iteration may be abandoned at any point. It ends with its wheel.
+    Each item is the scheduled time of its tick, in seconds of the wheel's clock. The iteration ends with its wheel. It
+    may be abandoned at any point, because no timer is pending while the body of the loop runs.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:
@@ -178,7 +178,7 @@ def _signal() -> tuple[Callable[[], object], Callable[[], Any]]:
         if running_loop() is loop:
             end()
         else:
-            with suppress(RuntimeError):  # the loop is closed: no task waits there
+            with suppress(RuntimeError):  # the loop is closed, so no task waits there
                 loop.call_soon_threadsafe(end)
 
     async def wait() -> None:

@@ -1,5 +1,5 @@
 """
-Callbacks as asyncio tasks: the executor, and the set of tasks that it shares with the asyncio driver.
+Callbacks as asyncio tasks: the executor, and a set of tasks that the asyncio driver also uses.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ T = TypeVar("T")
 
 class TaskExecutor(MeasuredExecutor):
     """
-    Calls on an event loop, and makes a task of each coroutine that a callback returns.
+    Runs callbacks on an event loop, and makes a task of each coroutine that a callback returns.
 
         wheel = TimerWheel(executor=TaskExecutor())
         wheel.call_later(5, fetch, url)    # an async function
 
-    Use it for a wheel that fires in another thread, or to get reports of slow callbacks: `TimerWheel.asyncio()` makes
+    Use it for a wheel that fires in another thread, or to get reports of slow callbacks; `TimerWheel.asyncio()` makes
     tasks without it. Callbacks and coroutines run in a copy of the context in which they were set.
 
-    An error of a task goes where its wheel's errors go; a cancelled task is not an error. The tasks belong to the
-    executor: closing a wheel does not cancel them.
+    An error of a task is reported like an error of a callback; a cancelled task is not an error. The tasks belong to
+    the executor: closing a wheel does not cancel them.
 
     Args:
         loop: The event loop; None for the running one.
-        slow_s: Callbacks that block the loop longer in one call are reported; None for no report.
+        slow_s: Callbacks that block the loop for longer than this in one call are reported; None for no report.
         on_slow: Called with each report; None for a warning in the logger `tickwheel`.
 
     Raises:
@@ -77,7 +77,7 @@ class TaskExecutor(MeasuredExecutor):
 
 class TaskSet:
     """
-    Strong references to running tasks, because the loop's are weak. Used only in the loop's thread.
+    Strong references to running tasks, because the loop has only weak ones. Used only in the loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -115,7 +115,7 @@ class TaskSet:
         """
         Wait at most *timeout* seconds for all tasks except those that wait here; return True if they have ended.
 
-        A cancellation of the caller is raised at once or, if *is_shielded*, when they have ended.
+        A cancellation of the caller is raised at once, or, if *is_shielded*, after the tasks have ended.
         """
         current, cancellation = self._current(), None
         until = None if timeout is None else self._loop.time() + timeout

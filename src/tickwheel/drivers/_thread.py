@@ -1,8 +1,8 @@
 """
-The thread driver: one daemon thread, started by the first timer, asleep until the next deadline.
+The thread driver: one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
-The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. If a timer is set
-after that, through a bound method that is still referenced, a new thread starts.
+The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. A bound method of
+the wheel may still be referenced; if it sets a timer after that, a new thread starts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from tickwheel.typing import NonCopyable
 __all__ = ["ThreadDriver"]
 
 TURN_MAX: Final = 1024
-"""Maximum number of callbacks and of other steps in one turn, so that many due timers do not hold the interpreter for
-long; the next turn follows immediately."""
+"""
+Maximum number of callbacks, and of other steps, in one turn.
+
+The next turn follows immediately. The limit keeps many due timers from holding the interpreter for long."""
 
 PAUSE_S: Final = 0.1
 """Pause in seconds after an error of the clock or the wheel, so that a permanent error costs little."""
 
 GRACE_S: Final = 1.0
-"""Seconds that the exit of the interpreter waits for running callbacks; after that they die with it."""
+"""Seconds that the exit of the interpreter waits for running callbacks; then it cuts them off."""
 
 _is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
@@ -42,13 +44,13 @@ class ThreadDriver(NonCopyable):
     """
     Fires in a thread of its own.
 
-    Callbacks run one after the other, in that thread. An exception of a callback that is not an `Exception`, such as
-    KeyboardInterrupt or SystemExit, goes to `threading.excepthook`, as in any thread, and the driver continues: a
-    callback that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design go there too, and the driver
-    tries again after 0.1 seconds.
+    Callbacks run one after the other, in that thread. If a callback raises an exception that is not an `Exception`,
+    such as KeyboardInterrupt or SystemExit, it goes to `threading.excepthook`, and the driver continues. So a callback
+    that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design also go to `threading.excepthook`, and
+    the driver tries again after 0.1 seconds.
 
-    In the child of a fork the wheel is empty, and gets a new thread with its first timer. If the fork was made inside a
-    callback, the only thread of the child is the one that would have to fire, so the wheel is closed there.
+    In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
+    wheel is closed in the child, because the child's only thread is the one that would have to fire.
 
     Args:
         name: Name of the thread.
@@ -91,7 +93,7 @@ class ThreadDriver(NonCopyable):
 
     def abandon(self) -> None:
         """
-        End the thread after the last timer that can fire, and release timers that never fire.
+        End the thread after the last timer that can fire; release timers that never fire.
         """
         self._is_abandoned = True
         self._notify()
@@ -124,7 +126,7 @@ class ThreadDriver(NonCopyable):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return `wakeups`, and `notices`: the wake-ups for an earlier deadline or the end.
+        Return `wakeups`, and `notices`: the number of wake-ups for an earlier deadline or for the end.
         """
         return {"wakeups": self._wakeups, "notices": self._notices}
 
@@ -144,9 +146,9 @@ class ThreadDriver(NonCopyable):
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError as error:  # no thread available: the next set tries again
+        except RuntimeError as error:  # no thread is available: the next set tries again
             self._thread = None
-            if "interpreter shutdown" in str(error):  # 3.12 refuses also where atexit calls: nothing fires any more
+            if "interpreter shutdown" in str(error):  # from 3.12 on also in atexit functions: nothing fires any more
                 return
             raise
         _running.add(self)
@@ -176,7 +178,7 @@ class ThreadDriver(NonCopyable):
                 _report(me)
 
     def _has_ended(self, engine: Engine) -> bool:
-        # Under the lock that a setter takes after it has set: it finds either this thread or no thread.
+        # A thread that sets a timer takes this lock afterwards, so it finds either this thread or no thread.
         with self._lock:
             if not self._is_abandoned or engine.arm() is not None:
                 return False

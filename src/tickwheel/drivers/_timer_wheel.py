@@ -45,26 +45,26 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         timer.restart(3.5)
         timer.cancel()
 
-    By default a daemon thread fires them, which starts with the first timer and sleeps between deadlines.
-    `TimerWheel.asyncio()` fires on an event loop. With a `ManualClock` they fire where that is moved.
+    By default, a daemon thread fires the timers. It starts with the first timer, and sleeps between deadlines.
+    `TimerWheel.asyncio()` fires on an event loop. With a `ManualClock`, timers fire in the call that moves the clock.
 
     Callbacks may do anything: set, move and cancel timers, drain or close the wheel, raise. They run one after the
-    other, in order of their deadlines, first set first among equals.
-    A wheel that is no longer held fires what is pending, then ends; a ResourceWarning says so. Timers that never fire
-    and series without an end are released then. Timers on a manual clock stay pending.
+    other, in the order of their deadlines; callbacks with equal deadlines run in the order in which they were set.
+    If a wheel is no longer referenced, a ResourceWarning reports it. The wheel cancels series without an end, fires the
+    other pending timers, and then ends. Timers on a manual clock stay pending.
 
     Args:
         wheel: An empty wheel of any design that no other TimerWheel uses; None for the native one.
-        clock: Source of time; None for the system's monotonic clock, which stops during suspend, or, on an
-            event loop with a clock of its own, for that. `BootClock` counts suspend.
+        clock: Source of time. None for the system's monotonic clock, which stops during suspend, or for the event
+            loop's clock if it has one of its own. `BootClock` counts suspend.
         driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
-        on_error: Receives every `Exception` that a callback raises, and the timer. None: it is logged to the logger
-            `tickwheel`, or on an event loop given to the loop's exception handler.
+        on_error: Receives every `Exception` that a callback raises, and the timer. None: the logger `tickwheel` gets
+            it, or, on an event loop, the loop's exception handler.
         max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing
-            ends, with TooManyTimersError for `on_error`.
-        executor: Runs the callbacks; None for the driver's thread. The wheel does not own it: `close` leaves it open,
-            and callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or closed.
+            ends, and `on_error` receives a TooManyTimersError.
+        executor: Runs the callbacks; None for the driver's thread. The wheel does not own it, so `close` leaves it
+            open. Callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or closed.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def _take_over(self, verbs: tuple[str, ...], base: type, owner: object) -> None:
         for verb in verbs:
-            if getattr(type(self), verb) is getattr(base, verb):  # not if a subclass overrides it
+            if getattr(type(self), verb) is getattr(base, verb):  # unless a subclass overrides it
                 self.__dict__[verb] = getattr(owner, verb)
 
     @classmethod
@@ -201,10 +201,10 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return a wheel for the running back end of anyio: `trio()` in a task of trio, else `asyncio()`.
 
-        The arguments are those of `asyncio`.
+        `asyncio` describes the arguments.
 
         Raises:
-            RuntimeError: If neither is running.
+            RuntimeError: If neither trio nor an asyncio loop is running.
         """
         from tickwheel.drivers._trio import is_in_trio  # noqa: PLC0415 - few programs use trio
 
@@ -264,8 +264,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Raises:
             ValueError: If *limit* is negative.
         """
-        # A series by the wall clock is pending at each reading of that clock, so up to that many more may precede the
-        # rest.
+        # The timer of a series by the wall clock is due at its next reading of the clock, so up to this many series may
+        # come before other timers.
         count = checked_limit(limit)
         if count is not None:
             count += len(self._by_wall)
@@ -275,14 +275,14 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return the next time at which a timer is due, in seconds of `time()`, or None.
 
-        A series by the wall clock is due whenever it reads that clock.
+        A series by the wall clock counts as due whenever it has to read that clock.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire at most *limit* due timers, and return their number; for the manual driver.
+        Fire at most *limit* due timers, and return their number. Only for the manual driver.
 
         Timers that a callback sets are not fired by this call.
 
@@ -299,15 +299,14 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel all pending timers, and return them in order of their deadlines.
 
-        A series that is firing has no timer at that moment: it is not returned, and continues. `close` also ends the
-        series.
+        A series that is firing has no timer at that moment, so it is not returned, and continues. `close` ends such a
+        series, too.
 
         Args:
-            fn: Called with key and value of each keyed timer, in order, once all are cancelled; timers that it sets
-                stay.
+            fn: Called with key and value of each keyed timer, in order, after all are cancelled. It may set timers.
 
         Raises:
-            ExceptionGroup: The errors of *fn*; it was called for each key nevertheless.
+            ExceptionGroup: The errors of *fn*, after it was called with each key.
         """
         drained = self._keyed.end(self._engine.drain)
         if fn is not None:
@@ -318,8 +317,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel all pending timers, return them, and refuse further timers.
 
-        A running callback completes: `join()` waits for it. A series that is firing ends then, and is not returned. May
-        be called twice and then returns [].
+        A running callback completes; `join()` waits for it. A series that is firing ends with that firing, and is not
+        returned. A second call returns [].
         """
         try:
             return self._keyed.end(self._engine.close)
@@ -335,15 +334,15 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed wheel runs no callback; in a coroutine, use `await aclose()`.
+        Wait until no callback of the closed wheel is running. In a coroutine, use `await aclose()`.
 
         Args:
             timeout: Maximum wait in seconds; None for no limit.
 
         Returns:
-            True if no callback is running, and no coroutine of the wheel, except those of an executor. On an event
-            loop, and inside a callback, it returns immediately. Inside a callback that a pool runs it waits; pass a
-            *timeout* there, as the driver may be waiting for room in that pool.
+            True if no callback and no coroutine of the wheel is running, apart from those in an executor. On an event
+            loop, and inside a callback, it returns immediately. Inside a callback in a pool it waits; pass a
+            *timeout* there, because the driver may be waiting for room in that pool.
         """
         return self._driver.join(to_timeout(timeout))
 
@@ -369,18 +368,18 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
-        Afterwards the wheel refuses timers. A coroutine of the wheel may call it, and is neither cancelled nor waited
-        for. A cancellation of the caller takes effect at once. May be called twice. On a wheel with a thread it
-        waits for the running callback.
+        Afterwards the wheel refuses timers. If a coroutine of the wheel calls it, that coroutine is neither cancelled
+        nor waited for. A cancellation of the caller takes effect at once. May be called twice. On a wheel with a thread
+        it waits for the running callback.
 
-        The end of an `async with` block does the same without a timeout; there a cancellation takes effect when
-        the coroutines have ended, as in a TaskGroup.
+        The end of an `async with` block does the same, without a timeout. There, a cancellation takes effect after the
+        coroutines have ended, as in a TaskGroup.
 
         Args:
             timeout: Maximum wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: If a callback or a coroutine still runs then. The wheel is closed.
+            TimeoutError: If a callback or a coroutine still runs after *timeout*. The wheel is closed nevertheless.
         """
         wait_s = to_timeout(timeout)
         pending = self.close()
@@ -430,9 +429,9 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
 
 def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
     """
-    Wrap *on_error* so that its object is held weakly, as that object may hold the wheel.
+    Wrap *on_error* so that its object is held weakly, because that object may hold the wheel.
 
-    The driver's thread holds the engine, so a strong reference would keep such a wheel alive indefinitely.
+    The driver's thread holds the engine. So a strong reference would keep such a wheel alive indefinitely.
     """
     if not isinstance(on_error, MethodType):
         return on_error

@@ -1,5 +1,5 @@
 """
-The trio driver: one system task of a running trio, asleep until the next deadline.
+The trio driver: one system task of the running trio, which sleeps until the next deadline.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class TrioDriver(DriverInLoop):
     """
     Fires in a system task of the running trio, which ends with the main task.
 
-    Timers may be set from any thread; callbacks run in trio's thread, each in a copy of the context in which it was
-    set, those of `call_later_many` in the wheel's context. A coroutine that a callback returns runs in a system task of
-    its own, which is cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its
-    end. Time is that of the run's clock, such as a `MockClock`. An `Exception` goes to the wheel's `on_error`, by
+    Timers may be set from any thread. Callbacks run in trio's thread, in a copy of the context in which they were set;
+    callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns runs in a system task
+    of its own. Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end.
+    The clock is the run's clock, such as a `MockClock`. An `Exception` of a callback goes to the wheel's `on_error`, by
     default the logger `tickwheel`; any other exception ends the run, as for any system task.
 
     Raises:
@@ -122,7 +122,7 @@ class TrioDriver(DriverInLoop):
     def _look(self) -> None:
         if self._is_running:
             self._signal.set()
-        elif not self._is_stopped:  # set by a method that outlived the wheel
+        elif not self._is_stopped:  # a bound method that outlived the wheel has set a timer
             self._spawn()
 
     def _end(self, caller: object) -> None:
@@ -221,7 +221,7 @@ def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
 
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
-    Return a function that schedules *call* in the current run of trio, from any thread; not once it has ended.
+    Return a function that schedules *call* in the current run of trio, from any thread; it does nothing after the run.
     """
     token = trio.lowlevel.current_trio_token()
 

@@ -28,7 +28,7 @@ __all__ = ["HOT_VERBS", "TimerVerbs"]
 Ts = TypeVarTuple("Ts")
 
 HOT_VERBS: Final = ("call_at", "call_later", "call_later_many", "cancel_many", "move_many")
-"""Methods that a wheel copies from its engine as they are, which saves a Python call."""
+"""Methods that a wheel copies from its engine, which saves a Python call."""
 
 
 class TimerVerbs:
@@ -59,8 +59,8 @@ class TimerVerbs:
         Call *callback* with *args* in *delay* seconds.
 
         Args:
-            delay: Seconds, or a timedelta, as for every method. Negative counts as 0, which fires in the next turn, and
-                `inf` as never. A design with ticks fires it at the end of a tick, also if it is 0.
+            delay: Seconds, or a timedelta, as in every method. 0 or less fires in the next turn, `inf` never. A wheel
+                with ticks fires at the end of a tick, even for a delay of 0.
             callback: The function to call; its result is ignored.
             args: Arguments of the callback.
             slack: Maximum additional delay in seconds, so that several timers share one wake-up.
@@ -108,16 +108,17 @@ class TimerVerbs:
 
         Args:
             interval: Seconds between two firings, more than 0.
-            callback: The function to call. While it runs the next firing is not set: a series never runs twice at once.
+            callback: The function to call. The next firing is set after it has returned, so a series never runs twice
+                at once.
             args: Arguments of the callback.
             first: Delay of the first firing in seconds, 0 for now; None for one interval.
-            until: The time, in seconds of `time()`, after which it no longer fires; None for no end.
+            until: The time, in seconds of `time()`, after which the series does not fire; None for no end.
             times: Number of firings; None for no end.
-            missed: Policy for firings whose time passed while this or another callback ran: "skip" leaves them out and
+            missed: Policy for firings whose time passed while this or another callback ran. "skip" leaves them out and
                 continues in phase, "burst" makes up for each at once, and "delay" continues one interval after now.
             jitter: Maximum random delay of each firing in seconds, so that many series do not fire together.
-                If it is longer than the interval, a firing waits for the one before, and none is left out. It may delay
-                the last firing past *until*.
+                It may delay the last firing past *until*. If it is longer than the interval, a firing waits for the
+                previous firing, and none is left out.
             context: As in `call_later`, for every firing.
 
         Returns:
@@ -162,7 +163,7 @@ class TimerVerbs:
         of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is drained or
         closed.
 
-        Arguments and errors are those of `call_every`.
+        `call_every` describes the arguments and errors.
         """
         from tickwheel.drivers._sleeps import Ticks  # noqa: PLC0415 - it imports asyncio
 
@@ -176,9 +177,9 @@ class TimerVerbs:
             sleep.restart(9.0)
             assert await sleep  # False if it was cancelled
 
-        For coroutines of asyncio or trio, on a wheel with any driver. It runs from this call on, awaited or not.
+        For coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on, awaited or not.
 
-        Errors are those of `call_later`.
+        Raises the errors of `call_later`.
         """
         from tickwheel.drivers._sleeps import Sleep  # noqa: PLC0415 - it imports asyncio
 
@@ -199,17 +200,18 @@ class TimerVerbs:
         """
         Call *callback* with *args* whenever the wall clock of a zone matches a cron line, never before.
 
-        The lines, zones and rules are those of a `Scheduler`'s recurring jobs. The wall clock may be set at any time:
-        a series reads it once a minute and at each firing, which is the whole cost of an idle series; `stats()` counts
-        each reading as a firing. So a firing that a step of the clock or a suspend skipped comes up to a minute later.
+        Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
+        time, so a series reads it once a minute and at each firing. An idle series costs only these readings; `stats()`
+        counts each as a firing. If a step of the clock or a suspend skips a firing, it comes up to a minute later.
 
         Args:
             line: Five fields, minute first, or six, second first; or `@daily` and its likes.
-            callback: The function to call. While it runs the next firing is not set: a series never runs twice at once.
+            callback: The function to call. The next firing is set after it has returned, so a series never runs twice
+                at once.
             args: Arguments of the callback.
-            tz: The IANA zone of the wall clock, by its name or as a ZoneInfo.
-            misfire: Policy for firings that were missed because the callback ran, or the clock was set forward:
-                "once", one late firing replaces all; "all", each is made up for at once; "skip", firings that are more
+            tz: The IANA zone of the wall clock, as a name or a ZoneInfo.
+            misfire: Policy for firings that were missed because the callback ran, or the clock was set forward.
+                "once": one late firing replaces all. "all": each is made up for at once. "skip": firings that are more
                 than a minute late are left out.
             times: Number of firings; None for no end.
             jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
@@ -222,7 +224,7 @@ class TimerVerbs:
         Raises:
             RecurrenceError: If *line* cannot be read, or never fires, or *tz* is unknown.
             ValueError: If one of the other values is out of its range.
-            MissingExtraError: If cronsim is not installed, which the extra `cron` installs.
+            MissingExtraError: If cronsim is not installed; the extra `cron` installs it.
             TypeError: If *times* or *jitter* is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
@@ -237,7 +239,7 @@ class TimerVerbs:
         """
         Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
 
-        The wall clock is read as by `call_cron`, so if it is set, the timer fires earlier or later accordingly.
+        The wall clock is read as for `call_cron`. So if the clock is set, the timer fires earlier or later accordingly.
 
         Args:
             when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
@@ -250,8 +252,8 @@ class TimerVerbs:
 
         Raises:
             InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
-            InvalidDelayError: If it is NaN.
-            TypeError: If it is not one of these types, or *callback* is not callable.
+            InvalidDelayError: If *when* is NaN.
+            TypeError: If *when* has another type, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -281,16 +283,15 @@ class TimerVerbs:
         """
         Set a timer for each of *delays* in one call, even a million, and return their ids in an `array("q")`.
 
-        Timers that are named by ids have no handle, and are the cheapest.
+        These timers have ids instead of handles, and are the cheapest.
 
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.
             callback: Called with the ids of timers that expired in succession, in an `array("q")`.
-            slack: Maximum additional delay of each timer in seconds, so that several expire together, as in
-                `call_later`.
+            slack: Maximum additional delay of each timer in seconds, so that several expire together.
 
         Raises:
-            InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing is set.
+            InvalidDelayError: If one of *delays*, or *slack*, is NaN. After any error, no timer was set.
             TypeError: If one is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If not all of them fit below `max_pending`.
@@ -302,7 +303,7 @@ class TimerVerbs:
         Cancel *timers*, by handle or by id, and return how many of them were pending.
 
         Raises:
-            TypeError: If one of them is neither. Nothing was cancelled.
+            TypeError: If one of them is neither handle nor id. No timer was cancelled.
         """
         return self._engine.cancel_many(timers)
 
@@ -310,7 +311,7 @@ class TimerVerbs:
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 
-        With every error except `TooManyTimersError`, nothing was moved.
+        After any error except `TooManyTimersError`, no timer was moved.
 
         Args:
             timers: Handles and ids.
@@ -322,6 +323,6 @@ class TimerVerbs:
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
             TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending.
-                Those before it were moved.
+                The timers before it were moved.
         """
         return self._engine.move_many(timers, delays)

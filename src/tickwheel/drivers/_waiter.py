@@ -1,8 +1,8 @@
 """
 The wait of the thread driver: until a deadline, or until it is woken, whichever comes first.
 
-A waiter keeps one token. `wake()` sets it, `wait()` takes it: a wake-up between computing a deadline and waiting
-for it is not lost, and a thousand wake-ups count as one.
+A waiter has one token. `wake()` sets it, and `wait()` takes it. So a wake-up that comes after a deadline was computed,
+but before the wait, is not lost, and a thousand wake-ups count as one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
 PAUSE_MIN_NS: Final = 250_000
 PAUSE_MAX_NS: Final = 16_000_000
-"""Maximum pause; the coarsest clock tick of common systems is 15.6 ms."""
+"""Maximum pause in nanoseconds; the coarsest clock tick of common systems is 15.6 ms."""
 
 
 class Waiter(Protocol):
     """
-    One thread waits; any thread, also in a finalizer or a signal handler, may wake it.
+    One thread waits. Any thread may wake it, also from a finalizer or a signal handler.
     """
 
     def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set, and take the token.
+        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set; take the token.
 
         Returns:
             True if the token was set.
@@ -38,10 +38,10 @@ class Waiter(Protocol):
 
 class ClockWaiter:
     """
-    Waits on any clock for the time that it shows to be left; the caller reads the clock again afterwards.
+    Waits on any clock, for the time that is left by its reading. The caller reads the clock again afterwards.
 
-    A coarse clock may not have moved then. Pauses double until it does, so that a tick of the clock costs few wake-ups,
-    and no wait is longer than twice the tick.
+    A coarse clock may still show the same time after a wait. Then the pauses double until it moves, so that a tick of
+    the clock costs few wake-ups, and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -1,5 +1,5 @@
 """
-The protocol of a driver, which waits and fires for one engine.
+The protocol of a driver. A driver waits and fires for one engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Driver", "SteppedClock", "is_stepped"]
 @runtime_checkable
 class SteppedClock(Clock, Protocol):
     """
-    A clock that is moved manually and fires the attached engines as it moves; a thread cannot wait on it.
+    A clock that is moved manually, and fires the attached engines as it moves. A thread cannot wait on it.
     """
 
     def attach(self, attached: Engine) -> None:
@@ -33,14 +33,14 @@ def is_stepped(clock: object) -> TypeGuard[SteppedClock]:
     """
     Return True if *clock* is a `SteppedClock`.
 
-    `isinstance` would do, but from Python 3.12 on it imports `inspect`.
+    `isinstance` is not used, because from Python 3.12 on it imports `inspect`.
     """
     return hasattr(clock, "attach") and hasattr(clock, "detach")
 
 
 class Driver(Protocol):
     """
-    A driver calls an engine's `fire_due` when its clock says so.
+    A driver calls an engine's `fire_due` at the times that the engine's `arm` returns.
 
     It is constructed, then started once with its engine. All methods may be called from any thread.
     """
@@ -50,21 +50,21 @@ class Driver(Protocol):
 
     def start(self, engine: Engine) -> None:
         """
-        Attach *engine*: set its `on_earlier`, and its `on_error` if the environment has a place for errors.
+        Attach *engine*: set its `on_earlier`, and also its `on_error` if the environment has an error handler.
 
         Raises:
-            RuntimeError: If this driver has an engine already, or its environment is missing.
-            ValueError: If it cannot wait on the engine's clock.
+            RuntimeError: If this driver already has an engine, or the environment (such as a running loop) is missing.
+            ValueError: If the driver cannot wait on the engine's clock.
         """
 
     def stop(self) -> None:
         """
-        Fire no more timers; a running callback completes. May be called twice, and before `start`.
+        Fire no more timers. A running callback completes. May be called twice, and before `start`.
         """
 
     def abandon(self) -> None:
         """
-        The wheel is unreferenced: fire pending timers, then release everything, including timers that never fire.
+        Fire the pending timers of an unreferenced wheel, then release everything, including timers that never fire.
         """
 
     def join(self, timeout: float | None = None) -> bool:
@@ -72,7 +72,7 @@ class Driver(Protocol):
         Wait until the stopped driver runs no callback, at most *timeout* seconds.
 
         Returns:
-            True if it runs none. From inside a callback of the driver: False, immediately.
+            True if no callback is running. Inside a callback of the driver it returns False immediately.
         """
 
     def after_fork(self) -> None:

@@ -4,9 +4,9 @@ Executors run callbacks: in the driver's thread, in a pool of workers, or as asy
     pool = PoolExecutor(workers=8, queue_max=10_000, when_full="run")
     wheel = TimerWheel(executor=pool)
 
-A wheel without an executor calls in its driver's thread: cheapest, and in order, but a slow callback holds up the next.
-An executor may serve several wheels. It belongs to the code that made it: closing a wheel does not close it.
-Every executor measures, and reports callbacks that take longer than its `slow_s`.
+A wheel without an executor runs callbacks in its driver's thread. That is cheapest and keeps their order, but a slow
+callback delays the next. An executor may serve several wheels. Closing a wheel does not close its executor. Every
+executor measures callbacks, and reports those that take longer than its `slow_s`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.drivers._pool import PoolExecutor, WhenFull
 
 if TYPE_CHECKING:
     from tickwheel.drivers._tasks import TaskExecutor
-else:  # it imports asyncio
+else:  # imported on demand, because it imports asyncio
     __getattr__, __dir__ = later(__name__, {"tickwheel.drivers._tasks": ["TaskExecutor"]})
 
 __all__ = ["Executor", "InlineExecutor", "PoolExecutor", "SlowHandler", "TaskExecutor", "WhenFull"]

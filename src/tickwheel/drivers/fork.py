@@ -1,5 +1,5 @@
 """
-The child of a fork starts with empty wheels: pending timers fire in the parent, once.
+Empties all wheels in the child of a fork, so that pending timers fire once, in the parent.
 
 Internal: other packages use it, users do not.
 """

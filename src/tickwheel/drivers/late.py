@@ -1,5 +1,5 @@
 """
-The late driver: a manual driver that also fires timers that were set too late for a move of the clock.
+The late driver: a manual driver that also fires timers which threads set after the clock has passed them.
 
 Internal: other packages use it, users do not.
 """
@@ -26,10 +26,10 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires when a manual clock is moved, and fires timers that threads set after the clock has passed them.
+    Fires when a manual clock is moved, and also fires timers that threads set after the clock has passed them.
 
-    A move of the clock does not wait for threads. A timer that a thread sets a moment after its deadline was passed
-    would wait for the next move, which a test may never make.
+    A move of the clock does not wait for threads. If a thread sets a timer just after the clock has passed its
+    deadline, the timer would wait for the next move, and a test may never make one.
 
     Args:
         call_every: Starts a series of calls in real time, such as `TimerWheel().call_every`.
@@ -43,7 +43,7 @@ class LateDriver(ManualDriver):
 
     def start(self, engine: Engine) -> None:
         """
-        Attach this driver, not the engine, to the clock: it lets one thread at a time fire *engine*.
+        Attach this driver, instead of the engine, to the clock, so that only one thread at a time fires *engine*.
         """
         self._engine = engine
         if is_stepped(engine.clock):
@@ -67,7 +67,7 @@ class LateDriver(ManualDriver):
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire at most *limit* due timers; waits while another thread fires.
+        Fire at most *limit* due timers. Waits while another thread fires.
         """
         with self._firing:
             return 0 if self._engine is None else self._engine.fire_due(limit)

@@ -1,3 +1,3 @@
 """
-Timers and the engine: a wheel with a clock and callbacks, without I/O of its own.
+Timers, and the engine: a wheel with a clock and callbacks. It does no I/O.
 """

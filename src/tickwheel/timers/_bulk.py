@@ -1,5 +1,5 @@
 """
-Timers in bulk for `WheelEngine`: plain loops over timers that are named by integers.
+Timers in bulk for `WheelEngine`: plain loops over timers with integer ids.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class BulkTimer(WheelTimer):
 
 class BulkVerbs(ABC, NonCopyable):
     """
-    The bulk verbs of the `Engine` protocol, written with an engine's methods for one timer.
+    The bulk methods of the `Engine` protocol, implemented with the engine's methods for one timer.
     """
 
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 
     def __init__(self, wheel: Wheel) -> None:
         self.span_ns = wheel.abilities.span_ns
-        self._ids = count(2**32)  # like the native ids: unlikely to be equal to a key
+        self._ids = count(2**32)  # like the native ids, unlikely to equal a user's key
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
     @abstractmethod

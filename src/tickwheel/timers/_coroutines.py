@@ -1,5 +1,5 @@
 """
-Checks of callbacks that are coroutine functions, and errors for those that no event loop would await.
+Checks whether callbacks are coroutine functions, and refuses them if no event loop would await them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def is_coroutine_function(callback: object) -> bool:
     """
     Return True if *callback* is written with `async def`, or is a method or a partial of such a function.
 
-    Other objects can be marked as coroutine functions only with `inspect`, which is slow to import. They are checked
-    only if it is already loaded.
+    Other objects can only be marked as coroutine functions with `inspect`, which is slow to import. So they are checked
+    only if `inspect` is already loaded.
     """
     if "inspect" in sys.modules:
         from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`
@@ -70,7 +70,7 @@ def handed_on(
     result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 ) -> Any:
     """
-    Return the *result* of a *callback*; pass a coroutine to *on_coroutine*, and return None.
+    Return the *result* of a *callback*; if it is a coroutine, pass it to *on_coroutine* and return None.
     """
     if not is_coroutine(result):
         return result

@@ -34,7 +34,7 @@ class Ending:
         self._above: Ending | None = None
         self._calls: dict[object, ref[Ending] | Callable[[Reason], object]] = {}
         self._kept: dict[object, Ending] = {}
-        self._ways: list[Ending] | None = None  # the stack of contexts that are still to be ended; set at the end
+        self._ways: list[Ending] | None = None  # the stack of contexts still to be ended; set when this context ends
         self._left: deque[tuple[object, ref[Ending] | Callable[[Reason], object]]] = deque()
         self._lock = new_lock(OUTER)
 
@@ -47,7 +47,7 @@ class Ending:
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Register *call*, which gets the reason at the end, or now after the end; return a function that unregisters it.
+        Call *call* with the reason at the end, or now if the end has passed; return a function that unregisters it.
         """
         name = object()
         with self._lock:
@@ -60,9 +60,9 @@ class Ending:
 
     def follow(self, above: Ending) -> None:
         """
-        End when *above* ends; immediately if it has ended.
+        End when *above* ends, or immediately if it has ended.
         """
-        below = ref(self, above._forget)  # called whenever memory is freed, so it takes no lock
+        below = ref(self, above._forget)  # `_forget` may run at any allocation, so it takes no lock
         with above._lock:
             if above.reason is None:
                 above._calls[below] = below
@@ -98,7 +98,7 @@ class Ending:
         """
         with self._lock:
             if self.reason is None:
-                # One line, so that an exception from a signal handler comes before or after all of it.
+                # One line, so that an exception of a signal handler comes either before or after all assignments.
                 self.reason, self._ways, self._left, self._calls = reason, ways, deque(self._calls.items()), {}
                 self._kept = {}
         above = self._above
@@ -143,8 +143,8 @@ class BoundCallback(TimerProxy):
     """
     The callback of a timer that a context cancels.
 
-    It is unregistered when the engine drops it, at any end of the timer. Only the engine holds it, so it needs no code
-    for an ended or refused timer.
+    Only the engine holds this object, and drops it at any end of the timer. Then it is unregistered from the context,
+    so an ended or refused timer needs no further code.
     """
 
     _forget: Callable[[], object] = bool
@@ -155,7 +155,7 @@ class BoundCallback(TimerProxy):
         self._args = args
 
     def __del__(self) -> None:
-        self._forget()  # it takes no lock: this is called whenever memory is freed
+        self._forget()  # takes no lock, because a finalizer may run at any time
 
     def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
         timer = verb(time, self)
@@ -163,7 +163,7 @@ class BoundCallback(TimerProxy):
         return timer
 
     def __call__(self) -> object:
-        if self._ending.reason is not None:  # it came before the timer was bound, or while this waited in a pool
+        if self._ending.reason is not None:  # it ended before the timer was bound, or while this call waited in a pool
             return None
         return self._callback(*self._args)
 
@@ -184,13 +184,13 @@ class DeadlineCallback(TimerProxy):
 
     def ended(self) -> None:
         """
-        Cancel the context: without its wheel the deadline would never pass.
+        Cancel the context, because its deadline can never pass without the wheel.
         """
         self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
 
     def refused(self) -> None:
         """
-        End the context in this thread: a full pool does not delay a deadline.
+        End the context in this thread, so that a full pool does not delay its deadline.
         """
         self()
 

@@ -1,12 +1,12 @@
 """
-The set of pending timers, and the wheel that follows it.
+The set of pending timers, and the wheel that contains them.
 
-During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter: at any call a
-garbage collection may run a finalizer, or a signal its handler, and either may set, move or cancel timers. Therefore
+During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter. At any call, a
+garbage collection may run a finalizer, or a signal its handler, and either may set, move or cancel timers. Therefore:
 
-* the state of a timer (`live`, its `deadline`) is checked and changed without a call in between;
-* the wheel follows that state, one step at a time. A re-entrant call leaves the timer in `_late`, and the thread that
-  is in the step files it afterwards.
+* The state of a timer (`live`, its `deadline`) is checked and changed without a call in between.
+* The wheel is updated from that state, one step at a time. A re-entrant call puts its timer into `_late`, and the
+  thread that is in the step files the timer afterwards.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 class Filing:
     """
-    The pending timers of one engine, which holds its lock for every call.
+    The pending timers of one engine. The engine holds its lock for every call.
 
     Attributes:
         live: The pending timers, in order of arrival.
-        wheel: Has an entry for each of them, except those in the batch that is being fired.
-        is_in_step: True while a call of the wheel is running; the wheel must not be called then.
+        wheel: The wheel. It has an entry for each pending timer that is not in the batch being fired.
+        is_in_step: True while a call of the wheel is running; then the wheel must not be called.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -40,25 +40,25 @@ class Filing:
         self.wheel = wheel
         self.is_in_step = False
         self._batch: deque[Expired] = deque()
-        self._reach = NEVER  # the wheel has no entry that is due by then
+        self._reach = NEVER  # no entry of the wheel is due at or before this time
         self._late: deque[WheelTimer] = deque()
 
     def remove(self, timer: WheelTimer) -> bool:
         try:
-            del self.live[timer]  # not a call, before and after which a profiler or a signal could drain the wheel
+            del self.live[timer]  # a statement, because a profiler or a signal could drain the wheel around a call
         except KeyError:
             return False
         return True
 
     def renew(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Set the deadline of *timer*, and make it last among equals; return False if it was not pending.
+        Set the deadline of *timer*, and make it the last with this deadline; return False if it was not pending.
         """
         try:
             del self.live[timer]
         except KeyError:
             return False
-        self.live[timer] = None  # `self.live` is read again: between two lines a debugger could drain the wheel
+        self.live[timer] = None  # `self.live` is read again, because a debugger could drain the wheel between two lines
         timer.deadline = deadline
         return True
 
@@ -68,8 +68,8 @@ class Filing:
 
         Raises:
             SpanExceededError: If the deadline is further ahead than the wheel can hold.
-            ReentrantError: If it is called within a step and the deadline may be too far ahead, which would show only
-                later.
+            ReentrantError: If it is called within a step, and the deadline may be too far ahead: the wheel would refuse
+                it only later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -80,7 +80,7 @@ class Filing:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next deadline; 0 during a step, which may change it.
+        Return the next deadline, or 0 during a step, because the step may change it.
         """
         if self.is_in_step:
             return 0
@@ -94,7 +94,7 @@ class Filing:
 
     def collect(self, now: int, limit: int | None) -> None:
         """
-        Move due entries from the wheel to the batch, after those of earlier turns.
+        Move due entries from the wheel to the end of the batch.
         """
         due = self._step(self.wheel.advance, now, limit)
         self._reach = due[-1].deadline if due and len(due) == limit else NEVER
@@ -110,7 +110,7 @@ class Filing:
         while batch and batch[0].deadline <= self._reach:
             try:
                 entry = batch.popleft()
-            except IndexError:  # a re-entrant call before this line has drained all
+            except IndexError:  # a re-entrant call has drained the batch just before this line
                 break
             timer: WheelTimer = entry.payload
             if timer.entry == entry.id and self.remove(timer):
@@ -120,7 +120,7 @@ class Filing:
 
     def take_all(self) -> tuple[list[WheelTimer], object]:
         """
-        Remove all timers and return them in order; the caller drops the second result outside of the lock.
+        Remove all timers and return them in order. The caller must drop the second result outside of the lock.
         """
         live, self.live = self.live, {}
         timers = sorted(live, key=lambda timer: timer.deadline)
@@ -132,7 +132,7 @@ class Filing:
 
     def check(self) -> None:
         """
-        Verify that wheel and batch hold each live timer once, at its deadline.
+        Verify that the wheel or the batch has each live timer, once, at its deadline.
         """
         if self.is_in_step:
             raise ReentrantError("check")
@@ -140,7 +140,7 @@ class Filing:
         self._step(self._check)
 
     def _check(self) -> None:
-        # As a step, so that the wheel stays unchanged: re-entrant calls change only the live timers, and are late.
+        # Check within a step, so that re-entrant calls do not change the wheel: they put their timers into `_late`.
         self.wheel.check()
         live, late, in_wheel = list(self.live), list(self._late), len(self.wheel)
         batch = {entry.payload for entry in list(self._batch) if self._is_current(entry)}
@@ -176,7 +176,7 @@ class Filing:
         while self._late and not self.is_in_step:
             self.is_in_step = True
             try:
-                if self._late:  # otherwise a re-entrant call before this line has filed them
+                if self._late:  # otherwise a re-entrant call has filed them just before this line
                     self._follow(self._late.popleft())
             finally:
                 self.is_in_step = False

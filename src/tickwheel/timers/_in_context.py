@@ -1,5 +1,5 @@
 """
-Calls in a `contextvars.Context` that may be entered already.
+Calls a function in a `contextvars.Context` that may already be entered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ts = TypeVarTuple("Ts")
 
 def call_in(context: Context | None, call: Callable[[*Ts], R], *args: Unpack[Ts]) -> R:
     """
-    Call *call* in *context*, or in a copy if *context* is entered; None for the current context.
+    Call *call* in *context*, or in a copy if *context* is already entered. None is the current context.
     """
     if context is None:
         return call(*args)

@@ -13,10 +13,10 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A wrapper of a coroutine that calls *then* when it ends, also if it was closed or cancelled before its first step.
+    A wrapper of a coroutine that calls *then* at its end, even if it is closed or cancelled before its first step.
 
-    *then* is called once, and once more if an exception interrupts it, at the latest when the coroutine is dropped.
-    A `finally` in an `async def` would not run if the coroutine never started.
+    *then* is called once, at the latest when the coroutine is dropped; if an exception interrupts it, it is called once
+    more. A `finally` in an `async def` would not run if the coroutine never started.
     """
 
     _then: Callable[[], object] | None = None
@@ -60,7 +60,7 @@ class Run(Coroutine[Any, Any, Any]):
     def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
             return step(*args)
-        except BaseException:  # it has returned or raised
+        except BaseException:  # the coroutine has returned or raised
             self._end()
             raise
 

@@ -11,7 +11,7 @@ __all__ = ["loosened", "roundest"]
 
 def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Return the deadline to file instead of *deadline*: at most *slack_ns* later, and at most *latest*.
+    Return a rounder deadline than *deadline*: at most *slack_ns* later, and not after *latest*.
     """
     last = min(deadline + slack_ns, latest)
     return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)
@@ -21,14 +21,14 @@ def roundest(first: int, last: int) -> int:
     """
     Return the integer in *first*..*last* with the most trailing zero bits.
 
-    There is only one, except for 0: between two multiples of 2**k there is a multiple of 2**(k + 1). Overlapping ranges
-    therefore tend to choose the same instant independently. Linux rounds its timers in the same way.
+    It is unique (0 aside), because between two adjacent odd multiples of 2**k there is a multiple of 2**(k + 1). So
+    timers with overlapping ranges tend to choose the same instant. Linux rounds its timers in the same way.
 
     >>> roundest(5, 9), roundest(5, 7), roundest(5, 5)
     (8, 6, 5)
     """
     if first == 0:
         return 0
-    # Below the highest bit in which first - 1 and last differ, all bits of last can be cleared; that bit cannot.
+    # All bits of last below the highest bit in which first - 1 and last differ can be cleared; that bit cannot.
     shift = ((first - 1) ^ last).bit_length() - 1
     return last >> shift << shift

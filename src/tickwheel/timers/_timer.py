@@ -20,20 +20,20 @@ __all__ = ["WheelTimer"]
 
 class WheelTimer(NonCopyable):
     """
-    A timer of a `WheelEngine`; its methods are those of the `DueTimer` protocol.
+    A timer of a `WheelEngine`. The `DueTimer` protocol documents its methods.
 
-    The engine owns the attributes and changes them under its lock. It also knows whether the timer is pending.
+    The engine owns the attributes, and changes them under its lock. Only the engine knows whether the timer is pending.
 
     Attributes:
         engine: The engine of the timer.
         deadline: Deadline in nanoseconds of the engine's clock.
         call: The callback; None after the timer's end.
         words: The callback's arguments.
-        context: The context of the callback, or None for that of the firing thread.
-        entry: The id of its entry in the wheel, stale once the entry has left.
-        is_due: True from the moment the timer is taken from the wheel until it is called.
+        context: The context of the callback; None for the context of the firing thread.
+        entry: The id of the timer's entry in the wheel; stale once the entry has left the wheel.
+        is_due: True from the moment at which the timer is taken from the wheel until it is called.
         running: Number of calls that are running.
-        has_fired: True if the latest life of the timer ended by firing.
+        has_fired: True if the timer fired after it was last set or moved.
     """
 
     __slots__ = (

@@ -7,9 +7,9 @@ Contexts: deadlines, cancellation and values that are passed down a tree of call
             context.raise_if_ended()
             step(context)
 
-A context ends once: it is cancelled, or its deadline passes. Its end ends everything below it, never what is above.
-`err()` says why. The idea and the names are those of Go's `context`; deadlines cost one timer of a wheel each, or none
-where a parent's is earlier. All methods may be called from any thread.
+A context ends once: it is cancelled, or its deadline passes. Then its descendants end, too, but not its ancestors.
+`err()` returns the reason. The idea and the names come from Go's `context`. A deadline costs one timer of a wheel, or
+none if the parent's deadline is earlier. All methods may be called from any thread.
 
 `tickwheel.ended(context)` and `tickwheel.within(context, awaitable)` are for coroutines.
 """
@@ -35,7 +35,7 @@ Ts = TypeVarTuple("Ts")
 
 
 Values: TypeAlias = "tuple[object, Any, Values | None]"
-"""A linked list of keys and values, from the nearest context up; contexts share tails."""
+"""A linked list of keys and values, from the nearest context upwards. Contexts share the ends of their lists."""
 
 
 class Timers(Protocol):
@@ -55,9 +55,9 @@ class Timers(Protocol):
 
 class Context(NonCopyable):
     """
-    One scope: made by the functions of this module, ended by `cancel()`, by its deadline, or with its parent.
+    One scope, made by the functions of this module. It ends by `cancel()`, by its deadline, or with its parent.
 
-    As a context manager it is cancelled at the end of the block.
+    Used as a context manager, it is cancelled at the end of the block.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Context(NonCopyable):
         values: Values | None = None,
     ) -> None:
         self.ending = Ending()
-        """Its end; private to this package."""
+        """The end of this context; private to this package."""
         self._timers = timers
         self._deadline = deadline
         self._values = values
@@ -84,7 +84,7 @@ class Context(NonCopyable):
         self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
-        Return a child context; arguments that are not given are inherited. `with_cancel` and its siblings are simpler.
+        Return a child context that inherits the arguments which are None. `with_cancel` and its siblings are simpler.
         """
         return Context(
             self,
@@ -95,15 +95,15 @@ class Context(NonCopyable):
 
     def deadline(self) -> float | None:
         """
-        Return the latest time of its end, in seconds of its wheel's clock, or None without a deadline.
+        Return the deadline in seconds of the wheel's clock, or None without a deadline.
 
-        Its wheel is `timers()`, which may differ from its parent's.
+        The wheel is `timers()`. It may differ from the parent's wheel.
         """
         return self._deadline
 
     def remaining(self) -> float | None:
         """
-        Return the seconds that are left, at least 0, or None without a deadline.
+        Return the number of seconds until the deadline, at least 0, or None without a deadline.
         """
         if self._deadline is None or self._timers is None:
             return None
@@ -117,7 +117,7 @@ class Context(NonCopyable):
 
     def err(self) -> TickwheelError | None:
         """
-        Return the reason for its end, a ContextCancelledError or a DeadlineExceededError; None before its end.
+        Return the reason for the end, a ContextCancelledError or a DeadlineExceededError; None before the end.
         """
         reason = self.ending.reason
         return None if reason is None else reason[0](reason[1])
@@ -132,7 +132,7 @@ class Context(NonCopyable):
 
     def value(self, key: object, default: Any = None) -> Any:
         """
-        Return the value that this context, or the nearest one above it, has for *key*.
+        Return the value of *key* in this context, or in the nearest ancestor that has one.
         """
         values = self._values
         while values is not None:
@@ -152,7 +152,7 @@ class Context(NonCopyable):
         End this context and its descendants; return False if it had ended before.
 
         Args:
-            cause: Any object; part of the error that `err()` returns.
+            cause: Any object; it becomes part of the error that `err()` returns.
         """
         return self.ending.come((ContextCancelledError, cause))
 
@@ -172,11 +172,12 @@ class Context(NonCopyable):
         """
         Call *callback* once at the end of the context, in the thread that ends it.
 
-        If the context has ended, it is called now. An `Exception` of it is logged there. Another exception, such as
-        SystemExit, is raised there once all contexts and callbacks that end with this context have ended.
+        If the context has already ended, *callback* is called now. If it raises an `Exception`, that is logged. Any
+        other exception, such as SystemExit, is raised in the same thread after all contexts and callbacks of this end
+        are done.
 
         Returns:
-            A function that unregisters the callback; without effect once the context has ended.
+            A function that unregisters the callback. It has no effect once the context has ended.
 
         Raises:
             TypeError: If *callback* is not callable, or is a coroutine function, which would not be awaited.
@@ -194,7 +195,7 @@ class Context(NonCopyable):
         """
         Cancel *timer* when this context ends; return the timer.
 
-        On a long-lived context, use its `call_later` instead, which drops timers that have ended.
+        On a long-lived context, use the context's `call_later` instead, because it drops timers that have ended.
         """
         self.on_end(timer.cancel)
         return timer
@@ -203,13 +204,13 @@ class Context(NonCopyable):
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before.
 
-        Errors are those of the wheel. A callback that waits in a pool is not called either once the context has ended.
+        A callback that waits in a pool when the context ends is not called either. Raises the errors of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends before. Errors are those of the wheel.
+        Call *callback* with *args* at *when*, unless the context ends before. Raises the errors of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 
@@ -219,10 +220,10 @@ class Context(NonCopyable):
 
     def timers(self) -> Timers:
         """
-        Return the wheel that is the source of this context's time.
+        Return the wheel whose clock and timers this context uses.
 
         Raises:
-            TypeError: If it has no wheel.
+            TypeError: If the context has no wheel.
         """
         if self._timers is None:
             raise TypeError("this context has no wheel: pass one to background() or with_timeout()")
@@ -256,7 +257,7 @@ def with_cancel(parent: Context) -> Context:
 
 def with_value(parent: Context, key: object, value: Any) -> Context:
     """
-    Return a child that has *value* for *key*, as do its descendants.
+    Return a child in which *key* has *value*, as it has in the child's descendants.
     """
     return _parent(parent).with_value(key, value)
 
@@ -275,8 +276,8 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
     Args:
         parent: The parent context.
         delay: Seconds; 0 or less ends it immediately, `inf` sets no deadline.
-        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the time that the
-            parent has left counts from now by that wheel's clock.
+        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the parent's
+            remaining time is counted from now by that wheel's clock.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
@@ -291,7 +292,7 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
     """
     Return a child that ends at *when*, in seconds of the wheel's clock, or at its parent's deadline if that is earlier.
 
-    Arguments and errors are those of `with_timeout`.
+    The other arguments and the errors are described at `with_timeout`.
     """
     wheel = _parent(parent).timers() if timers is None else timers
     deadline = to_seconds(when, "when")

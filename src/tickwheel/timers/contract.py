@@ -34,8 +34,8 @@ class Timer(Protocol):
         """
         End this timer; return True if it will never run because of this call.
 
-        False means that it has fired, is firing, or was cancelled before. Never raises.
-        The callback and its arguments are released at once.
+        False means that the timer has fired, is firing, or was cancelled before. Never raises. The callback and its
+        arguments are released at once.
         """
 
     @property
@@ -69,9 +69,9 @@ class Timer(Protocol):
         """
         Move this timer to a new deadline.
 
-        While the timer fires (from inside its own callback, or from elsewhere) this schedules it to fire once more; the
-        end of the running call does not affect that. This does not work once the engine is closed. Slack does not carry
-        over. Among equal deadlines a moved timer counts as set now.
+        While the timer fires (called from inside its own callback, or from elsewhere), this makes it fire once more,
+        whatever the running call does, unless the engine is closed. The timer loses its slack. Among timers with equal
+        deadlines, it counts as set now.
 
         Args:
             when: Seconds of the wheel's clock. A past time fires at the next drain.
@@ -81,26 +81,26 @@ class Timer(Protocol):
 
         Raises:
             InvalidDelayError: If *when* is NaN. The timer stays as it was.
-            TooManyTimersError: If a timer that fires would be pending once more beyond `max_pending`.
+            TooManyTimersError: If the timer is firing, and `max_pending` other timers are pending.
         """
 
     def restart(self, delay: Seconds) -> bool:
         """
-        Move this timer to *delay* seconds from now; otherwise as `reschedule`.
+        Move this timer to *delay* seconds from now; otherwise like `reschedule`.
         """
 
 
 class DueTimer(Timer, Protocol):
     """
-    A timer as the engine passes it to its runner: due, counted as fired, not yet called.
+    A timer that the engine passes to its runner: it is due, counts as fired, and was not called yet.
     """
 
     def run(self) -> Any:
         """
         Call the callback in this thread, holding no lock, and return its result.
 
-        An `Exception` goes to the engine's `on_error`, and None is returned; any other exception is raised.
-        Does nothing if this firing was overtaken: by an earlier run, or by a reschedule, which fires separately.
+        If the callback raises an `Exception`, that goes to the engine's `on_error`, and the result is None. Any other
+        exception is raised. Does nothing if the timer was run before, or was rescheduled and so fires separately.
         """
 
 
@@ -124,34 +124,42 @@ class Engine(Protocol):
         """
 
     on_earlier: Callable[[], object] | None
-    """Called without a lock, by the thread that sets or moves a timer, if its deadline is before the armed one.
+    """
+    Called if a timer is set or moved to a deadline before the armed one, in the thread that does it, without a lock.
 
     It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
-    once. An exception that it raises propagates from the call that set or moved; the timer is set, and the next set or
-    move calls it again."""
+    once. If it raises, the exception propagates from the set or move. The timer is still set, and the next set
+    or move calls `on_earlier` again.
+    """
     on_error: ErrorHandler | None
-    """Receives every `Exception` that a callback raises, with the timer, which has fired by then.
+    """
+    Receives every `Exception` that a callback raises, and the timer, which has fired by then.
 
-    Other BaseExceptions propagate from `fire_due`, which leaves the state consistent.
-    An exception that it raises itself propagates from `fire_due` too. If it is None, errors go to `sys.unraisablehook`.
-    Before either, the `failed` method of a callback that is a `TimerProxy` is called for every exception that leaves
-    it."""
+    If it is None, errors go to `sys.unraisablehook`. Other BaseExceptions propagate from `fire_due`, which leaves the
+    state consistent, and so do exceptions that `on_error` itself raises. If the callback is a `TimerProxy`, its
+    `failed` method is called first, for every exception.
+    """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
-    """Receives every coroutine that a callback returned, with the timer, or the callback of a batch, in the callback's
-    context.
+    """
+    Receives every coroutine that a callback returns, and the timer (for timers in bulk, the callback).
 
-    None means that coroutines are not awaited. Then a coroutine function is refused when it is set. A coroutine that
-    another callback returns is closed, and `on_error` receives a TypeError."""
+    It is called in the callback's context. None means that coroutines are not awaited. Then a set refuses a coroutine
+    function. If another callback returns a coroutine, it is closed, and `on_error` receives a TypeError.
+    """
     captures_context: bool
-    """True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
+    """
+    True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
 
-    While a call is in that copy, or in the one that was given by `context=`, another call runs in a copy of it.
-    If False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always do."""
+    While a call runs in that copy, or in a context given by `context=`, any other call runs in a further copy. If
+    False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always do.
+    """
     runner: Callable[[Any], object] | None
-    """If set, `fire_due` passes it every due timer (a `DueTimer`); it must have `timer.run()` called once.
+    """
+    If set, it receives every due timer (a `DueTimer`) from `fire_due`, and must cause one call of `timer.run()`.
 
-    If it raises, the timer counts as fired and the error goes to `on_error`; the `refused` method of a `TimerProxy` is
-    called."""
+    If it raises, the timer counts as fired, and the error goes to `on_error`. If the callback is a `TimerProxy`, its
+    `refused` method is called.
+    """
 
     def call_at(
         self,
@@ -168,7 +176,7 @@ class Engine(Protocol):
         A past time is due at the next drain, never inside this call.
 
         Args:
-            when: Seconds of the clock, or a timedelta, as every delay and instant below.
+            when: Seconds of the clock, or a timedelta; the same holds for every delay and instant below.
             callback: The function to call; its result is ignored.
             args: Arguments of the callback.
             slack: Maximum delay in seconds for shared wake-ups: the deadline becomes the instant in [when, when +
@@ -193,14 +201,16 @@ class Engine(Protocol):
         context: Context | None = None,
     ) -> Timer:
         """
-        Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
+        Call *callback* with *args* in *delay* seconds. Negative counts as 0, `inf` as never.
+
+        Raises the errors of `call_at`.
         """
 
     def call_later_many(
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
-        Set a timer for each of *delays* and return their ids, integers that `cancel_many` and `move_many` take.
+        Set a timer for each of *delays*, and return their ids: integers for `cancel_many` and `move_many`.
 
         Args:
             delays: Seconds; an array of doubles is read without a Python object for each.
@@ -208,7 +218,7 @@ class Engine(Protocol):
             slack: Maximum delay of each deadline in seconds, as in `call_at`; equal deadlines share one call.
 
         Raises:
-            InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing was set.
+            InvalidDelayError: If one of *delays*, or *slack*, is NaN. After any error, no timer was set.
             TypeError: If one is not a number or *callback* is not callable.
             ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.
@@ -224,14 +234,14 @@ class Engine(Protocol):
         Cancel *timers*, by handle or by id, and return how many of them were pending.
 
         Raises:
-            TypeError: If one of them is neither. Nothing was cancelled.
+            TypeError: If one of them is neither handle nor id. No timer was cancelled.
         """
 
     def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 
-        With every error except `TooManyTimersError`, nothing was moved.
+        After any error except `TooManyTimersError`, no timer was moved.
 
         Args:
             timers: Handles and ids.
@@ -242,32 +252,32 @@ class Engine(Protocol):
             TypeError: If a timer is neither handle nor id, or a delay is not a number.
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If moving a timer that is firing would make more than max_pending timers pending. Those
-                before it were moved.
+            TooManyTimersError: If moving a timer that is firing would make more than max_pending timers pending. The
+                timers before it were moved.
         """
 
     def arm(self) -> int | None:
         """
         Arm `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds (None: no call is needed).
 
-        From then on `on_earlier` is called, once, when an earlier deadline arrives.
-        If a timer is due, the result is a time in the past.
+        From then on, `on_earlier` is called once when a timer gets an earlier deadline. If a timer is due, the result
+        is a time in the past.
         """
 
     def disarm(self) -> None:
         """
-        Make the next set or move call `on_earlier`, whatever its deadline: the driver's wait was lost.
+        Make the next set or move call `on_earlier`, whatever its deadline, because the driver has lost its wait.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
         Call the callbacks of all timers that are due by the clock, read once at the start, and return their number.
 
-        A *limit* also bounds the search for due timers, so a result below *limit*, even 0, does not mean that no timer
-        is left. In that case `arm()` returns a time in the past. Without a limit, no timer that was due is left. Timers
-        that a callback sets are not called in this turn, whatever their deadline. After *limit* calls the other timers
-        stay due, in order. If a callback raises an exception that is not an `Exception`, it propagates from here, and
-        the other timers stay due.
+        After *limit* calls, the other timers stay due, in order. The limit also bounds the search for due timers, so
+        timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Without a
+        limit, no timer that was due is left. Timers that a callback sets are not called in this turn, whatever their
+        deadline. If a callback raises an exception that is not an `Exception`, it propagates, and the other timers stay
+        due.
 
         Raises:
             ReentrantError: If this thread is inside a callback of the same engine.
@@ -283,7 +293,7 @@ class Engine(Protocol):
 
     def drain(self) -> list[Pending]:
         """
-        Cancel all pending timers, including undelivered ones of a batch that is being fired, and return them in order.
+        Cancel all pending timers, also those of the running batch that were not called yet, and return them in order.
         """
 
     def close(self) -> list[Pending]:
@@ -298,18 +308,18 @@ class Engine(Protocol):
 
     def after_fork(self) -> None:
         """
-        Start again in the child of a fork: cancel all pending timers, and forget firings of other threads.
+        Start again in the child of a fork: cancel all pending timers, and forget the firings of other threads.
 
-        If the fork was made inside a callback of this thread, that firing continues.
+        If this thread forked inside a callback, that firing continues.
         """
 
     def stats(self) -> dict[str, Any]:
         """
         Return the counters of engine and wheel, without stopping either.
 
-        At least `pending`, `sets` (repeated lives included), `cancels` (drained ones included), `fires`, `moves`, so
-        that `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less
-        than 2**i ns late and not less than 2**(i - 1).
+        There are at least `pending`, `sets`, `cancels`, `fires`, `moves` and `lateness`. `sets` includes reschedules of
+        timers that were firing, and `cancels` includes drained timers, so that `sets == pending + cancels + fires`.
+        Item i of the list `lateness` counts the firings that were late by at least 2**(i - 1) ns and less than 2**i ns.
         """
 
     def check(self) -> None:

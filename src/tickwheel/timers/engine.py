@@ -33,14 +33,14 @@ __all__ = ["WheelEngine", "log_error"]
 Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
-"""Less than any deadline: no set wakes the driver until `arm` is called."""
+"""Value of the armed deadline until `arm` is called: no deadline is earlier, so no set wakes the driver."""
 
 
 class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
-    An exception that a signal handler raises inside of the wheel, between two lines, may leave it inconsistent.
+    An exception that a signal handler raises between two lines of the wheel may leave the wheel inconsistent.
 
     Args:
         wheel: An empty wheel that only this engine uses.
@@ -145,7 +145,7 @@ class WheelEngine(BulkVerbs):
 
     def _stand_at_now(self) -> None:
         """
-        Advance a wheel with ticks to now: it files, and measures its span, from its own time.
+        Advance a wheel with ticks to now, because it files entries and measures its span from its own time.
         """
         if self._has_ticks:
             now = self.clock.monotonic_ns()
@@ -154,7 +154,7 @@ class WheelEngine(BulkVerbs):
 
     def _admit(self, timer: WheelTimer, count: int = 1) -> None:
         """
-        Make *timer*, the first of *count*, pending; on an error nothing has changed.
+        Make *timer*, the first of *count* timers, pending. After an error, nothing has changed.
         """
         if self._max_pending is not None and len(self) + count > self._max_pending:
             raise TooManyTimersError(self._max_pending)
@@ -167,10 +167,10 @@ class WheelEngine(BulkVerbs):
 
     def _withdraw_if_closed(self, timers: Iterable[WheelTimer]) -> int:
         """
-        Remove those of *timers* that were filed after a tracer or signal handler closed the wheel within this call.
+        Remove *timers* that were filed after a tracer or signal handler closed the wheel during this call.
 
         Returns:
-            The number of removed timers: `close` has not reported them.
+            The number of removed timers. `close` has not returned them.
         """
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:
@@ -180,7 +180,7 @@ class WheelEngine(BulkVerbs):
 
     def move(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Move *timer*, or schedule one that is firing once more; return True if it is going to fire at *deadline*.
+        Move *timer*; if it is firing, make it fire once more. Return True if it is going to fire at *deadline*.
         """
         self._stand_at_now()
         with self._lock:
@@ -199,7 +199,7 @@ class WheelEngine(BulkVerbs):
                 raise
             if self._withdraw_if_closed([timer]):
                 timer.deadline = before
-                self._counts["cancels"] += verb == "moves"  # one that was set again has not been counted
+                self._counts["cancels"] += verb == "moves"  # a timer that was set again was not counted as a set
                 return False
             timer.has_fired = timer.is_due = False
             self._counts[verb] += 1
@@ -219,7 +219,7 @@ class WheelEngine(BulkVerbs):
 
     def _let_go(self, timer: WheelTimer) -> object:
         """
-        Remove and return the references of an ended timer, so that the caller drops them outside of the lock.
+        Remove and return the references of an ended timer; the caller drops them outside of the lock.
         """
         if timer in self._filing.live or timer.is_due or timer.running:
             return None
@@ -239,13 +239,13 @@ class WheelEngine(BulkVerbs):
 
     def _is_earlier(self, deadline: int) -> bool:
         """
-        Return True if the driver must be woken; then also become unarmed.
+        Return True if the driver must be woken, and then mark the engine as unarmed.
         """
         if deadline >= self._armed:
             return False
         due = self._filing.next_expiration()
         if due is None or due >= self._armed:
-            return False  # a wheel with ticks: due at the end of the tick for which the driver waits
+            return False  # in a wheel with ticks: due at the end of the tick for which the driver already waits
         self._armed = UNARMED
         return True
 
@@ -354,7 +354,7 @@ class WheelEngine(BulkVerbs):
     def pending(self, limit: int | None = None) -> list[Pending]:
         limit, now = checked_limit(limit), self.clock.monotonic_ns()
         with self._lock:
-            live = list(self._filing.live)  # callbacks that look at them may re-enter
+            live = list(self._filing.live)  # a copy, because user code that is called below may re-enter
             first = heapq.nsmallest(len(live) if limit is None else limit, live, key=lambda timer: timer.deadline)
             return [timer.described(now, None if isinstance(timer, BulkTimer) else timer) for timer in first]
 
@@ -362,7 +362,7 @@ class WheelEngine(BulkVerbs):
         now = self.clock.monotonic_ns()
         with self._lock:
             timers, held = self._filing.take_all()
-            self._counts["cancels"] = len(timers) + self._counts["cancels"]  # the call first, as it may re-enter
+            self._counts["cancels"] = len(timers) + self._counts["cancels"]  # `len` comes first: it may re-enter
             drained = [timer.described(now) for timer in timers]
             for timer in timers:
                 self._let_go(timer)

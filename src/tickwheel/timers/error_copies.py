@@ -1,7 +1,7 @@
 """
 Copies of one error for several waiters.
 
-If several waiters raised the same error object, its traceback would collect the frames of all of them.
+If several waiters raised the same error object, its traceback would collect the frames of all waiters.
 
 Internal: other packages use it, users do not.
 """
@@ -20,7 +20,7 @@ _HEAP_TYPE: Final = 1 << 9
 _RAISED: Final = frozenset({
     "__cause__", "__context__", "__dict__", "__suppress_context__", "__traceback__", "__weakref__", "args",
 })  # fmt: skip
-"""Attributes that raising sets, or that are copied separately."""
+"""Attributes that a raise sets, or that are copied separately."""
 _ABSENT: Final = object()
 
 
@@ -28,13 +28,13 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
     """
     Return an error equal to *error* with a *traceback* of its own.
 
-    The copy has the same type, arguments and attributes, which are compared afterwards; neither `__init__` nor
-    `__new__` of the type is called. If the copy differs, *error* itself is returned, with *traceback*.
+    The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. The copy
+    is compared with *error*; if it differs, *error* itself is returned, with *traceback*.
 
     Args:
-        error: Is not changed if it can be copied.
-        traceback: The traceback to which raising the copy adds frames.
-        outer: The error that was being handled before; the causes and contexts of the copy end before it.
+        error: The error. It is not changed if it can be copied.
+        traceback: The traceback to which a raise of the copy adds frames.
+        outer: The error that was being handled before. The copy's chain of causes and contexts ends before it.
     """
     twin = _twin(error)
     if twin is None:
@@ -51,7 +51,7 @@ def _twin(error: _E) -> _E | None:
     base: Any = kind
     while base.__flags__ & _HEAP_TYPE:
         base = base.__base__
-    if base.__module__ != "builtins":  # of an extension type, which may have hidden state
+    if base.__module__ != "builtins":  # an extension type, which may have hidden state
         return None
     try:
         twin: _E = base.__new__(kind, *error.args)

@@ -1,11 +1,11 @@
 """
-Timers by key: at most one per key, with a value, and one function for all that expire.
+Timers by key: each key has at most one timer, with a value. One function is called for all keys that expire.
 
-Keys are looked up under a re-entrant lock, as `functools.lru_cache` does: their `__hash__` and `__eq__` may raise or
+Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `__hash__` and `__eq__` may raise or
 re-enter, but must not wait for another thread that uses the same wheel.
 
 On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
-So code that holds the lock must not read a pending entry twice, and ends its timer before anything else.
+So code that holds the lock must not read a pending entry twice, and must end its timer before anything else.
 
 Internal: other packages use it, users do not.
 """
@@ -41,14 +41,14 @@ def check_key(key: object) -> None:
 
 class Keyed(Keys, NonCopyable):
     """
-    The keyed timers of an engine; all methods may be called from any thread.
+    The keyed timers of an engine. All methods may be called from any thread.
 
-    An entry ends by the operation that takes the lock first: its firing, or a cancel, set or move that preceded it.
-    A firing that then finds its timer moved is void, so the old firing never follows a move that returned True.
+    The operation that takes the lock first decides: the firing of an entry, or a cancel, set or move. A firing that
+    finds its timer moved does nothing, so the old firing never follows a move that returned True.
 
     Args:
         engine: The engine that owns the timers.
-        on_expire: Called with key and value, holding no lock; None if `set` will not be used.
+        on_expire: Called with key and value, without a lock; None if `set` is not used.
 
     Raises:
         TypeError: If *on_expire* is not callable, or is a coroutine function that no event loop would await.
@@ -66,7 +66,7 @@ class Keyed(Keys, NonCopyable):
 
     def _check_absent(self, key: Hashable) -> None:
         """
-        Raise TypeError if *key*, which is not pending, is a timer, or the id of a timer in bulk.
+        Raise TypeError if *key* is not a key, but a timer, or the id of a timer in bulk.
         """
         check_key(key)
         if self._is_id(key):
@@ -91,7 +91,7 @@ class Keyed(Keys, NonCopyable):
                 entry = self._find(key)
                 if entry is not None:
                     if context is not None or isinstance(entry.timer, _TimerInContext):
-                        if not entry.timer.restart(delay):  # it also refuses an invalid delay
+                        if not entry.timer.restart(delay):  # `restart` also refuses an invalid delay
                             self._forget(entry)
                             continue
                         entry.timer.cancel()  # first: the native part moves pending timers without further checks
@@ -100,14 +100,14 @@ class Keyed(Keys, NonCopyable):
                         former = self._renew(entry, value, delay)
                         if former is not None:
                             if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
-                                entry.timer.context = copy_context()  # a native timer has that of this set already
+                                entry.timer.context = copy_context()  # a native timer already has this context
                             return
                     self._forget(entry)
                 is_set = self._add(_Entry(self, key, value), delay, context)
 
     def _add(self, entry: _Entry, delay: Seconds, context: Context | None) -> bool:
         """
-        Set the timer of a new *entry*; return False, with nothing set, if the key has got an entry since.
+        Set the timer of a new *entry*; do nothing and return False if the key has got another entry in the meantime.
         """
         timer, other = None, None
         try:
@@ -174,7 +174,8 @@ class Keyed(Keys, NonCopyable):
         """
         Drain or close the engine by calling *end*, and return the pending timers in the user's terms.
 
-        If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
+        If a callback of a context raises an exception that is not an `Exception`, it is raised after all timers have
+        ended.
         """
         pending: list[Pending] = []
         try:
@@ -193,7 +194,7 @@ class Keyed(Keys, NonCopyable):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Remove the entries that ended with *pending*, and return all, which the caller drops outside of the lock.
+        Remove the entries whose timers are in *pending*; return all entries. The caller drops them without the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -220,14 +221,14 @@ class Keyed(Keys, NonCopyable):
 
     def expire(self, entry: _Entry) -> object:
         """
-        Deliver *entry*, unless it was overtaken, and return the result of `on_expire`.
+        Call `on_expire` for *entry*, unless a cancel, set or move came first; return its result.
         """
         assert self._on_expire is not None
         return self._end(entry, self._on_expire)
 
     def refuse(self, entry: _Entry) -> None:
         """
-        End *entry*, unless it was overtaken, without calling the user's code.
+        End *entry*, unless a cancel, set or move came first, without calling the user's code.
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedTimerProxy) else None)
 
@@ -258,9 +259,9 @@ class Keyed(Keys, NonCopyable):
 
 class _TimerInContext:
     """
-    The timer of a key that was set with a context, which ends with this set.
+    The timer of a key that was set with a context. The context must end with the next set of the key.
 
-    The native part, which moves a pending timer and keeps its context, does not recognise this type.
+    The native part would move the pending timer and keep its context, but it does not recognise this type.
     """
 
     __slots__ = ("_timer",)
@@ -274,7 +275,7 @@ class _TimerInContext:
 
 class _Entry(TimerProxy):
     """
-    One key with its value and timer. It is the timer's callback; `Keyed` ends it, under its lock.
+    One key with its value and timer. This object is the timer's callback; `Keyed` ends it under its lock.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")

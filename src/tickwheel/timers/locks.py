@@ -1,8 +1,8 @@
 """
 Locks that are free in the child of a fork.
 
-The child of a fork has one thread. A lock that another thread held at that moment would stay locked in the child for
-ever, and the guarded data would be half changed. So the forking thread first takes all these locks, outer before inner,
+The child of a fork has one thread. A lock that another thread held at the fork would stay locked in the child forever,
+and the guarded data could be half changed. So the forking thread first takes all these locks, outer before inner, in
 the order that all threads use.
 
 Internal: other packages use it, users do not.
@@ -32,7 +32,7 @@ INNER: Final = 3
 
 _locks: Final[tuple[set[weakref.ref[Lock]], ...]] = tuple(set() for _ in range(4))
 _forking: Final = RLock()
-"""Held by the forking thread: two threads would take locks of one rank in different orders."""
+"""Held by the forking thread, because two forking threads would take the locks of one rank in different orders."""
 _held: list[Lock] = []
 
 
@@ -48,7 +48,7 @@ def new_lock(rank: int) -> Lock:
 def _take() -> None:
     _forking.acquire()
     for rank in _locks:
-        for ref in rank.copy():  # in one step, as other threads make locks at the same time
+        for ref in rank.copy():  # a copy in one step, because other threads add locks at the same time
             lock = ref()
             if lock is not None:
                 lock.acquire()

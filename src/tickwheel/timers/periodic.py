@@ -68,7 +68,7 @@ class _Coming:
 
 class _Firing:
     """
-    One firing of a series, compared by identity; *is_extra* if `run_now` requested it, outside of the phase.
+    One firing of a series, compared by identity. It *is_extra* if `run_now` requested it, outside of the phase.
     """
 
     __slots__ = ("is_extra",)
@@ -83,8 +83,8 @@ class Periodic(TimerProxy):
 
     All methods may be called from any thread.
 
-    The next firing is set when the callback has returned, or the coroutine that it returned has ended: a series never
-    runs twice at once, and continues if the callback raises.
+    The next firing is set when the callback, or the coroutine that it returned, has ended. So a series never runs twice
+    at once. It continues if the callback raises.
     """
 
     def __init__(
@@ -106,7 +106,9 @@ class Periodic(TimerProxy):
         self.fired = 0
         """Number of firings so far."""
         self.missed = 0
-        """Number of firings that were left out because their time had passed; by the wall clock at most 100 per gap."""
+        """
+        Number of firings left out because their time had passed. A series by the wall clock counts at most 100 per gap.
+        """
         self._engine = engine
         self._phase = phase
         self._callback = callback
@@ -114,7 +116,7 @@ class Periodic(TimerProxy):
         self._times = times
         self._context = context
         self._firing: _Firing | None = None  # the running firing, until the next one is chosen
-        self._awaited: _Firing | None = None  # the last one that returned a coroutine, whose end chooses the next one
+        self._awaited: _Firing | None = None  # the last one that returned a coroutine; its end chooses the next
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
@@ -124,9 +126,9 @@ class Periodic(TimerProxy):
 
     def start(self) -> None:
         """
-        Set the first firing; called once, by the verb that made the series.
+        Set the first firing. Called once, by the method that made the series.
 
-        From then on other threads find it in its wheel, and it may fire.
+        From then on, the series may fire, and other threads may find it in its wheel.
         """
         now = self._read()
         when = self._time(self._phase, now)
@@ -135,7 +137,7 @@ class Periodic(TimerProxy):
             try:
                 timer = self._engine.call_at(when, self, context=self._context)
             except BaseException:
-                self._is_over = self._is_cancelled = True  # it may have been filed, but the driver could not be woken
+                self._is_over = self._is_cancelled = True  # the timer may be filed, but the driver was not woken
                 raise
             if self._timer is coming:  # otherwise a signal handler has fired it in the meantime
                 self._timer = timer
@@ -156,7 +158,7 @@ class Periodic(TimerProxy):
         """
         End the series; return True if it would have fired again. A firing that is running completes.
 
-        The callback and its arguments are released at once, or at the end of that firing.
+        The callback and its arguments are released at once, or at the end of the running firing.
         """
         with self._lock:
             if self._is_over:
@@ -177,7 +179,7 @@ class Periodic(TimerProxy):
         """
         Return True if the series is going to fire, or is firing and going to fire again.
 
-        While it fires, its wheel neither counts nor drains it.
+        While a firing is running, the wheel neither counts nor drains the series.
         """
         return not (self._is_over or self._is_paused or self._is_lost())
 
@@ -204,8 +206,8 @@ class Periodic(TimerProxy):
         """
         Continue after `pause`, with the next time in phase; return True if it was paused and continues.
 
-        Times that passed during the pause are left out, and do not count as missed. A series of `call_at_wall` has only
-        one.
+        Times that passed during the pause are left out, and do not count as missed; a series of `call_at_wall` keeps
+        its only time.
 
         Raises:
             ClosedError: If its wheel was closed.
@@ -228,10 +230,10 @@ class Periodic(TimerProxy):
 
     def run_now(self) -> bool:
         """
-        Fire additionally in the next turn, or, during a firing, after that; return True if it is going to fire.
+        Fire additionally in the next turn, or after a running firing; return True if it is going to fire.
 
-        The firings in phase stay as they are; this one counts as one of `times`. A series that is paused or over does
-        not fire.
+        The firings in phase do not change. The additional firing counts as one of `times`. A series that is paused or
+        over does not fire.
         """
         with self._lock:
             if not self.pending():
@@ -243,15 +245,15 @@ class Periodic(TimerProxy):
 
     def set_interval(self, interval: Seconds) -> bool:
         """
-        Fire every *interval* seconds, first in one interval from now; return False if the series is over.
+        Fire every *interval* seconds, for the first time one interval from now; return False if the series is over.
 
-        The interval also counts from now if it is set during a firing. A paused series stays paused. A series that
-        followed the wall clock no longer does. On an error nothing changes.
+        During a firing, too, the interval counts from now. A paused series stays paused. A series that followed the
+        wall clock no longer does. On an error nothing changes.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.
-            SpanExceededError: If it is longer than the wheel can hold. While the series is paused or firing, this is
-                detected at the next set: `resume` raises it, and a firing series ends by it.
+            SpanExceededError: If it is longer than the wheel can hold. If the series is paused, `resume` raises this
+                error instead; if it is firing, the series ends with this error.
             TooManyTimersError: If the firing waits for a worker, and `max_pending` others are pending.
             TypeError: If it is not a number.
         """
@@ -274,7 +276,7 @@ class Periodic(TimerProxy):
 
     def when(self) -> float:
         """
-        Return the time of the next firing, or of the last, in seconds of the wheel's clock; `inf` while it is paused.
+        Return the time of the next firing, or else of the last, in seconds of the wheel's clock; `inf` while paused.
 
         For a series that follows the wall clock, the time is computed from the current readings of the two clocks.
         """
@@ -289,26 +291,25 @@ class Periodic(TimerProxy):
         """
         Return the wall-clock time of the next firing, in the zone of its cron line or datetime.
 
-        None if there is no next firing, or if the series does not follow the wall clock: see `when`.
+        None if there is no next firing, or if the series does not follow the wall clock (then use `when`).
         """
         return self._phase.next_at() if self.pending() else None
 
     def __call__(self) -> object:
         """
-        Fire, and set the next firing; if the callback returns a coroutine, set it at the end of that.
+        Fire, and set the next firing. If the callback returns a coroutine, set the next firing at the coroutine's end.
         """
-        # A series without the wall clock fires with its timer, and reads no clock before.
+        # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()
         with self._lock:
             if self._is_over or self._is_paused or self._firing is not None or self._timer.pending():
-                return None  # the last two: it was resumed, or its interval was set, while this firing waited
+                return None  # or it was resumed, or its interval was set, while this firing waited
             is_due = self._is_extra or now is None or self._is_due(now)
             if is_due:
                 number = self.fired + 1
                 firing = _Firing(is_extra=self._is_extra)
                 is_last = self._times is not None and number >= self._times
-                # One line, so that after an exception from a signal handler the firing has either begun or is still
-                # due.
+                # One line, so that an exception of a signal handler leaves the firing either begun or still due.
                 self.fired, self._firing, self._is_over, self._is_extra = number, firing, is_last, False
         if not is_due:
             self._go_on(None, now)
@@ -339,7 +340,7 @@ class Periodic(TimerProxy):
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the time of the firing, which may differ from its timer's.
+        Return the time of the firing; it may differ from the timer's deadline.
         """
         when = self.when()
         return when, pending.remaining + (when - pending.deadline) if when < math.inf else when
@@ -351,7 +352,7 @@ class Periodic(TimerProxy):
 
     def refused(self) -> None:
         """
-        Leave this firing out, and set the next one: a full pool does not end a series.
+        Leave this firing out, and set the next one, because a full pool must not end a series.
         """
         now = self._read()
         with self._lock:
@@ -362,7 +363,7 @@ class Periodic(TimerProxy):
 
     def _is_lost(self) -> bool:
         """
-        Return True if its wheel was emptied without a notice, as in the child of a fork.
+        Return True if the wheel was emptied without a call of `ended`, as in the child of a fork.
         """
         with self._lock:
             return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
@@ -373,7 +374,7 @@ class Periodic(TimerProxy):
 
     def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        If *firing* is running, choose the next time; then set the next firing, unless that is done.
+        Choose the next time if *firing* is still running; then set the next firing, unless it is set.
         """
         now = now or self._read()
         try:
@@ -390,7 +391,7 @@ class Periodic(TimerProxy):
         """
         Move to the next time, unless this firing *is_extra*.
 
-        One line makes all changes: an exception of a signal handler comes before or after it.
+        One line makes all changes, so that an exception of a signal handler comes before or after all of them.
         """
         phase = self._phase
         left_out, state = (0, phase.state) if is_extra or self._is_over else phase.following(now)
@@ -399,7 +400,7 @@ class Periodic(TimerProxy):
 
     def _let_go(self) -> None:
         """
-        Drop callback and arguments after the end; outside of the lock, as they are the user's.
+        Drop callback and arguments after the end. Call it without the lock, because their finalizers may run.
         """
         if self._is_over and self._firing is None:
             self._callback, self._args, self._context = bool, (), None
@@ -429,6 +430,6 @@ class Periodic(TimerProxy):
 
     def _read(self) -> Reading:
         """
-        Read the clock; outside of the lock, as it may be the user's.
+        Read the clock. Call it without the lock, because the clock may be the user's code.
         """
         return self._phase.read(self._engine.clock)

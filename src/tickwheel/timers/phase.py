@@ -1,9 +1,9 @@
 """
 The times of a series at an interval, in fixed phase.
 
-Firing number n has its time at first + n * interval, where the interval is a whole number of nanoseconds, rounded as a
-delay is: call_every(0.1) fires when call_later(n * 0.1) does, and errors do not add up, however long it runs. The user
-chooses the policy for missed firings, as in tokio's `MissedTickBehavior`:
+The time of firing n is first + n * interval. The interval is rounded to whole nanoseconds, like a delay. So
+call_every(0.1) fires at the times of call_later(n * 0.1), and errors do not add up. The user chooses the policy for
+missed firings, as in tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
     skip       x    x-----------)  x    x        continues with the next one in phase
@@ -26,7 +26,7 @@ Missed: TypeAlias = Literal["skip", "burst", "delay"]
 """Policy for firings whose time has passed."""
 
 Reading: TypeAlias = tuple[int, int]
-"""A reading of a clock in nanoseconds: monotonic time and, if the phase needs it, wall-clock time."""
+"""A reading of a clock in nanoseconds: the monotonic time, and, if the phase needs it, the wall-clock time."""
 
 
 class Phase:
@@ -38,7 +38,7 @@ class Phase:
         interval: Seconds between two firings, more than 0, and finite.
         missed: Policy for missed firings.
         jitter: Maximum random delay of each firing, in seconds.
-        until: The last time that a firing may have, without jitter, in nanoseconds.
+        until: The last allowed time of a firing, before jitter, in nanoseconds.
 
     Raises:
         ValueError: If *interval*, *missed* or *jitter* is invalid.
@@ -82,7 +82,7 @@ class Phase:
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing, with its jitter, which ends within *span_ns* of now.
+        Return the time of the next firing, with its jitter, which is cut so that the time is within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
@@ -97,7 +97,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return the number of firings that are left out after the next one, and the state of the one after them.
+        Return the number of firings left out after the next one, and the state of the firing that follows them.
         """
         time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state

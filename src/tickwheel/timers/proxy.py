@@ -1,5 +1,5 @@
 """
-Internal callbacks that replace one of the user's.
+Internal callbacks that wrap a callback of the user's.
 
 Internal: other packages use it, users do not.
 """
@@ -18,7 +18,7 @@ __all__ = ["KeyedTimerProxy", "TimerProxy", "end_all", "given", "listed", "shown
 
 class TimerProxy(ABC, NonCopyable):
     """
-    A callable for an engine that does more than call the user's function.
+    A callback for an engine that does more than call the user's function.
     """
 
     __slots__ = ()
@@ -30,45 +30,46 @@ class TimerProxy(ABC, NonCopyable):
         """
         Return the user's callback and arguments; for a keyed timer, None and (key, value).
 
-        If there is no user's callback, it returns itself.
+        If the user gave no callback, return this object in its place.
         """
         return self, ()
 
     def handle(self, timer: Any) -> Any:
         """
-        Return the user's handle, if that is not the engine's own *timer*.
+        Return the user's handle; by default it is the engine's *timer*.
         """
         return timer
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the deadline and the remaining time, which may differ from those of its timer, *pending*.
+        Return the deadline and the remaining time; they may differ from the times of its timer, *pending*.
         """
         return pending.deadline, pending.remaining
 
     def ended(self) -> None:
         """
-        Called when its wheel was drained or closed.
+        Called after the wheel has drained or closed this timer.
         """
 
     def failed(self) -> None:
         """
-        Called after its call, or `refused`, has raised, perhaps in a signal handler at any line: complete the work.
+        Complete the work after a call of this object, or of `refused`, has raised.
 
-        The timer can still be rescheduled. Steps that were done are not repeated.
+        A signal handler may have raised at any line, so steps that are done must not be repeated. The timer can still
+        be rescheduled.
         """
 
     def refused(self) -> None:
         """
-        Called if an executor refused to run it: do the internal work, without calling the user's function.
+        Do the internal work without calling the user's function, because an executor refused to run this timer.
 
-        The timer is still due, so it can be rescheduled; otherwise it ends when this returns.
+        The timer is still due, so it can be rescheduled. Otherwise it ends when this method returns.
         """
 
 
 def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | None, tuple[Any, ...]]:
     """
-    Return the user's callback and arguments for those that an engine has.
+    Return the user's callback and arguments, given the callback and arguments of the engine.
     """
     return callback.given() if isinstance(callback, TimerProxy) else (callback, args)
 
@@ -94,7 +95,7 @@ def end_all(pending: Iterable[Pending]) -> None:
     """
     Call `ended` of each `TimerProxy` among the drained timers.
 
-    If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
+    If a callback of a context raises an exception that is not an `Exception`, it is raised after all timers have ended.
     """
     failures: list[BaseException] = []
     for each in pending:
@@ -109,7 +110,7 @@ def end_all(pending: Iterable[Pending]) -> None:
 
 class KeyedTimerProxy(ABC):
     """
-    A callable for a wheel's `on_expire` that does more than call the user's function.
+    A callback for a wheel's `on_expire` that does more than call the user's function.
 
     Attributes:
         callback: The user's function.
@@ -125,5 +126,5 @@ class KeyedTimerProxy(ABC):
     @abstractmethod
     def refused(self, key: Any, value: Any, /) -> None:
         """
-        Called if *key* expired and an executor refused to report it.
+        Called if *key* has expired, but an executor refused to call this object.
         """

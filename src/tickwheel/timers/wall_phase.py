@@ -1,15 +1,15 @@
 """
 The times of a series that follows the wall clock.
 
-The wheel counts monotonic time, and the wall clock may be set at any moment. So a series reads the wall clock at least
-once a minute, and computes its deadline again. It fires once the wall clock shows the instant, never before:
+The wheel counts monotonic time, but the wall clock may be set at any moment. So a series reads the wall clock at least
+once a minute, and computes its deadline again. It fires when the wall clock shows the instant, never before:
 
     set forward past the instant    fires at the next reading, or is left out, as the misfire rule says
     set back                        the next firing is the next match from the corrected time on, even if that time
                                     was shown before
     there and back between reads    is not noticed
 
-All series of a machine read at the same instants, the whole minutes of the monotonic clock, and so share wake-ups.
+All series of a machine read the clock at the whole minutes of the monotonic clock, so they share wake-ups.
 
 Internal: other packages use it, users do not.
 """
@@ -43,19 +43,19 @@ State: TypeAlias = tuple[int, int | None, int]
 _LOOK_NS: Final = 60_000_000_000
 """Maximum time between two readings of the wall clock."""
 _STEP_NS: Final = 250_000_000
-"""A smaller step back is drift, not a change of the clock; the same limit as for jobs."""
+"""Minimum step back that counts as a change of the clock, not as drift; the same limit as for jobs."""
 _LEAST_NS: Final = 100_000
 """Minimum time between two readings, if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""The first instant that can be shown in every zone; an earlier one is due at once."""
+"""The first instant that can be shown in every zone; an earlier instant is due at once."""
 _COUNTED_MAX: Final = 100
-"""Maximum number of firings left out at once that are counted; a cron line of seconds has 31 million a year."""
+"""Maximum number of firings counted in one gap, because a cron line of seconds has 31 million firings a year."""
 
 
 class WallPhase:
     """
-    The phase of a series by the wall clock; the methods are those of `Phase`.
+    The phase of a series that follows the wall clock, with the methods of `Phase`.
 
     Args:
         rule: The instants.
@@ -69,7 +69,7 @@ class WallPhase:
     """
 
     missed: Final[Missed] = "skip"
-    """Policy of an interval that is set later."""
+    """Policy for missed firings if the series later gets an interval."""
 
     def __init__(
         self, rule: Rule, zone: tzinfo, after: int, misfire: Misfire = Misfire.ONCE, jitter: Seconds = 0.0
@@ -80,8 +80,11 @@ class WallPhase:
         self._zone = zone
         self._misfire = misfire
         self.state = self._aim(after, after)
-        """The instant before the next one, the next instant, and its due time with jitter; `following` returns the
-        state after it."""
+        """
+        The previous instant, the next instant, and the due time of the next one with jitter.
+
+        `following` returns the state after it.
+        """
 
     def is_over(self) -> bool:
         return self.state[1] is None
@@ -91,7 +94,7 @@ class WallPhase:
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Return how many firings are left out because the wall clock was set or passed them, and the new state.
+        Return the number of firings left out because the wall clock was set or passed them, and the new state.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -104,7 +107,7 @@ class WallPhase:
 
     def is_due(self, now: Reading) -> bool:
         """
-        Return True if the wall clock shows the instant, or a later one.
+        Return True if the wall clock shows the instant or a later time.
         """
         _, following, due = self.state
         return following is not None and due <= now[1]
@@ -113,7 +116,7 @@ class WallPhase:
         monotonic, wall = now
         due = self.state[2]
         wait = 0 if due <= wall else max(due - wall, _LEAST_NS)
-        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # the float may round to a moment before it
+        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # a float may round to just before the minute
         return min(monotonic + wait, look, look if span_ns is None else monotonic + span_ns)
 
     def when(self, now: Reading) -> int:
@@ -127,7 +130,7 @@ class WallPhase:
 
     def following(self, now: Reading) -> tuple[int, State]:
         """
-        Return the number of firings that are left out after the due one, and the state of the one after them.
+        Return the number of firings that are left out after the due one, and the state of the firing that follows them.
         """
         _, instant, due = self.state
         if self._misfire is Misfire.ALL and instant is not None:
@@ -141,8 +144,7 @@ class WallPhase:
         """
         Return the number of firings between the due one and *wall*, and the state of the first firing after *wall*.
 
-        Jitter makes no firing late: *wall* excludes the jitter of the due firing, and no firing is due before its
-        instant.
+        *wall* excludes the jitter of the due firing, so jitter does not make a firing late.
         """
         _, reached, due = state
         assert reached is not None
@@ -155,7 +157,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the first firing after an instant; if there is none, the firing that was *due* stays the last.
+        Return the state of the first firing after an instant; if there is none, the firing at *due* stays the last.
         """
         instant = self._rule(after)
         if instant is not None:
@@ -165,7 +167,7 @@ class WallPhase:
 
 def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: Seconds) -> WallPhase:
     """
-    Return the phase of a cron line that begins now; arguments and errors are those of `TimerVerbs.call_cron`.
+    Return the phase of a cron line that begins now. `TimerVerbs.call_cron` describes the arguments and errors.
     """
     cron = Cron.parse(line, zone_name(tz))
     if misfire not in list(Misfire):
