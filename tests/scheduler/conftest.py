@@ -97,7 +97,7 @@ def record(clocks):
 @pytest.fixture
 def until(clocks):
     """
-    Return a function that calls its argument repeatedly until the result is true, and returns that result.
+    Return a function that calls its argument repeatedly until the result is true, and returns the result.
 
     For events without a signal: a thread or a process that ends, a server, another node. Transient errors are ignored.
     """
@@ -165,7 +165,7 @@ def service_url():
 @pytest.fixture(scope="module")
 def lasting_service_url():
     """
-    Return the address of such a service, for tests that store nothing.
+    Return the address of a service like that of `service_url`, for tests that store nothing.
     """
     with served() as url:
         yield url

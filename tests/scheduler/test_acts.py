@@ -1,5 +1,5 @@
 """
-Callers' writes in the history: by default those on recurring jobs, by option all.
+Callers' writes in the history: by default only writes on recurring jobs, by option all writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def outcomes(scheduler, key):
 )
 def test_what_is_kept(url, make, keep, once, series):
     """
-    A set, move and cancel each leave a record with the calling process: for recurring jobs by default, or for all.
+    A set, a move and a cancel each leave a record with the calling process.
+
+    By default only on recurring jobs, by option on all.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")
@@ -56,7 +58,7 @@ def test_a_plain_set_carries_nothing():
 
 def test_in_the_callers_transaction(file_url, make, tmp_path):
     """
-    An act within a transaction is recorded exactly if that is committed.
+    An act within a transaction is recorded exactly if the transaction is committed.
     """
     import sqlite3  # noqa: PLC0415  only here
 

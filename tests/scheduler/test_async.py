@@ -213,7 +213,7 @@ def test_drain_reports_on_the_loop(url):
             for number in range(3):
                 await scheduler.set(f"far/{number}", delay=3600, target="log")
             drained = await scheduler.drain("far/", lambda more: seen.append((more, threading.get_ident())))
-            await asyncio.sleep(0)  # the last report was called for before the drain returned
+            await asyncio.sleep(0)  # the drain scheduled the last report before it returned
         assert len(drained) == 3
         assert seen == [(3, threading.get_ident())]
 
@@ -329,14 +329,14 @@ def test_a_start_that_is_cancelled(tmp_path, begin):
 
 def test_a_start_that_is_repeated_and_cancelled(url):
     """
-    The cancel of a repeated start, which had nothing to do, stops nothing.
+    The cancellation of a repeated start, which had nothing to do, does not stop the scheduler.
     """
 
     async def main():
         async with AsyncScheduler(url) as scheduler:
             again = asyncio.create_task(scheduler.start())
             await asyncio.sleep(0)
-            is_asked = again.cancel()  # not where its thread was faster
+            is_asked = again.cancel()  # False if its thread was faster
             with pytest.raises(asyncio.CancelledError) if is_asked else nullcontext():
                 await again
             assert scheduler.is_started

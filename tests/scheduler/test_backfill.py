@@ -45,7 +45,7 @@ def keys(scheduler):
 
 def test_each_run_is_a_job(scheduler, record):
     """
-    The range gives one job per instant that is not excluded, with the fields of the recurring job, which stays.
+    Each instant in the range that is not excluded becomes a job with the fields of the recurring job.
     """
     before = scheduler.get("report")
     answer = scheduler.backfill("report", "2030-01-04T09:00Z", "2030-01-09T09:00Z")
@@ -74,7 +74,7 @@ def test_it_may_be_repeated(scheduler):
 
 def test_what_runs_is_not_run_twice(scheduler, record, until):
     """
-    If a job runs when the backfill is repeated, it is left alone, and its instant is not counted.
+    A job that runs when the backfill is repeated is left alone, and its instant is not counted.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
@@ -95,7 +95,7 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
 
 def test_what_died_is_run_again(scheduler, until):
     """
-    A dead letter does not occupy its instant; a paused job does, and stays paused.
+    The instant of a dead letter is run again; a paused job keeps its instant, and stays paused.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))
@@ -119,7 +119,9 @@ def test_at_a_rate(scheduler):
 
 def test_a_part_at_a_time(scheduler):
     """
-    A range with more runs than the limit continues at the answer's cursor; more runs than a commit takes are also set.
+    A range with more runs than the limit continues at the answer's cursor.
+
+    A range with more runs than a commit takes is set completely.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:
@@ -133,10 +135,10 @@ def test_a_part_at_a_time(scheduler):
 
 def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
     """
-    A range ends before the run that is due or running, also if jitter puts that after its nominal time.
+    A range ends before the run that is due or running, even if jitter delays that run past its nominal time.
     """
     due_at = scheduler.set("late", every=600, jitter=500, handler="h").job.due_at / 1000
-    assert due_at > NOON.timestamp() + 601  # this key has its share
+    assert due_at > NOON.timestamp() + 601  # the jitter of this key is large
     with pytest.raises(InvalidJobError, match="name a range of the past"):
         scheduler.backfill("late", NOON, due_at)
     assert scheduler.backfill("late", NOON, NOON + timedelta(seconds=600)).runs == 1

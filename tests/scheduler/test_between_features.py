@@ -1,5 +1,5 @@
 """
-Pairs of features: each is right alone, and together nothing is lost, repeated or untrue.
+Pairs of features that work alone: together they lose nothing, repeat nothing and report nothing wrong.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def due_in(scheduler, clock):
 @pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
 def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
     """
-    A cron job that is due later than the next match of its line stays so when the clock is set back a little.
+    A cron job that is due later than the next match of its line keeps its due time when the clock is set back a little.
     """
     scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
     if how == "skipped":
@@ -99,7 +99,7 @@ def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
 @pytest.mark.parametrize("verb", ["run_now", "move"])
 def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
     """
-    A one-time job that is moved between two attempts may fire for at least as long as before.
+    A one-time job that is moved between two attempts may still fire for at least as long as before the move.
     """
     runs.ends.append(ValueError("no"))
     scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
@@ -119,7 +119,7 @@ def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
 def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
     """
-    A run_now during the wait for a retry makes that retry run: the series continues after it, without an extra run.
+    A run_now during the wait for a retry starts that retry: the series continues after it, without an extra run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=3_600, misfire=misfire, overlap=overlap, handler="h", retry=after(1_200))
@@ -178,7 +178,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
 
 def test_fewer_attempts_than_were_made(scheduler, clock, runs):
     """
-    A policy with fewer attempts than a run has used leaves it one attempt, and then the series continues.
+    If a new policy allows fewer attempts than a run has used, the run gets one more, and then the series continues.
     """
     runs.ends += [ValueError("no")] * 4
     scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
@@ -195,7 +195,7 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
 def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
     """
-    A replayed series that had ended continues with one run, at whichever attempt it ended, even if it makes up runs.
+    A replayed series that had ended continues with one run, whichever attempt ended it, with any misfire policy.
     """
     runs.ends += ends
     scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))
@@ -210,7 +210,7 @@ def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
 def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, end):
     """
-    Each missed run is made up, even if runs that pass during another run would not be.
+    Each missed run is made up, even runs that would be omitted if they fell due during another run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))
@@ -225,7 +225,7 @@ def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, e
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_skip_what_is_overdue(scheduler, clock, runs, misfire):
     """
-    A skip omits a delayed run together with the runs that passed since; the next one is still to come.
+    A skip omits a delayed run and the runs that passed since; the next run is in the future.
     """
     scheduler.set("k", every=60, misfire=misfire, handler="h")
     scheduler.pause("k")

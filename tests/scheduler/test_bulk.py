@@ -53,7 +53,7 @@ def fill(client, count=10):
 
 def states(client, **filters):
     """
-    Return the keys that a list with *filters* has.
+    Return the keys of the jobs that match *filters*.
     """
     return [job.key for job in client.list(**filters, limit=1000).jobs]
 
@@ -92,7 +92,7 @@ def test_move_by_a_shift(client):
     assert client.bulk("move", handler="other", shift=-2 * HOUR).changed == 2
     after = [client.get(job.key).due_at - job.due_at for job in jobs]
     assert after[0] == after[2] == 1_800_000
-    assert all(-3_780_001 <= step <= -3_600_000 for step in (after[1], after[3]))  # an instant is rounded up
+    assert all(-3_780_001 <= step <= -3_600_000 for step in (after[1], after[3]))  # the store rounds an instant up
 
 
 def test_spread(client):
@@ -114,7 +114,7 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    Matching jobs are paused, and only matching paused jobs are resumed.
+    Matching jobs are paused. A resume affects only paused jobs that match.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -246,7 +246,7 @@ def test_an_instant_of_zero_is_a_filter(client):
 
 def test_no_name_for_a_service(make, service_url):
     """
-    A client cannot name the author of a pause, as the service does that.
+    A client of a service cannot name the author of a pause, because the service does that.
     """
     with pytest.raises(UnsupportedError, match="by='me'"):
         make(service_url).bulk("pause", "a", by="me")
@@ -281,7 +281,7 @@ def test_replay_by_error():
 
 def test_recurring_jobs_that_run(scheduler_that_holds):
     """
-    A recurring job is cancelled and paused while it runs, as by the single verbs; a one-time job is left alone.
+    A recurring job that runs is cancelled and paused as by the single verbs; a one-time job that runs is left alone.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.set("once", delay=0, handler="waits")
@@ -315,11 +315,12 @@ def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     assert (answer.matched, answer.changed, answer.refused, answer.stopping) == (3, 3, 0, 3)
     assert scheduler.get("k often") is None
     again = scheduler.bulk("cancel", "k", running=True)
-    assert (again.matched, again.changed, again.stopping) == (3, 3, 2)  # those that did not stop yet are asked again
+    # the jobs that have not stopped yet are asked again
+    assert (again.matched, again.changed, again.stopping) == (3, 3, 2)
     go_on()
     until(lambda: scheduler.stats()["stopped"] == 3)
     until(lambda: states(scheduler) == ["k dead"])
-    assert scheduler.stats()["succeeded"] == 1  # the other one, that nobody asked
+    assert scheduler.stats()["succeeded"] == 1  # the other job, which was not asked to stop
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -341,7 +342,7 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
 
 def test_the_order_of_many_answers(tmp_path, make, record):
     """
-    The answers are in the order of the requests, even if some wait for another owner while later commits do not.
+    The answers are in the order of the requests, even if one write waits for another owner and later commits do not.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))
@@ -422,11 +423,11 @@ def test_what_changes_meanwhile(monkeypatch):
 
 def test_a_run_that_was_interrupted(make):
     """
-    A run that ends with an error continues from its last report, even if the failed commit took effect.
+    A bulk change that ends with an error continues from its last report, even if the failed commit took effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
-    jobs = fill(scheduler, 6500)  # the fourth thousand is sent once the first was reported
+    jobs = fill(scheduler, 6500)  # the fourth thousand is sent after the report of the first
     start = scheduler.bulk("move", "job", shift=60, dry_run=True).start
     seen = []
 

@@ -1,5 +1,5 @@
 """
-Hanging handlers, and all other handlers, which continue.
+A hanging handler does not stop the other handlers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def workers():
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_one_hung_handler(start, record, go_on, kind, size):
     """
-    However many jobs of a handler hang, without a timeout, a quarter of the places and at least one is left to others.
+    However many jobs of a handler hang, a quarter of the places (at least one) is left to other handlers.
     """
     scheduler = start(workers=size, coroutines=size)
     began = type(record)()
@@ -108,7 +108,7 @@ def test_without_a_bulkhead(start, record, go_on):
 
 def test_order_behind_a_bulkhead(start, record):
     """
-    Jobs that wait for a place of their handler start in order.
+    Jobs that wait for a free place of their handler start in order.
     """
     scheduler = start(workers=2)
     scheduler.handler("h")(record)
@@ -186,7 +186,7 @@ def test_leaked_threads_are_bounded(start, record, go_on, events, until):
 
 def test_many_handlers_that_leak(start, record, go_on, until):
     """
-    At the limit, handlers that hang wait for one another, and the others continue.
+    At the thread limit, handlers that hang wait for one another, and the other handlers continue.
     """
     scheduler = start(workers=2, leaked_max=4, retry=ONCE)
     began = type(record)()

@@ -153,7 +153,7 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    Only another number of days starts a new count, from the last run.
+    Only a different number of days starts a new count from the last run; another zone or time keeps the dates.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job

@@ -153,7 +153,7 @@ def test_recurring(make, url, events):
 @pytest.mark.parametrize("again", ["stop", "cancel", "set"])
 def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     """
-    The history has the outcome of a run whose recurring job was stopped, cancelled or set again while it ran.
+    After a recurring job was stopped, cancelled or set again during a run, the history has the outcome of that run.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -179,7 +179,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     until(ended)
     (record,) = ended()
     assert (record.outcome, record.generation, record.attempt) == (ends[again != "stop"], first.generation, 1)
-    until(lambda: scheduler.stats()["refused"] == (again != "stop"))  # counted once it is in the store
+    until(lambda: scheduler.stats()["refused"] == (again != "stop"))  # the refusal is counted when the store has it
 
 
 def test_pending(make, url):
@@ -194,7 +194,7 @@ def test_pending(make, url):
 
 def test_from_another_process(make, file_url, until):
     """
-    A scheduler that does not fire asks the one that does, through the store.
+    A scheduler that does not fire asks the firing scheduler, through the store.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler, client = make(file_url).start(), make(file_url)

@@ -91,12 +91,12 @@ def test_rule_in_parts(client):
     after = client.change("k", jitter=0).job
     facts["jitter_ms"] = 0
     assert json.loads(after.recurrence) == facts
-    assert after.due_at == before.due_at  # it is owed
+    assert after.due_at == before.due_at  # the run is owed
 
 
 def test_another_rule(client):
     """
-    A job with another line, zone, interval or exclusion is due by these, and keeps the rest of its rule.
+    A job with another line, zone, interval or exclusion falls due by it, and keeps the rest of its rule.
     """
     before = client.set("k", cron="0 9 * * *", tz="Europe/Berlin", max_runs=9, handler="h", target="pull").job
     after = client.change("k", cron="30 9 * * *").job
@@ -146,7 +146,7 @@ def test_refusals(client):
 
 def test_a_run_that_is_tried_again():
     """
-    A failed run that waits keeps its attempts, its error and its due time, and continues with the changed fields.
+    A failed run that waits for its retry keeps its attempts, error and due time, and continues with the changed fields.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock).start()

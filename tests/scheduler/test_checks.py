@@ -225,7 +225,7 @@ def test_bad_payloads(payload, said):
 
 def test_payloads_that_nest():
     """
-    A hundred levels are accepted, and any number of brackets that do not nest.
+    A payload may nest a hundred levels deep, and may contain any number of brackets that do not nest.
     """
     for payload in (nested(99), {"a": [nested(10)] * 50}, "[" * 1_000, {'{"' * 200: '\\"' * 200}):
         assert checks.decode_payload(checks.encode_payload(payload)) == payload
@@ -310,7 +310,7 @@ def test_a_struct_comes_back_as_it_was():
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
 def test_seconds_of_options(value):
     """
-    Options and stops accept all forms of lengths of time, and name invalid values.
+    All options that are lengths of time accept every form, and an invalid value is named.
     """
     options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
     scheduler = Scheduler("memory://", options=options)

@@ -43,7 +43,7 @@ def scheduler(url):
 
 def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
     """
-    A job that is already due fires after its set is answered, never during it; the next one as well.
+    A job that is already due fires after its set is answered, never during it; so does the next job.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
@@ -98,7 +98,7 @@ def test_7_something_earlier_comes_first(scheduler, record):
 
 def test_8_cancel_gives_back(scheduler):
     """
-    A cancelled job leaves the store, and the memory of the node that held it, at once.
+    A cancelled job leaves the store at once, and also the memory of the node that held it.
     """
     scheduler.handler("h")(print)
     scheduler.start()
@@ -113,7 +113,7 @@ def test_8_cancel_gives_back(scheduler):
 
 def test_10a_each_waits_for_itself(url):
     """
-    After one error of a store each caller gets its own exception, and a handler sees the documented context.
+    After one error of a store each caller gets its own exception, and a handler runs in the documented context.
     """
     store = open_store(url)
     scheduler = Scheduler(store)

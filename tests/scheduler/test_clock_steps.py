@@ -142,7 +142,7 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step,
     """
     A cron line runs when the clock shows a matching time, even for the second time.
     """
-    clock.advance(0.5)  # at a matching time itself, that one or the next may be meant
+    clock.advance(0.5)  # exactly at a matching time, the next run may be this match or the next
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     first = due_in(scheduler, clock, "k")
     clock.step_wall(step)
@@ -155,7 +155,7 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step,
 @pytest.mark.parametrize("step", [HOUR, 86_400.0])
 def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step, until):
     """
-    A clock that is set ahead makes one run of all that it skipped, and the next run is by the new time.
+    When a clock is set forward, a cron line runs once for all skipped times, and its next run is by the new time.
     """
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     clock.step_wall(step)
@@ -166,7 +166,7 @@ def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
     """
-    A job that waits for its next attempt waits for the whole delay, even if it was set for an instant.
+    A job that waits for its retry waits for the whole delay, even if the job was set with an instant.
     """
     tries = []
 
@@ -198,6 +198,6 @@ def test_many_far_jobs(scheduler, clock, step, until):
     until(lambda: all(abs(due_in(scheduler, clock, f"k{n}") - HOUR - n) < 0.01 for n in (0, 1, count - 2, count - 1)))
     for answer in before[:500] + before[-10:]:
         job = scheduler.get(answer.job.key)
-        if job is not None:  # an instant that has passed has fired
+        if job is not None:  # a job whose instant has passed has fired
             assert job.generation == answer.job.generation
             assert job.key.startswith("k") or job.due_at == answer.job.due_at

@@ -129,7 +129,9 @@ def test_a_dry_run(client):
 
 def test_keys_of_others(client):
     """
-    A key without a manifest is adopted unchanged; a key of another manifest refuses the declaration, and names both.
+    A key without a manifest is adopted unchanged.
+
+    If a key belongs to another manifest, the declaration is refused, and names both.
     """
     own = client.set("k", every=HOUR, handler="h", payload=1).job
     taken = client.declare([*hourly("k", payload=1), *hourly("other")], manifest="first")
@@ -151,7 +153,9 @@ def test_keys_of_others(client):
 
 def test_revisions(client):
     """
-    An older revision does nothing after a newer one, unless it is a rollback; without one, the newest stays known.
+    An older revision does nothing after a newer one, unless it is a rollback.
+
+    A declaration without a revision keeps the newest known.
     """
     assert client.declare(hourly("new"), manifest="m", revision=7).revision == 7
     before = client.list().jobs
@@ -237,7 +241,9 @@ def test_a_manifest_is_of_recurring_jobs(make):
 
 def test_a_call_of_a_task(make):
     """
-    A schedule may be a call of a task, which determines handler, payload and policy; it declares the same as these.
+    A schedule may be a call of a task, which determines handler, payload and policy.
+
+    It equals a schedule with these fields.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))
@@ -303,7 +309,7 @@ def test_what_has_ended_stays_so():
 
 def test_what_is_kept_of_rules_is_bounded(make):
     """
-    A manifest keeps only its latest declared rules, and of them those with a number of runs.
+    A manifest keeps a limited number of its latest rules, and only rules that have a number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -324,7 +330,7 @@ def test_what_a_series_owes():
     )
     declare = lambda: shown(scheduler.declare(hourly("k"), manifest="m"))["k"]  # noqa: E731  the same each time
     assert declare() == "created"
-    clock.jump(HOUR + 60)  # nobody fires
+    clock.jump(HOUR + 60)  # no process fires
     assert declare() == "unchanged"
     scheduler.start()
     clock.advance(1)
@@ -343,7 +349,7 @@ def test_what_a_series_owes():
 
 def test_while_a_run_is_under_way(make, any_url):
     """
-    A running attempt ends undisturbed, and its job is changed or removed after it; the answer waits for no run.
+    A running attempt ends undisturbed; its job is changed or removed after it. The declaration does not wait for it.
     """
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
     node, client = make(any_url), make(any_url) if "memory" not in any_url else None
@@ -529,7 +535,7 @@ def test_killed_between(make, durable_url):
 
 def test_others_who_never_end(make, monkeypatch):
     """
-    A declaration that other declarations always precede gives up eventually, and reports that.
+    A declaration that other declarations always precede gives up in the end, and reports that.
     """
     store = make_store("memory://")
     client = make(store)

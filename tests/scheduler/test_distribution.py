@@ -1,5 +1,5 @@
 """
-The distribution of lateness.
+The histogram of lateness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tickwheel.host.distribution import Distribution, _edge_ms, _index
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
 def test_steps(us):
     """
-    A duration is below the upper edge of its step, and not far below.
+    A duration is at most the upper edge of its step, and close to it.
     """
     edge = _edge_ms(_index(us / 1000)) * 1000
     assert us < edge <= us * 1.13 + 0.2

@@ -45,7 +45,7 @@ def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written
 
 def test_what_nobody_knows_how_to_raise(make, record, until):
     """
-    After an unexpected error of the store, no job is marked as running that runs nowhere.
+    After an unexpected error of the store, no job is marked as running without an attempt.
 
     The write took effect before the error, and its parts are written again.
     """
@@ -78,7 +78,7 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
 
 def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatch):
     """
-    If the answer to a count is lost and its job is cancelled, the count is not repeated, and nothing is written.
+    If the answer to a claim is lost and its job is cancelled, the claim is not repeated, and nothing is written.
     """
     store, asked = MemoryStore(), []
     real = store.apply

@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_eras():
     """
-    In any order of calls, each job has the clock step that it was last noted in, and unknown jobs have none.
+    In any order of calls, each job has the clock step at which it was last noted, and unknown jobs have none.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -35,7 +35,7 @@ def test_generations_and_eras():
             for n in range(rng.choice((1, 1, 20)))
         ]
         generation += len(jobs)
-        if steps and rng.random() < 0.2:  # written again after a step, or retried
+        if steps and rng.random() < 0.2:  # the job is written again after a step, or retried
             jobs.append(Job("again", rng.choice(list(steps)), told.now_ms()))
         elapsed.note(jobs, told.clock_step)
         steps.update((job.generation, told.clock_step) for job in jobs)
@@ -62,7 +62,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    Jobs noted while another thread scans older ones are known to be from before the clock step.
+    Jobs noted while another thread scans older jobs are known to be older than the clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

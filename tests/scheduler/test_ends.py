@@ -134,7 +134,7 @@ def test_unknown_handler(scheduler, events, until):
 
 def test_results(scheduler, events):
     """
-    DeadLetter parks, Snooze returns the attempt, Retry is a failure with its own delay.
+    DeadLetter parks the job, Snooze returns the attempt, and Retry is a failure with its own delay.
     """
     told = events(scheduler)
     naps = []

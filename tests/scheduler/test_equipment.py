@@ -1,5 +1,5 @@
 """
-A node runs jobs for which it has the handler, the target and the rule; others wait for a suitable node.
+A node runs only jobs whose handler, target and rule it has; other jobs wait for a suitable node.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def every(zone, **more):
 
 def waits(scheduler, key):
     """
-    Return the job once it was marked as unroutable.
+    Return the job, after waiting until it is marked as unroutable.
     """
     job = scheduler.get(key)
     return job is not None and job.lacks_handler
@@ -160,7 +160,9 @@ def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, ru
 @pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
 def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
     """
-    A failure counts as an attempt, a snooze does not, and the next attempt is made on a node with the zone.
+    After a run without its zone, a failure counts as an attempt, a snooze does not.
+
+    A node with the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
@@ -200,7 +202,7 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
 @pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
 def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
     """
-    A job whose rule this node cannot read is not begun, others are, and the log names the missing part once.
+    A job whose rule this node cannot read is not begun, other jobs are, and the log names the missing part once.
     """
     library = zone if missing == "zone" else cronsim
     client, runs = make(url), []
@@ -212,7 +214,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
     client.stop()
     library.go()
     scheduler = make(url)
-    if scheduler.get("k0") is None:  # what is in memory went with the client
+    if scheduler.get("k0") is None:  # a store in memory ended with the client
         library.come()
         for number in range(3):
             scheduler.set(f"k{number}", handler="h", misfire="skip", **rule)
@@ -322,7 +324,7 @@ def test_what_no_node_can_read_costs_nothing(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    A job whose target is unusable here waits for another node, without costs for the job.
+    A job whose target is unusable on this node waits for another node, at no cost to the job.
     """
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     scheduler = make(url, targets={"kafka": KafkaTarget()})
@@ -338,7 +340,7 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog):
     """
-    A node that starts after a job became unroutable also names the handler that it lacks.
+    A node that starts after a job became unroutable also logs that it lacks the handler.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")

@@ -26,7 +26,7 @@ def run(name, *arguments):
 @pytest.mark.skipif(not CRONS.exists(), reason="../shared/traces is absent")
 def test_all_real_crons_are_accepted(tmp_path):
     """
-    The 978 lines are accepted, into a file and again, and each becomes a job.
+    The 978 lines are accepted, twice into one file, and each becomes a job.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_an_example(command):
     The example prints the expected output, and nothing to stderr.
     """
     name, *seconds = command
-    for factor in (1, 6, 36):  # slower where the machine stalled for as long as the example waits
+    for factor in (1, 6, 36):  # repeated with longer waits, in case the machine stalled
         done = run(name, *[str(float(each) * factor) for each in seconds])
         assert (done.returncode, done.stderr) == (0, "")
         if not seconds or done.stdout == PRINTED[command]:

@@ -53,7 +53,7 @@ def fails(_payload):
 
 def reason(scheduler, key):
     """
-    Return the reason that holds up the job *key*; check that it has its words, its lane and a remedy.
+    Return the reason that delays the job *key*; check its words, its lane and its remedy.
     """
     found = scheduler.explain(key)
     assert found.key == key
@@ -339,7 +339,7 @@ def test_at_a_moved_clock(make):
 
 def test_from_another_process(file_url, make, go_on, until):
     """
-    A process that does not fire names the one that does.
+    A process that does not fire names the process that does.
     """
     owner = make(file_url).start()
     begun = hung(owner, "one", go_on, concurrency=1)
@@ -354,7 +354,7 @@ def test_from_another_process(file_url, make, go_on, until):
 
 def test_asynchronously():
     """
-    `AsyncScheduler` returns the same.
+    `AsyncScheduler` returns the same explanation.
     """
 
     async def ask():
@@ -368,7 +368,7 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    Of many lanes 50 are named, the waiting ones first, and the others are added up.
+    Of many lanes 50 are named, the waiting ones first, and the rest is added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)
@@ -414,7 +414,7 @@ def test_the_debug_lines(make, go_on, until, caplog):
 
 def test_one_line_a_second(caplog):
     """
-    Each pair of a lane and a reason has one line a second, and none at a higher log level.
+    Each pair of a lane and a reason is logged once a second, and not at all at a higher log level.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))
@@ -440,7 +440,7 @@ def test_one_line_a_second(caplog):
 
 def test_very_many_lanes_cost_little(make, until, monkeypatch):
     """
-    Figures are made for the lanes that are named, and for one lane if a job of it is explained.
+    Figures are computed only for the named lanes, and for one lane if a job of it is explained.
     """
     scheduler = make("memory://").start()
     scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))

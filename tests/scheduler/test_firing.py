@@ -90,7 +90,7 @@ def test_order(url, make, record):
 
 def test_what_is_late_is_not_overtaken(make, record, until, engines):
     """
-    A job whose timer thread is delayed begins before one that is due later and needs no timer.
+    A job whose timer thread is delayed begins before a later job that needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -133,7 +133,7 @@ def test_moved_away_while_near(scheduler, record, events):
     """
     told = events(scheduler)
     scheduler.handler("h")(record)
-    for lead in (0.3, 3.0, 30.0):  # more where the machine stalled for so long
+    for lead in (0.3, 3.0, 30.0):  # longer waits if the machine stalled for as long
         at = time.time() + lead
         for key in ("moved", "cancelled", "witness"):
             scheduler.set(key, at=at, handler="h", payload=(key, lead))
@@ -151,7 +151,7 @@ def test_moved_away_while_near(scheduler, record, events):
 
 def test_too_late(scheduler, record):
     """
-    A running job can be neither moved nor cancelled, and the answer says so; after a new set both generations run.
+    A running job can be neither moved nor cancelled, and the answer says so; if it is set again, both generations run.
     """
     go_on = threading.Event()
 
@@ -173,7 +173,7 @@ def test_too_late(scheduler, record):
 
 def test_set_anew_while_running(scheduler, record, events):
     """
-    The end of a firing does not end a generation that was set since: it is refused, and counted.
+    The end of a firing does not end a generation that was set during it; the end is refused, and counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -228,7 +228,7 @@ def test_expired(scheduler, events):
     @scheduler.handler("blocker")
     async def blocker(_payload):
         started.set()
-        go_on.wait(60)  # holds the loop, as a careless handler does
+        go_on.wait(60)  # blocks the loop, as a careless handler does
 
     @scheduler.handler("h")
     async def handler(_payload):

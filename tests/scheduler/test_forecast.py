@@ -33,7 +33,7 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    A step counts the jobs due from its begin to before its end; jobs outside all steps are not counted.
+    A step counts the jobs due from its begin to before its end; no step counts jobs outside all steps.
     """
     scheduler, due_at = filled
     expected = [0] * steps

@@ -1,5 +1,5 @@
 """
-The examples for frameworks, with the frameworks, all in requirements/dev.txt: a missing one is an error.
+The examples for frameworks run with the frameworks of requirements/dev.txt; a missing framework is an error.
 
 The example for Django is tested in tests/integrations/test_django.py.
 """
@@ -69,7 +69,7 @@ def test_fastapi(load, until):
 
 def test_flask(load, until, caplog):
     """
-    The Flask example behaves like FastAPI's; the handler has the application's context.
+    The Flask example behaves like the FastAPI example; its handler has the application's context.
     """
     app = load("flask_app").create_app()
     client = app.test_client()
@@ -87,7 +87,7 @@ def test_flask(load, until, caplog):
 @with_greenlet
 def test_sqlalchemy(tmp_path):
     """
-    On SQLite a Session writes an order and its job, or neither, more than once on one file.
+    On SQLite a Session writes an order and its job, or neither, also several times on one file.
     """
     for begin in (1, 2):
         done = run(EXAMPLES / "sqlalchemy_app.py", folder=tmp_path)

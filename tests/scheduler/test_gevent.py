@@ -101,7 +101,7 @@ def test_a_service(service, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_redis_by_tls(tls, order):
     """
-    A server that speaks TLS does the same.
+    A scheduler on a server that speaks TLS keeps its leases, too.
     """
     check(order, tls)
 
@@ -110,7 +110,7 @@ def test_a_store_of_redis_by_tls(tls, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_several_servers(group, order):
     """
-    A cluster and sentinels do the same, also after the loss of the primary: greenlets find its replica, and jobs fire.
+    A scheduler on a cluster or on sentinels finds the replica after the loss of the primary, and its jobs fire.
     """
     check(order, f"{group.url}lease_s=2")
     command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]

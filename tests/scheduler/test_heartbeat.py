@@ -61,7 +61,7 @@ def node():
 
 def test_last_minute(node):
     """
-    Rate and lateness cover the last minute, within a step, at any rate of renewals; totals cover the node's life.
+    Rate and lateness cover the last minute to within a step, at any rate of renewals; totals cover the node's life.
     """
     node.figures.counts["fired"] += 5
     node.figures.lateness.add([900.0])
@@ -125,7 +125,7 @@ def test_renewals_do_not_depend_on_reports(make, events, until):
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
 def test_one_owner_knows_its_own_figures(tmp_path, url):
     """
-    If one process owns a store, it is the only node, and has its figures without a report.
+    If a store allows one owner only, that process is the only node, and has its figures without a report.
     """
     scheduler = Scheduler(url.format(tmp_path))
     assert scheduler.nodes() == []

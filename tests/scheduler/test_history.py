@@ -1,5 +1,5 @@
 """
-The history in the store: the recorded attempts, their fields, and the attempts that are not recorded.
+The history in the store: the attempts that it records, their fields, and the attempts that it leaves out.
 """
 
 from __future__ import annotations
@@ -161,7 +161,9 @@ def test_expired(url, make, events):
 
 def test_cut_off_and_again(file_url, make, events):
     """
-    An attempt that a stop left running is recorded as cut off, without a node; the next one by its result.
+    An attempt that a stop left running is recorded as cut off, without a node.
+
+    The next attempt is recorded by its result.
     """
     first = make(file_url).start()
     told = events(first)
@@ -218,7 +220,7 @@ def test_traceback_of_a_process(scheduler, events, monkeypatch):
     """
     An exception in a process has the traceback of that process.
     """
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # other processes find it there, too
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # other processes find the module there, too
     told = events(scheduler)
     fail = import_module("process_handlers").fail
     scheduler.handler("h", retry=RetryPolicy(attempts=1), executor="process", timeout=60)(fail)
@@ -452,7 +454,7 @@ def test_killed_and_every_attempt_is_kept_once(file_url, until):
             until(lambda client=client, seen=seen: (job := client.get("k")) and job.attempt >= seen + 5)
             process.send_signal(signal.SIGKILL)
         client.stop()
-        with Scheduler(file_url) as owner:  # it has no handler: it takes over, and leaves the job
+        with Scheduler(file_url) as owner:  # without a handler: it takes over, and leaves the job alone
             job = owner.get("k")
             attempts = [record.attempt for record in every_record(owner, "k")]
             seen = job.attempt

@@ -84,7 +84,9 @@ def test_normalised_in_time(char):
 
 def test_groups():
     """
-    Letters with one error, target and handler are one incident, whatever its numbers; the latest incident is first.
+    Letters with one error, target and handler form one incident, whatever numbers the error contains.
+
+    The latest incident is first.
     """
     found = look(
         letter("a", "KeyError: 'x1'"),
@@ -106,7 +108,7 @@ def test_groups():
 
 def test_raised_in():
     """
-    Letters with one error raised by different lines are separate incidents, found by that line.
+    Letters with one error that different lines raised are separate incidents, and a search finds them by that line.
     """
     found = look(
         replace(letter("a", "KeyError: 'x1'"), raised_in="shop.pay+3"),
@@ -135,7 +137,7 @@ def test_fingerprint_stays():
 
 def test_by_hour():
     """
-    Each of the last 24 hours has its count; older letters have none, and later ones the last.
+    Each of the last 24 hours has its count; older letters are not counted, and later ones count in the last hour.
     """
     agos = (-5_000, 0, HOUR_MS - 1, HOUR_MS, 24 * HOUR_MS - 1, 24 * HOUR_MS, 90 * HOUR_MS)
     (incident,) = look(*(letter(f"job {ago}", ago_ms=ago) for ago in agos)).incidents
@@ -145,7 +147,7 @@ def test_by_hour():
 
 def test_search():
     """
-    A search finds letters by key, error, target and handler, in any case; a prefix is of the key, and exact.
+    A search finds letters by key, error, target and handler, ignoring case; `prefix` applies to the key, and is exact.
     """
     letters = [
         letter("Order/1", "It broke"),
@@ -160,7 +162,9 @@ def test_search():
 
 def test_bounded():
     """
-    Of more than 10,000 letters the latest are read, and the answer says that there are more; places are also limited.
+    Of more than 10,000 letters the latest are read, and the answer says that there are more.
+
+    The list of places is also limited.
     """
     letters = [
         letter(str(number), ago_ms=number, handler="abcdefghij"[number % 10] * (number % 30 + 1))

@@ -1,5 +1,5 @@
 """
-Equal behaviour of inline and threaded schedulers: each test runs on both.
+Inline and threaded schedulers behave alike: each test runs on both.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
 
 def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
     """
-    A stopped attempt that returns has succeeded; a requested retry is not granted.
+    A handler that returns in spite of a cancel has succeeded; a retry that it requests is not granted.
     """
     results = iter([None, Snooze(1)])
 

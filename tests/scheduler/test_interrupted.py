@@ -67,7 +67,7 @@ def no_thread(monkeypatch):
 @pytest.fixture
 def ours():
     """
-    Return a function that names those of tickwheel's running threads that the test has started.
+    Return a function that names the running threads of tickwheel that the test has started.
     """
     before = set(threading.enumerate())
     return lambda: sorted(

@@ -101,7 +101,7 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    The death of a node is recorded if the log has its takeover, also one since an earlier death.
+    The death of a node is recorded if the log has its takeover, even a takeover after an earlier death.
     """
     store = Shared()
     make(store).start()

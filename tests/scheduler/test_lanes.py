@@ -1,5 +1,5 @@
 """
-One lane with far more jobs than fit into memory, and all other lanes, which continue.
+A lane with far more jobs than fit into memory does not stop the other lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def options(staged_max=STAGED_MAX):
 
 def crowd(scheduler, kind, go_on, record):
     """
-    Register a handler "crowd" that makes slow progress or none, as *kind* says.
+    Register a handler "crowd" that makes slow progress or none, depending on *kind*.
     """
 
     def hangs(payload):
@@ -100,14 +100,14 @@ KINDS = [*REASONS, "paused", "unknown"]
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
-    Jobs of all other lanes run, whatever delays a lane and however many jobs it has.
+    Jobs of all other lanes run, whatever delays the crowd's lane and however many jobs it has.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, kind, go_on, type(record)())
     jobs = healthy(scheduler, record)
     if is_before:
         scheduler.set_many(herd(kind))
-        scheduler.set_many(jobs[: LANES // 2])  # behind all of it
+        scheduler.set_many(jobs[: LANES // 2])  # behind the whole crowd
         scheduler.start()
     else:
         scheduler.start()
@@ -125,7 +125,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    This also holds if other processes set the jobs, of both kinds.
+    Jobs of other lanes run even if another process sets the jobs of both kinds.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -218,13 +218,13 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
-    Many lanes without progress, with one job each, leave room for lanes of other targets, and for moving lanes.
+    Many lanes without progress, with one job each, leave room for lanes of other targets and for lanes with progress.
     """
     monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # on a busy machine any attempt may last
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
     scheduler = make(url, options=options(), targets=targets)
     many, jobs = still(scheduler, target, go_on), healthy(scheduler, record)
-    if is_before and target != "handler":  # of which nothing could be known
+    if is_before and target != "handler":  # nothing was known about these lanes
         scheduler.set_many(many)
         scheduler.set_many(jobs)
         scheduler.start()
@@ -240,7 +240,9 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, is_before):  # noqa: PLR0917  fixtures
     """
-    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues; so does the next one.
+    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues.
+
+    So does the next worker.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
@@ -285,7 +287,7 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
             if len(found) == 3:
                 client.set("k", delay=0, handler="h")
             if len(found) > 3:
-                ran.wait(1.0)  # for as many pages as there are
+                ran.wait(1.0)  # for all pages
         return scan(*args, inside=inside, rows=rows)
 
     monkeypatch.setattr(store, "scan", slow_scan)
@@ -315,7 +317,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
 
 def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
     """
-    All jobs of an overfull lane run, in order, once it makes progress; so do jobs that are set in the meantime.
+    All jobs of an overfull lane run in order once it makes progress; so do jobs that are set after it became full.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -364,7 +366,7 @@ def test_a_paused_crowd_goes_on(url, make, record):
 
 def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     """
-    The next owner of a store with an overfull lane fires the jobs of other lanes, and then all.
+    The next owner of a store with an overfull lane fires the jobs of other lanes, and in the end all jobs.
     """
     first = make(file_url, options=options(FEW))
     crowd(first, "hung", go_on, record)

@@ -128,8 +128,8 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until, engine
 
     def fail():
         store.on_begun, store.is_down, failures = None, True, leases.failures
-        until(lambda: leases.failures > failures)  # no renewal is under way that still succeeds
-        leases._trusted_until = 0.0  # the time has passed, and the job has not fired
+        until(lambda: leases.failures > failures)  # no running renewal can still succeed
+        leases._trusted_until = 0.0  # the due time has passed, and the job has not fired
 
     store.on_begun = fail
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
@@ -191,7 +191,7 @@ def test_what_workers_pulled_before_it_was_lost(make, until):
     scheduler = make(store).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
     (lease,) = scheduler.lease("q", wait=60, seconds=600)
-    store.tail = 1_000_000  # the shard is handed over, and what runs stays here
+    store.tail = 1_000_000  # the shard is handed over, and its running jobs stay here
     until(lambda: scheduler.stats()["tails"] == [1_000_000])
     renewals = store.renewals_in_time
     until(lambda: store.renewals_in_time > renewals + 1)
@@ -229,7 +229,7 @@ class Hanging(Leasing):
 @pytest.mark.parametrize("hanging", ["report", "hook of a loss", "hook of a failure", "log"])
 def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, hanging, caplog):
     """
-    However long a report, a hook or a log takes, leases are renewed in time, and jobs fire.
+    Leases are renewed in time, and jobs fire, however long a report, a hook or a log takes: their thread only renews.
     """
     store = Hanging()
     scheduler = make(store).start()
@@ -269,7 +269,7 @@ def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, h
 
 def raising_once(function, error):
     """
-    Return a function that raises *error* at the first call, and calls *function* at all others.
+    Return a function that raises *error* at the first call, and calls *function* at each later call.
     """
     errors = [error]
 
@@ -321,7 +321,7 @@ class Rated(MonotonicClock):
 
     def monotonic_ns(self):
         """
-        Return the time as the machine counts it.
+        Return the time by the machine's clock.
         """
         return self._start_ns + int((time.monotonic_ns() - self._start_ns) * self._rate)
 
@@ -342,7 +342,7 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Time that passes in waits and in slow calls; the event of a thread that ends at *until*.
+    Time that passes in waits and in slow calls. It is also the thread's end event, which is set at *until*.
     """
 
     def __init__(self, until):
@@ -365,7 +365,7 @@ class Passing:
 @pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
 def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
-    While a lease of ten seconds is trusted, a call that fails after its deadline, a fifth of that, is made three times.
+    A failed renewal is tried again while the lease is trusted, even if each call fails only at its deadline.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

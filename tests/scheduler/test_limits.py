@@ -56,7 +56,7 @@ def test_concurrency(scheduler, record, until, limit):
     def few(payload):
         with crowd:
             go_on.wait(300)
-            time.sleep(0.001)  # lets the others in, if they may
+            time.sleep(0.001)  # gives other handlers time to start, if the limit allows
         record(payload)
 
     scheduler.handler("free")(record)
@@ -111,7 +111,7 @@ def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
 @pytest.mark.parametrize("running_max", [1, 2, 100])
 def test_a_limit_and_little_room(url, make, record, running_max):
     """
-    Lanes together with the limit of running jobs lose nothing.
+    Limited lanes together with a small limit of running jobs lose nothing.
     """
     scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
     scheduler.handler("a", concurrency=2)(record)
@@ -198,7 +198,7 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engin
         scheduler.set_many(wanted)
         told.wait_for(lambda n=start + 1_000: sum(isinstance(each, JobSucceeded) for each in told.items) == n)
     for lane in lanes._lanes.values():
-        lane.next_at = 0.0  # as after a second
+        lane.next_at = 0.0  # as if a second had passed
     scheduler.set_many([SetRequest(f"j{n}", delay=0, target="there", handler=f"http://b{n}/") for n in range(2_000)])
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 5_000)
     assert len(lanes._lanes) <= 3_000
@@ -259,7 +259,7 @@ def test_order_within_a_key(scheduler, record):
     @scheduler.handler("h")
     def handler(payload):
         with crowd:
-            time.sleep(0.002)  # lets the next one in, if it may
+            time.sleep(0.002)  # gives the next job time to start, if the order allows
             record(payload)
 
     for n in range(60):
@@ -298,7 +298,7 @@ def test_heartbeat(url, make, events, is_async):
     def long(_payload, firing):
         for _ in range(8):
             assert firing.heartbeat()
-            clock.advance(1)  # the work
+            clock.advance(1)  # time passes, as during work
 
     async def long_async(_payload, firing):
         for _ in range(8):

@@ -24,7 +24,7 @@ WAIT_S = 5.0
 
 class Silent(MemoryStore):
     """
-    A store that other clients write to, and that sends no notes.
+    A store that other clients write to, and that sends no notifications.
     """
 
     abilities = Abilities(has_notify=True)
@@ -32,7 +32,7 @@ class Silent(MemoryStore):
 
 def test_a_job_that_nobody_told_of(make, record):
     """
-    A job that appears in the store behind the cursor, without a note, fires within the promised time.
+    A job that appears in the store behind the cursor, without a notification, fires within the promised time.
     """
     store = Silent()
     scheduler = make(store).start()
@@ -84,7 +84,7 @@ def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
 
     until(is_calm)
     job = Job("unknown", 1_000_000, scheduler.get("waits/0").due_at, b'"unknown"', handler="h")
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:  # no note, and nothing is notified
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:  # without a note or a notification
         other.execute(SQL["insert_job"], (0, *row_of(job), None))
         other.execute(SQL["insert_key"], (shelf_of(job), job.key, job.due_at, job.generation))
     started = time.monotonic()

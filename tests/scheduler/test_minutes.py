@@ -85,7 +85,7 @@ def test_row_is_bounded():
 
 def test_sum():
     """
-    Counts and times are added up; the maximum and the number of overdue jobs are not.
+    A sum adds up counts and times; it has the largest maximum, and the latest number of overdue jobs.
     """
     first = Minute("a", 0, MINUTE_MS, 2, 5.0, 4.0, (lane("x", overdue=9, late_max_ms=3.0), lane("y")))
     second = Minute("a", MINUTE_MS, MINUTE_MS, 3, 6.0, 2.0, (lane("x", 4, overdue=1, took_ms=7.0, late_max_ms=2.0),))
@@ -98,7 +98,7 @@ def test_sum():
 
 def test_overdue_jobs_of_nodes():
     """
-    The overdue jobs of the last minute are added up over all nodes; a lane that is missing there has none.
+    The overdue jobs of the last minute are added up over all nodes; a lane that is missing in that minute has none.
     """
     before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
     end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
@@ -107,7 +107,7 @@ def test_overdue_jobs_of_nodes():
 
 def test_kept():
     """
-    Minutes are kept for four hours and quarters for 48, each from the start of a quarter.
+    Minutes are kept for four hours, and quarters of an hour for 48, each counted from the start of a quarter.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)
@@ -164,7 +164,7 @@ def test_counted(scheduler, store, events, engines):
 
 def test_one_statement(scheduler, store, events, engines):
     """
-    A minute costs one statement, however many jobs ended in it, and an idle minute costs none.
+    A minute costs one statement, however many jobs ended in it; a minute without jobs costs none.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -178,7 +178,7 @@ def test_one_statement(scheduler, store, events, engines):
 
 def test_one_statement_on_sqlite(file_url, make, events, engines):
     """
-    The minute and its quarter are one statement for SQLite, too.
+    The minute and its quarter of an hour are one statement for SQLite, too.
     """
     with noted_connections() as connections:
         made = make(file_url)
@@ -233,7 +233,7 @@ def test_an_outage_of_the_store(scheduler, store, events, engines):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses a receiver has; lanes beyond 1,000 count as others.
+    Attempts count for their lane, however many addresses a receiver has; lanes beyond 1,000 are counted together.
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):

@@ -105,7 +105,7 @@ def test_a_recurring_job_waits_too(make, until):
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_each_version_runs_its_own(make, url, until, first):
     """
-    The owner leaves jobs that do not fit to the next owner, and no attempt is made with a payload that does not fit.
+    An owner leaves jobs whose payload does not fit to the next owner, and makes no attempt with such a payload.
     """
     runs = []
     old, new = versions(runs)
@@ -133,7 +133,7 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Above a maximum number, a handler's unroutable jobs stay in the store; fitting jobs in the shard run.
+    A handler's unroutable jobs beyond a maximum stay in the store; fitting jobs in the shard run.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []
@@ -151,7 +151,7 @@ def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
 
 def test_it_is_not_taken_up_again_and_again(make, until):
     """
-    A node writes nothing more for a payload that it already found not to fit.
+    A node writes nothing more for a payload after it has found once that the payload does not fit.
     """
     runs = []
     scheduler = make("memory://")
@@ -162,7 +162,7 @@ def test_it_is_not_taken_up_again_and_again(make, until):
     until(lambda: is_aside(scheduler, "k"))
     before = scheduler.stats()["commit"]["writes"]
     for number in range(20):
-        scheduler.handler(f"another {number}")(print)  # each makes the node look at what is aside
+        scheduler.handler(f"another {number}")(print)  # each registration makes the node check the unroutable jobs
     scheduler.set("good", old.of(1), delay=0)
     until(lambda: runs)
     until(lambda: scheduler.get("good") is None)
@@ -171,7 +171,7 @@ def test_it_is_not_taken_up_again_and_again(make, until):
 
 def test_inline():
     """
-    A test's inline scheduler also marks it as unroutable.
+    An inline scheduler also marks a job whose payload does not fit as unroutable.
     """
     runs = []
     clock = ManualClock()

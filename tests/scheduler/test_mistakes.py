@@ -1,5 +1,5 @@
 """
-Mistakes that would otherwise be accepted silently, without any effect.
+Mistakes that would have no effect if they were accepted silently.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ RESULTS = {
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 def test_a_result_that_was_meant_otherwise(inline, result):
     """
-    A result that is a class instead of an instance, or an exception, is a failed attempt with a helpful error.
+    A handler that returns a class instead of an instance, or an exception, has failed, with a helpful error.
     """
     clock, scheduler = inline
     scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
@@ -152,7 +152,7 @@ def test_a_zone_without_a_rule(inline, given):
 
 def test_a_move_past_the_end_of_the_series(inline):
     """
-    A job that was moved past its `until=` does not run then; one that is run now, or late, does.
+    A job that was moved past its `until=` does not run then; a job that is run now, or late, does.
     """
     clock, scheduler = inline
     runs = []
@@ -178,7 +178,7 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    A threaded scheduler fires all jobs that one move of a manual clock passed, though none was in memory before.
+    A threaded scheduler fires all jobs that one move of a manual clock passes, even if none was in memory before.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)
@@ -257,7 +257,7 @@ def test_a_start_that_was_forgotten(kind, when, caplog):
 
 def test_a_start_that_was_forgotten_until_the_program_ends():
     """
-    A program that ends without a stop also reports them.
+    A program that ends without a stop also reports jobs in memory that no scheduler will fire.
     """
     program = """
 from tickwheel.scheduler import Scheduler
@@ -316,7 +316,7 @@ def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
     @scheduler.handler("h")
     async def handler(_payload):
         scheduler.skipped += 5
-        record(named.wait(60))  # nothing else runs on the loop meanwhile
+        record(named.wait(60))  # meanwhile nothing else runs on the loop
 
     scheduler.start()
     scheduler.set("k", delay=0, handler="h")

@@ -1,5 +1,5 @@
 """
-A run that is still running when the next one is due.
+The next run of a job falls due while the previous run is still running.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    After a run that lasts past three due times, none, one or all are made up, independent of the misfire policy.
+    After a run that lasts past three due times, none, one or all are made up, whatever the misfire policy.
     """
     told = events(scheduler)
 
@@ -101,7 +101,7 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    A move of a queued run moves the series: due times until then are omitted. A run_now does not move it.
+    A move of a queued run moves the series: due times until then are omitted. A run_now does not move the series.
     """
     told = events(scheduler)
 
@@ -190,7 +190,7 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
 def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run that begins late is stopped for the next due time, and not for earlier ones that it missed.
+    A run that begins late is stopped at the next due time; due times that it missed do not stop it.
     """
     ended = []
 
@@ -249,7 +249,7 @@ def test_bad_input(scheduler):
 @pytest.mark.parametrize("is_async", [True, False])
 def test_what_has_ended_is_not_watched(engines, scheduler, clock, events, until, *, is_async):
     """
-    A run that ends, also at its timeout, leaves no timer for the next one behind.
+    A run that ends, also at its timeout, leaves no timer for the next due time behind.
     """
     told, go_on = events(scheduler), threading.Event()
 

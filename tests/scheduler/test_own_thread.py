@@ -26,7 +26,7 @@ def handle():
     def set_one(number, handler):
         before.append((number, signal.signal(number, handler)))
 
-    set_one(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores it
+    set_one(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores SIGINT
     for number in signal.valid_signals() - {signal.SIGINT}:
         if callable(signal.getsignal(number)):
             set_one(number, signal.SIG_DFL)
@@ -72,7 +72,7 @@ def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):
     """
-    The caller gets no answer for its write, which took effect: the job fires, and the scheduler continues.
+    If Ctrl-C arrives between commit and answer, the write took effect: the job fires, and the scheduler continues.
     """
 
     def interrupt(event):
@@ -89,7 +89,7 @@ def test_ctrl_c_between_commit_and_answer(scheduler, record):
 
 def test_a_finalizer_in_a_commit(scheduler, record):
     """
-    A finalizer that runs in a collection during a commit is refused, as in a hook; elsewhere it may write.
+    A finalizer that the garbage collector runs during a commit is refused, as in a hook; elsewhere it may write.
     """
     outcomes = []
 
@@ -119,7 +119,7 @@ def test_a_finalizer_in_a_commit(scheduler, record):
 @pytest.mark.needs("signal.SIGTERM")
 def test_a_signals_handler_that_stops(make, file_url, handle):
     """
-    A handler of SIGTERM may stop the scheduler while the main thread sets a job, which is answered and durable.
+    A handler of SIGTERM may stop the scheduler while the main thread sets a job; that set is answered and durable.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(print)

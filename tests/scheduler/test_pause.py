@@ -1,5 +1,5 @@
 """
-Paused jobs, with a manual clock: none starts while paused, and all are found again afterwards.
+Paused jobs, with a manual clock: none starts while paused, and each is found again afterwards.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_paused_job_does_not_fire(scheduler, clock, record, events, delay):
 
 def test_resumed_in_time(scheduler, clock, record):
     """
-    A job that is resumed before its due time fires then, and not before.
+    A job that is resumed before its due time fires at its due time.
     """
     scheduler.set("k", at=NOON + 60, handler="h", payload=1)
     scheduler.pause("k")
@@ -98,7 +98,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    A recurring job treats the runs that it missed while paused by its `misfire` policy.
+    The `misfire` policy of a recurring job decides about the runs that it missed while paused.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
@@ -147,7 +147,9 @@ def test_other_verbs(scheduler, clock, record):
 
 def test_while_it_runs(make, url, clock, until):
     """
-    A recurring job that is paused while it runs continues, and its next run waits; for a one-time job it is too late.
+    A recurring job that is paused while it runs finishes its run, and its next run waits.
+
+    A running one-time job can no longer be paused.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=2)).start()
     begun, go_on = threading.Barrier(3), threading.Event()
@@ -176,7 +178,7 @@ def test_while_it_runs(make, url, clock, until):
 
 def test_another_attempt_waits(scheduler, clock, until):
     """
-    The next attempt of a failed job waits like a first one, and has the same message id for its receiver.
+    The retry of a failed job waits like a first attempt, and has the same message id for its receiver.
     """
     attempts = []
 
@@ -197,13 +199,13 @@ def test_another_attempt_waits(scheduler, clock, until):
 
 def test_what_waits_for_a_worker(make, url, clock, record, until):
     """
-    A job whose counted attempt waits for a worker does not start once it is paused; no attempt is used.
+    A job whose counted attempt waits for a worker does not start after a pause, and uses no attempt.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
     scheduler.handler("slow")(lambda _: (begun.set(), go_on.wait(PATIENCE_S)))
     scheduler.handler("h")(record)
-    scheduler.set("slow {k}", delay=0, handler="slow")  # the tag keeps both with one primary, where there are two
+    scheduler.set("slow {k}", delay=0, handler="slow")  # the tag keeps both jobs on one primary, if there are several
     assert begun.wait(PATIENCE_S)
     scheduler.set("k", delay=0, handler="h", payload=1)
     until(lambda: scheduler.get("k").awaits_worker)
@@ -218,7 +220,7 @@ def test_what_waits_for_a_worker(make, url, clock, record, until):
 
 def test_a_restart(file_url, make, clock, record):
     """
-    A paused job outlives its process, and the next one does not fire it before it is resumed.
+    A paused job outlives its process, and the next process does not fire it before it is resumed.
     """
     first = make(file_url, clock=clock).start()
     first.set("k", delay=5, handler="h", payload=1)
@@ -255,7 +257,9 @@ def test_another_process(file_url, make, clock, record, until):
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])
 def test_the_clock_is_set(scheduler, clock, record, until, step):
     """
-    A paused job that counts elapsed time still counts when the clock is set; when resumed overdue, it is due at once.
+    The delay of a paused job still counts elapsed time when the clock is set.
+
+    If it is resumed overdue, it is due at once.
     """
     scheduler.set("delay", delay=100, handler="h", payload="delay")
     scheduler.set("every", every=70, handler="h", payload="every")

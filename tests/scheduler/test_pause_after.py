@@ -1,5 +1,5 @@
 """
-A job that is paused after a number of failed runs in a row.
+A job is paused after a number of failed runs in a row.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_success_begins_another_count(world_of):
 
 def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
-    Retries of a run are not counted: a run that succeeds at its second attempt resets the count.
+    Retries of a run are not counted: a run whose second attempt succeeds resets the count.
     """
     world = world_of(attempts=2, pause_after=2)
     world.results += [FAILURE, FAILURE, FAILURE, None, FAILURE, FAILURE]
@@ -127,7 +127,7 @@ def test_a_run_fails_once_its_attempts_are_used(world_of):
 
 def test_the_last_run_and_dead_letters(world_of):
     """
-    The last run of a series ends it: a dead letter is not paused, and has its error.
+    The last run of a series ends it: if that run fails, it becomes a dead letter with its error, and is not paused.
     """
     world = world_of(pause_after=1, max_runs=1)
     world.hours(FAILURE)
@@ -141,7 +141,7 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_set_again(world_of):
     """
-    A set with the same option changes neither the count nor the pause; with another option the count continues.
+    A set with the same option keeps the count and the pause; with another option the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)
@@ -160,7 +160,7 @@ def test_set_again(world_of):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", True])
 def test_refused(world_of, value):
     """
-    The option must be a number of runs, and the job recurring.
+    The option is refused unless it is a number of runs, and the job recurring.
     """
     scheduler = world_of().scheduler
     with pytest.raises((InvalidJobError, TypeError), match="pause_after"):

@@ -1,5 +1,5 @@
 """
-The progress of running jobs, as each kind of handler reports it and others read it.
+The progress of running jobs: each kind of handler reports it, and others read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.scheduler import AsyncScheduler, InvalidJobError, JobStoppedError
 
 def test_thread(make, url, until):
     """
-    A thread's progress is shown by key and among running jobs, is replaced by the next note, and ends with the run.
+    A thread's progress is shown by key and in the list of running jobs, until the next note or the end of the run.
     """
     turns = threading.Semaphore(0)
     scheduler = make(url).start()
@@ -69,7 +69,7 @@ def test_async(url):
 
 def test_pull(make, url, until):
     """
-    A worker reports progress as it extends its lease; an extension without progress keeps the last one.
+    A worker reports progress with the extension of its lease; an extension without progress keeps the last report.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -116,7 +116,7 @@ def test_what_is_refused(make, url, until):
 
 def test_many(make, url, until):
     """
-    A node reports at most fifty jobs with progress.
+    A node reports the progress of at most fifty jobs.
     """
     go_on = threading.Event()
     scheduler = make(url, options=SchedulerOptions(workers=80)).start()

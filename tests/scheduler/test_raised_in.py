@@ -115,7 +115,8 @@ def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
 
         with pytest.raises(OSError) as caught:  # noqa: PT011  it has no text
             handler()
-        trace = caught.value.__traceback__.tb_next  # without this test's own frame: the handler's is the first
+        # without this test's own frame, so that the handler's frame is the first
+        trace = caught.value.__traceback__.tb_next
         assert place_of(caught.value.with_traceback(trace)) == "shop.orders.pay+1"
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] in {"shop", "bank"}]:
@@ -124,7 +125,7 @@ def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
 
 def test_errors_that_cannot_be_read():
     """
-    An error that was never raised has no place, and one whose attributes raise does no harm.
+    An error that was never raised has no place, and an error whose attributes raise does no harm.
     """
 
     class HostileError(Exception):
@@ -138,7 +139,9 @@ def test_errors_that_cannot_be_read():
 
 def test_incidents_by_line(tmp_path):
     """
-    One text raised by two lines is two incidents; raised by one line for many jobs it is one.
+    If two lines raise an error with the same text, it counts as two incidents.
+
+    If one line raises it for many jobs, as one.
     """
     died = Counter()
     with Scheduler(f"sqlite:///{tmp_path}/jobs.db") as scheduler:
@@ -154,7 +157,7 @@ def test_incidents_by_line(tmp_path):
         for number in range(6):
             scheduler.set(f"{number}", delay=0, handler="h", payload=number)
         while died["JobDied"] < 6:
-            scheduler.stats()  # a read of the store
+            scheduler.stats()  # reads the store
         found = {each.raised_in: sorted(each.keys) for each in scheduler.incidents().incidents}
         name = f"{HERE}.test_incidents_by_line.<locals>.handler"
         assert found == {f"{name}+4": ["1", "3", "5"], f"{name}+5": ["0", "2", "4"]}

@@ -63,7 +63,7 @@ def test_every(scheduler, clock, events):
 @pytest.mark.parametrize("rule", [{"every": 60}, {"cron": "@every 60s"}])
 def test_the_first_run_is_never_early(make, rule):
     """
-    The first run is no earlier than one interval from the call, at any fraction of a millisecond.
+    The first run is never earlier than one interval after the call, at any fraction of a millisecond.
     """
     clock = ManualClock(wall=NOON + 0.0009)
     due_at = make("memory://", clock=clock).set("k", handler="h", **rule).job.due_at
@@ -75,7 +75,7 @@ def test_the_first_run_is_never_early(make, rule):
 
 def test_every_with_a_start(scheduler, clock, events):
     """
-    With a delay, the first run is after it, and the others follow in its phase.
+    With a delay, the first run comes after that delay, and later runs keep its phase.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -134,7 +134,7 @@ def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
 
 def test_max_runs(scheduler, clock, events):
     """
-    After the last run the job is gone; a failed run counts like one that succeeded, and its retries do not.
+    After the last run the job is gone; a failed run counts like a successful one, but its retries do not count.
     """
     told = events(scheduler)
     outcomes = iter((None, ValueError("no"), ValueError("no"), None))
@@ -191,7 +191,7 @@ def test_until(scheduler, clock, events):
 @pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
 def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
     """
-    With `skip`, a run that is late by less than its grace begins, and a later one is omitted.
+    With `skip`, a run that is late by less than its grace begins, and a run that is later than that is omitted.
     """
     make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
     clock.advance(3600 + 45)
@@ -204,7 +204,7 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
 
 def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
     """
-    After any number of retries, and any lateness, the next run has all of `expires=` again.
+    After any retries and any lateness, the next run has its full `expires=` again.
     """
     told = events(scheduler)
 
@@ -227,7 +227,7 @@ def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, eve
 
 def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
     """
-    With `all`, the runs that fell due while one was retried also run, each once, and none is omitted.
+    With `all`, runs that fell due during the retries of another run also run, each once, and none is omitted.
     """
     told = events(scheduler)
     outcomes = iter((ValueError("no"), None, None, None, None))
@@ -250,7 +250,7 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
 def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
     """
-    A series never runs twice at once: the next run is chosen when one ends, by policy.
+    A series never runs twice at once: when a run ends, the policy chooses the next one.
     """
     told = events(scheduler)
     is_over = threading.Event()
@@ -270,7 +270,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):
     """
-    A run without attempts left is abandoned, its error is kept, and the next run follows.
+    A run without attempts left is abandoned; its error is kept, and the next run follows.
     """
     told = events(scheduler)
 
@@ -318,7 +318,7 @@ def test_cancelled_while_it_runs(scheduler, clock, record, until):
 
 def test_jitter_spreads_keys(scheduler):
     """
-    Two keys with one line fire at different times, each always with the same shift.
+    Two keys with one line fire at different times; the shift of a key is always the same.
     """
     dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
     assert len(dues) == 6
@@ -344,7 +344,7 @@ def test_run_now_keeps_the_phase(scheduler, clock, events):
 @pytest.mark.parametrize("start", [{}, {"at": NOON + 600}])
 def test_run_now_before_the_first_run(scheduler, events, start):
     """
-    A run_now does not change the due time of the first run, even if that is more than an interval away.
+    A run_now does not change the due time of the first run, even if that run is more than an interval away.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)

@@ -26,7 +26,7 @@ from tickwheel.testing import InlineScheduler, ManualClock
 )
 def test_waits(policy, waits):
     """
-    Each kind has its sequence, and no delay exceeds the maximum.
+    Each kind of policy has its sequence of delays, and no delay exceeds the maximum.
     """
     assert [wait_ms(policy, attempt, 0.5) for attempt in range(1, 7)] == waits
 
@@ -85,7 +85,7 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    A retry that is run now sends the same message id; the next run sends another.
+    A retry that is run now sends the message id of its run; the next run sends another.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

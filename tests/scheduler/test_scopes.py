@@ -45,7 +45,9 @@ def serving(scheduler, record):
 
 def test_a_handler(url, make, record, until, events):
     """
-    Jobs of a paused handler wait, whenever they were set, without an attempt and as paused; other jobs fire.
+    Jobs of a paused handler wait without using an attempt, whenever they were set, and are shown as paused.
+
+    Other jobs fire.
     """
     clock = ManualClock()
     scheduler = serving(make(url, clock=clock, options=SchedulerOptions(owner="me")), record)
@@ -86,7 +88,7 @@ def test_a_handler(url, make, record, until, events):
 )
 def test_scopes(scheduler, record, until, scope, fired):
     """
-    A target, a queue or everything is paused in the same way; a worker that waits at a paused queue gets nothing.
+    A target, a queue or everything is paused like a handler; a worker that waits at a paused queue gets nothing.
     """
     scheduler.pause_scope(scope)
     scheduler.set_many(
@@ -110,7 +112,7 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    Each of several overlapping scopes must be resumed; pausing one again replaces its note.
+    A job starts only after each of its overlapping scopes was resumed; a repeated pause of a scope replaces its note.
     """
     for scope in ("*", "handler", "handler:mail", "handler:mail"):
         scheduler.pause_scope(scope, note=f"for {scope}", by="you")
@@ -178,7 +180,7 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    A pause by another process takes effect within seconds, survives a change of owner, and ends by a resume there.
+    A pause by another process takes effect within seconds, survives a change of owner, and ends with a resume there.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -220,7 +222,7 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    More jobs than one scan claims are resumed one after the other, even if fewer may be staged at once.
+    If more jobs are resumed than one scan claims or the stage holds, they run one after the other.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)

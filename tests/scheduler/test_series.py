@@ -1,5 +1,5 @@
 """
-A series that is set again, as a program does at each start, keeps the runs that it owes, and its next due time.
+A series that is set again, as at each start of a program, keeps its owed runs and its next due time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    All spellings of a rule are the same rule, in any order, set one by one or many at a time.
+    All spellings of a rule are the same rule, in any order, whether they are set one by one or many at a time.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -78,7 +78,7 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    An interval runs however often the program starts, even if it differs a little each time.
+    An interval runs however often the program starts, even if the declared interval differs a little each time.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -99,7 +99,9 @@ def test_a_program_that_starts_often(verb, every):
 
 def test_a_bound_is_counted_from_the_begin():
     """
-    A program that limits the number of runs gets exactly that number, however often it starts, and may change it.
+    A series with a limited number of runs makes exactly that number, however often its program starts.
+
+    The limit may change.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -118,7 +120,7 @@ def test_a_bound_is_counted_from_the_begin():
 
 def test_after_the_end():
     """
-    A run owed when `until=` has passed is made, even if the rule is set again; a new series is refused.
+    A run that is still owed when `until=` passes is made, even if the rule is set again; a new series is refused.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -140,7 +142,7 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    Setting the rule again does not revive a dead letter, and is logged; `restart` begins a new series.
+    Setting the same rule again does not revive a dead letter, and is logged; `restart` begins a new series.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)

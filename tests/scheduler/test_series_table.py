@@ -1,5 +1,5 @@
 """
-The tables of docs/schedules.md about sets and declarations of a series: each cell is tested.
+Each cell of the tables about sets and declarations of a series in docs/schedules.md is tested.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERBS = {
     "`declare` without it": None,
 }
 TABLES = {"Setting a series again": 8, "Declaring the jobs of a program": 9}
-"""The number of situations by section."""
+"""Number of situations in each section."""
 
 
 def table(section):
@@ -111,7 +111,7 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The answer is the first word of the cell, and the rest of the cell comes true.
+    The first word of the cell is the answer, and the rest of the cell comes true.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])

@@ -1,5 +1,5 @@
 """
-Skips of the next run of a recurring job, with a manual clock.
+Skipping the next run of a recurring job, with a manual clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scheduler(url, make, clock, record):
 
 def test_a_run_is_left_out(scheduler, clock, record, until):
     """
-    The job continues with the run after the skipped one, in its phase, and each skip omits another run.
+    A job continues with the run after the skipped one, in its phase; each further skip omits another run.
     """
     first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
     for run in (1, 2):
@@ -114,7 +114,7 @@ def rule_of(job):
 @pytest.mark.parametrize("put_off", ["skip", "move"])
 def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    Runs that were skipped, or moved to later, stay so after run_now, even after several.
+    Runs that were skipped, or moved to a later time, stay so after one run_now or several.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":
@@ -140,7 +140,7 @@ def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_of
 
 def test_after_run_now(scheduler, clock):
     """
-    A run_now is skipped like any other run, is moved with the series, and accepts another rule.
+    The run of a run_now can be skipped like any other run, moves with the series, and may get another rule.
     """
     first = scheduler.set("k", cron="0 * * * *", handler="h").job
     pending = scheduler.skip("k").job.due_at

@@ -30,7 +30,7 @@ def job(key="k", generation=1, due_at=1000):
 
 def counted_job(entry):
     """
-    Return the job of *entry* as stored once its attempt is counted.
+    Return the job of *entry* as stored after its attempt was counted.
     """
     return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
@@ -46,7 +46,7 @@ def stage(table, *jobs, is_news=True):
 @pytest.mark.parametrize("step", Step)
 def test_every_step_in_every_phase(phase, step):
     """
-    An event moves an entry as the table says; if the table has no transition, it changes nothing and returns that.
+    An event moves an entry as the table says; an event without a transition changes nothing and returns that.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -73,7 +73,7 @@ def test_the_whole_life():
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_withdrawn_before_the_start(is_counted):
     """
-    An attempt that is withdrawn before its start does not start, whether or not the count was answered.
+    An attempt that is withdrawn before its start does not start, whether or not the answer to its claim has arrived.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -291,7 +291,9 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_still_lanes_of_a_target(due_at):
     """
-    Lanes of one job each use at most three quarters of the table together; moving lanes and other targets get more.
+    Lanes of one job each use at most three quarters of the table together.
+
+    Lanes that make progress, and other targets, get more.
     """
     table = small_table()
     jobs = one_each(200, due_at)
@@ -318,7 +320,7 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_still_lanes():
     """
-    A lane with more than a fraction of the table is crowded on its own, and no other lane pays for it.
+    A lane with more than a fraction of the table counts as crowded alone, and no other lane loses room.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -355,7 +357,7 @@ def test_lanes_begin_to_move_and_become_still():
 
 def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
     """
-    A lane that is full of future jobs accepts due ones: up to three quarters of the remaining room.
+    A lane that is full of future jobs accepts due ones, up to three quarters of the remaining room.
     """
     table = small_table(1_000)
     later = lane("h", 1_000)
@@ -437,7 +439,7 @@ def test_threads_stage_at_once():
 @pytest.mark.parametrize("seed", range(10))
 def test_something_is_free(seed):
     """
-    The next lane finds a place beside lanes that set jobs, begin them, set them again and drop them.
+    A new lane finds room beside lanes that set jobs, begin them, set them again and drop them.
     """
     dice = random.Random(seed)
     table, entries = small_table(dice.randrange(20, 300)), []

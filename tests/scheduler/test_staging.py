@@ -63,7 +63,7 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
-    Jobs past the horizon stay in the store; with nothing staged, the only timer is that of the next scan.
+    Jobs past the horizon stay in the store; with nothing staged, the only timer is the one for the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
@@ -90,7 +90,7 @@ def test_more_jobs_than_room(url, make, record, engines):
         most = [max(most[0], staged.waiting), max(most[1], staged.busy)]
         time.sleep(0.001)
     assert sorted(record.items) == list(range(3000))
-    assert most[0] <= 1100  # staged_max and one page
+    assert most[0] <= 1100  # staged_max plus one page
     assert most[1] <= 50
 
 
@@ -107,7 +107,7 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    A job without room in its lane is staged once some jobs of its lane have run; each runs once, at its due time.
+    A job without room in its lane is staged once some jobs of its lane have run. Each job runs once, at its due time.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -173,7 +173,7 @@ def test_wall_clock_stepped_forward(url, make, clock, record):
 
 def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # noqa: PLR0917  fixtures
     """
-    If the wall clock is set back, a job waits until it reads the due time again: it fires once, and never early.
+    If the wall clock is set back, a job waits until the clock reads its due time again: it fires once, and never early.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -276,7 +276,9 @@ def test_a_set_within_reach_reads_nothing(make, record, until):
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_writes_that_fail(make, events, record, after):
     """
-    Begins and settles that the store did not answer are written again; done or not, each job fires once.
+    Begins and settles that the store did not answer are written again.
+
+    Whether or not the first write took effect, each job fires once.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -284,11 +286,11 @@ def test_writes_that_fail(make, events, record, after):
 
     @scheduler.handler("h")
     def handler(payload):
-        store.fail("apply", 1, after=after)  # the settle
+        store.fail("apply", 1, after=after)  # fails the settle
         record(payload)
 
     scheduler.set("k", delay=0.2, handler="h", payload=1)
-    store.fail("apply", 1, after=after)  # the begin
+    store.fail("apply", 1, after=after)  # fails the begin
     told.wait_for(lambda: any(isinstance(each, JobSucceeded | SettleRefused) for each in told.items))
     assert record.items == [1]
     assert scheduler.get("k") is None
@@ -296,7 +298,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_of_unknown_end(make, record):
     """
-    A job that was written after all fires, although its caller got an error with an unknown outcome.
+    A job whose set got an error with an unknown outcome fires if it was written after all.
     """
     store = FaultyStore()
     scheduler = make(store).start()

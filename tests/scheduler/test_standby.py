@@ -1,5 +1,5 @@
 """
-`start(role="auto")`: of several processes on one file one fires, and another one takes over when it ends.
+With `start(role="auto")` one of several processes on one file fires, and another one takes over when it ends.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def words(path):
 
 def test_the_next_one_follows(make, file_url, record):
     """
-    The second scheduler is a client while the first one lives, and fires after that has stopped.
+    The second scheduler is a client while the first one runs, and fires after the first has stopped.
     """
     first, second = make(file_url), make(file_url)
     for scheduler, name in ((first, "first"), (second, "second")):
@@ -80,11 +80,11 @@ def test_the_next_one_follows(make, file_url, record):
 
 def test_a_stop_ends_the_wait(make, file_url):
     """
-    A waiting standby can be stopped; it never becomes the owner, and cannot be started again.
+    A waiting standby can be stopped; then it never becomes the owner, and cannot be started again.
     """
     first, second = make(file_url), make(file_url)
     first.start()
-    for _ in range(2):  # the second time it waits already
+    for _ in range(2):  # the second time, the standby already waits
         second.start(role="auto")
     assert [thread.name for thread in threading.enumerate()].count("tickwheel-standby") == 1
     assert second.stop() == []
@@ -97,7 +97,7 @@ def test_a_stop_ends_the_wait(make, file_url):
 
 def test_roles(make, file_url):
     """
-    An unknown role is refused, and so is an explicit owner if there is another one.
+    An unknown role is refused, and so is the role of owner if there is another owner.
     """
     with pytest.raises(InvalidJobError, match="role is 'leader': pass one of owner, auto"):
         make(file_url).start(role="leader")
@@ -127,7 +127,7 @@ def test_the_async_face(file_url):
 @pytest.mark.slow
 def test_workers_of_a_web_server(tmp_path, until):
     """
-    Of four uvicorn workers one fires and none fails; after it is killed, another one fires the next job.
+    One of four uvicorn workers fires and none fails; after it is killed, another worker fires the next job.
     """
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'tickwheel[service]'")
     (tmp_path / "app.py").write_text(APP, "utf-8")
@@ -142,7 +142,8 @@ def test_workers_of_a_web_server(tmp_path, until):
             until(lambda: len(words(tmp_path / "started")) >= 4, explain)
             with closing(Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}")) as client:
                 client.set("a", delay=0, handler="sign", payload="a")
-                until(lambda: client.get("a") is None, explain)  # otherwise its end would be lost with its owner
+                # otherwise the end of the job would be lost with its owner
+                until(lambda: client.get("a") is None, explain)
                 ((_, owner),) = words(tmp_path / "fired")
                 os.kill(int(owner), signal.SIGKILL)
                 client.set("b", delay=0, handler="sign", payload="b")
@@ -156,7 +157,7 @@ def test_workers_of_a_web_server(tmp_path, until):
 
 def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     """
-    Jobs that the owner cannot run are named once by a standby that could, and by the owner itself.
+    A standby that could run jobs which the owner cannot run names them once, and so does the owner.
     """
     owner, standby = make(file_url), make(file_url)
     owner.handler("mine")(print)

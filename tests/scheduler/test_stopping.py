@@ -20,7 +20,7 @@ from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetReque
 
 def test_stop_before_start(make, url):
     """
-    A scheduler that never started is closed by a stop, also by a second one.
+    A stop closes a scheduler that never started, also if it is stopped twice.
     """
     scheduler = make(url)
     assert not scheduler.is_started
@@ -53,7 +53,7 @@ def test_with(make, url):
 
 def test_stop_leaves_what_is_pending(make, file_url, record):
     """
-    Near and far jobs at the stop remain in the store, without a counted attempt, and fire after the next start.
+    Near and far jobs stay in the store after a stop, without a counted attempt, and fire after the next start.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
@@ -79,7 +79,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
     @scheduler.handler("h")
     def handler(_payload):
         started.set()
-        time.sleep(0.2)  # the work
+        time.sleep(0.2)  # the handler works
         record("done")
 
     scheduler.set("k", delay=0, handler="h")
@@ -92,7 +92,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_in_time(make, file_url, is_async, until):
     """
-    A handler that does not end is released, the stop keeps its time limit, and the next owner claims the job.
+    A stop keeps its time limit although a handler does not end: it releases the job, and the next owner claims it.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -110,7 +110,7 @@ def test_stop_in_time(make, file_url, is_async, until):
     assert started.wait(60)
     before = time.monotonic()
     (running,) = scheduler.stop(timeout=1.0)
-    assert time.monotonic() - before < 30  # a second, and what a slow disk takes
+    assert time.monotonic() - before < 30  # one second, plus the time that a slow disk takes
     assert (running.job.key, running.attempt) == ("k", 1)
     go_on.set()
     after = make(file_url)
@@ -189,7 +189,7 @@ def test_stop_from_inside_a_handler(make, file_url, record, is_async):
     scheduler.handler("h")(stopper_async if is_async else stopper)
     scheduler.set("k", delay=0, handler="h")
     assert record.wait(1) == [[]]
-    scheduler.stop(timeout=60)  # waits for the other
+    scheduler.stop(timeout=60)  # waits for the other job
     assert not scheduler.is_started
     assert make(file_url).get("k") is None
 
@@ -241,7 +241,7 @@ def test_two_stops_at_once(make, url):
 
 def test_a_second_owner(make, file_url, record):
     """
-    A second scheduler cannot own the file, says so, stays a client, and can start once the first has stopped.
+    A second scheduler on a file is refused as an owner, stays a client, and can start after the first has stopped.
     """
     first, second = make(file_url).start(), make(file_url)
     with pytest.raises(StoreInUseError):
@@ -298,7 +298,7 @@ def test_tasks_beside_a_handler_end(make, url, record):
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)  # as clients that say goodbye
+            await asyncio.sleep(0)  # like a client that closes its connection
             record("ended")
 
     async def handler(payload):
@@ -319,7 +319,7 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    Calls by an object that the interpreter destroys last neither wait for a frozen thread, nor fail.
+    Calls by an object that the interpreter destroys last do not fail, and do not wait for a frozen thread.
     """
     program = f"""
         import builtins, os, sys

@@ -78,7 +78,7 @@ def test_a_quicker_sample_is_kept():
 
 def test_a_store_that_was_set_back():
     """
-    When the store's own clock is set back or forward, the next sample follows it.
+    The next sample follows a store whose own clock was set back or ahead.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -90,7 +90,7 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    At the deadline that it gives for an instant the clock reads that instant, so that no timer is set twice.
+    At the deadline computed for an instant the clock reads that instant, so that no timer is set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
@@ -131,7 +131,7 @@ class Remote(MemoryStore):
 
 def test_a_client_reads_the_clock_again(make):
     """
-    A process that only sets jobs renews no lease, but even a day later no drift makes its jobs early or late.
+    A process that only sets jobs, and so renews no lease, sets none early or late, even after a day of drift.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store = Remote(clock)
@@ -147,7 +147,7 @@ def test_a_client_reads_the_clock_again(make):
 
 def test_an_async_client_reads_the_clock_again(monkeypatch):
     """
-    This also holds on a loop, which reads the clock in another thread, so as not to wait for the store.
+    An async client, which reads the clock in another thread, also sets no job early or late.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store, threads = Remote(clock), []
@@ -168,7 +168,7 @@ def test_an_async_client_reads_the_clock_again(monkeypatch):
 
 class Slewed:
     """
-    A machine's clocks beside true time: they have a rate of their own, and the monotonic one stops in a suspend.
+    A machine's clocks and true time: the clocks have a rate of their own, and the monotonic one stops in a suspend.
     """
 
     def __init__(self):
@@ -206,7 +206,7 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    With any rates up to a tenth off, and changing, the store reads no less than `earliest`, nor much more.
+    The store never reads less than `earliest`, nor much more, at any changing rates that are up to a tenth off.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -236,7 +236,7 @@ def test_the_earliest_is_never_ahead(seed):
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
 def test_a_rate_is_no_step(rate, width_s):
     """
-    A clock with another rate is not mistaken for one that was set, however old or slow the samples are.
+    A clock with another rate is not mistaken for a clock that was set, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -283,7 +283,7 @@ def test_a_suspend_has_elapsed():
 
 class Apart(Remote):
     """
-    A store whose clock shows true time, and which counts how often it is read.
+    A store whose clock shows true time, and counts its readings.
     """
 
     def __init__(self, clock):
@@ -331,7 +331,7 @@ RELATIVE = {
 
 def slewed_pair(make, rate):
     """
-    Return a machine's clock, a store beside it, and a client on that machine that has set a job and a series.
+    Return a machine's clock, a store with another clock, and a client on that machine that has set a job and a series.
     """
     clock = Slewed()
     store = Apart(clock)
@@ -359,7 +359,7 @@ def test_no_delay_is_early_at_any_rate(make, verb, rate):
 
 def test_an_async_delay_is_not_early():
     """
-    This also holds for a client on a loop.
+    On a loop, a delay ends no earlier than requested either.
     """
 
     async def run():
@@ -398,7 +398,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    A client that has not noticed the step sets nothing early or an hour late, and notes no job for the old clock.
+    After a step of the server's clock, a client that has not noticed it sets no job early or an hour late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -417,7 +417,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_no_step(make, verb, step_s, count):
     """
-    A job whose commit was slow counts elapsed time like any other, unless a clock was set during that time.
+    A job whose commit was slow counts elapsed time like any other, unless a clock was set during the commit.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -442,7 +442,7 @@ def test_a_slow_commit_is_no_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The estimated end of a run plus its doubt is not before the true end, and the doubt is small.
+    The estimated end of a run plus its error is not before the true end, and the error is small.
 
     So the delay of a retry does not begin before the end, for runs of any length, also if the clock is fast or slow.
     """
@@ -461,7 +461,7 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
 def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     """
-    By this machine's clock the end is known to the millisecond, and exactly if a manual clock reads a whole one.
+    By this machine's clock the end is known to the millisecond, or exactly if a manual clock reads a whole one.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
     assert RelativeJobs(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
@@ -470,7 +470,7 @@ def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
 @pytest.mark.parametrize("delay", [0, "0s", -1, None])
 def test_a_job_for_now_is_due_now(make, delay):
     """
-    The bound of a delay does not postpone a job without a delay, nor `run_now`.
+    A job without a delay, or run by `run_now`, is not postponed by the bound that applies to delays.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)

@@ -178,7 +178,7 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_what_it_was(inline, name):
     """
-    The payload is JSON, and the annotation determines the type of the value.
+    A payload is JSON, and the annotation restores the type of each value.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -217,7 +217,7 @@ def test_a_model_of_pydantic(inline):
 
 def test_what_was_left_out_is_the_functions_own(inline):
     """
-    A default is not stored: the running version's default applies.
+    A default is not stored: the default of the running version applies.
     """
     clock, scheduler = inline
 
@@ -297,7 +297,7 @@ def test_names_of_all_kinds(inline):
 )
 def test_a_name_that_no_other_process_knows(module, name):
     """
-    Such a task needs an explicit name.
+    A task whose name no other process would know needs an explicit name.
     """
 
     def cancel(x: int) -> None: ...
@@ -345,7 +345,7 @@ def test_errors_that_end_it(inline, fields, error, state, is_async):
 
 def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
     """
-    An AssertionError is raised by the call that moves the clock.
+    An AssertionError in a task is raised by the call that moves the clock.
     """
     clock, scheduler = inline
 
@@ -373,7 +373,7 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A schedule of a manifest accepts a call like a set does; the same call leaves it unchanged.
+    A schedule of a manifest accepts a call like a set does; the same declaration again leaves the schedule unchanged.
     """
     clock, scheduler = inline
 
@@ -404,10 +404,10 @@ def test_what_a_task_returns_counts(inline):
 
 def test_a_process_of_its_own(make, until, monkeypatch):
     """
-    A process finds the task by its module, with its types, and its errors have the same effect there.
+    A process finds the task by its module, with its types; the task's errors have the same effect there.
     """
     sys.modules.setdefault(__name__, sys.modules[everything.__module__])
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds its module there, too
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds the task's module there, too
     scheduler = make("memory://")
     scheduler.register(apart)
     scheduler.start()
@@ -594,7 +594,7 @@ def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
 )
 def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
     """
-    A value that would be decoded to something else is refused by the name of the argument.
+    A value that would be decoded to something else is refused, with the name of the argument.
     """
     made = task(name="t")(function)
     with pytest.raises(InvalidJobError, match=rf"t\.of: {next(iter(arguments))} is "):
@@ -676,7 +676,7 @@ class Sent:
 
 def test_a_task_has_no_verbs_of_other_libraries():
     """
-    A verb of another task library raises an error that names the call that sets a job.
+    A verb of another task library raises an error that names our call for setting a job.
     """
     made = task(name="t")(closed)
     for name in ("delay", "apply_async", "defer", "send"):
@@ -709,7 +709,7 @@ def test_a_name_that_another_process_may_have(name):
 
 def test_without_tasks_any_name_is_one():
     """
-    A process without tasks has no name to suggest.
+    A process without tasks does not suggest a name.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail")(print)
@@ -734,7 +734,7 @@ def test_without_tasks_any_name_is_one():
 )
 def test_near(name, meant):
     """
-    A difference of one or two letters, in a name that is long enough, is a typo.
+    In a long enough name, a difference of one or two letters is a typo.
     """
     assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
     assert near(name, []) is None
@@ -742,7 +742,7 @@ def test_near(name, meant):
 
 def test_without_msgspec(monkeypatch):
     """
-    The error names the extra, and a task without parameters needs none.
+    Without msgspec, an error names the extra; a task without parameters does not need it.
     """
     made = task(name="t")(closed)
     monkeypatch.setitem(sys.modules, "msgspec", None)

@@ -1,5 +1,5 @@
 """
-The timer that watches for attempts which take too long.
+The timer that watches for attempts that take too long.
 """
 
 from __future__ import annotations

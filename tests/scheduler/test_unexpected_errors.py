@@ -1,7 +1,7 @@
 """
-An unexpected error of a store, as from a driver that mishandles a lost connection, stops nothing for good.
+An unexpected error of a store, or a lack of threads, stops nothing for good.
 
-Neither does a system without a free thread.
+A driver that mishandles a lost connection may raise such an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tripping(MemoryStore):
     def _may_trip(self, name):
         if name == self.trips_at:
             self.calls += 1
-            if self.trips < 2 and (name != "acquire" or self.calls > 1):  # the first is `start`'s, which may raise it
+            if self.trips < 2 and (name != "acquire" or self.calls > 1):  # `start` makes the first call, and may raise
                 self.trips += 1
                 what = "file descriptor cannot be a negative integer (-1)"
                 raise ValueError(what)
@@ -97,7 +97,7 @@ class Tripping(MemoryStore):
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_goes_on(make, record, caplog, call):
     """
-    Whichever call fails, twice: jobs set then and later are fired, and the log has the traceback.
+    Whichever call fails twice, jobs set at that time and later are fired, and the log has the traceback.
     """
     store = Tripping(call)
     scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
@@ -116,7 +116,7 @@ def test_goes_on(make, record, caplog, call):
 
 class Picky(MemoryStore):
     """
-    A store that cannot write the end of *unwanted*, nor any text that is not ASCII.
+    A store that cannot write the end of *unwanted*, nor any text outside ASCII.
     """
 
     def __init__(self, unwanted=""):
@@ -138,7 +138,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An end that a store refuses permanently blocks no other: ends of its batch are settled, and so are later ones.
+    An end that a store refuses permanently does not block the other ends of its batch, nor later ends.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -159,7 +159,7 @@ def test_an_end_that_is_never_written(make, events):
 
 def test_a_failure_that_lasts_is_logged(make, caplog, until):
     """
-    A scheduler without a hook logs a permanent failure of its store once for all tries.
+    A scheduler without a hook logs a permanent failure of its store once, however often it tries.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -252,7 +252,7 @@ def test_no_thread_to_spare(make, record, caplog, no_threads, name):
 
 def test_another_worker_not_to_be_had(make, record, no_threads):
     """
-    A worker that cannot start another one runs its own job, and then the waiting one.
+    A worker that cannot start another one runs its own job, and then the waiting job.
     """
     scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
     scheduler.handler("h")(record)
@@ -268,7 +268,7 @@ def test_another_worker_not_to_be_had(make, record, no_threads):
 
 def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
-    A pruner that could not be started begins later; otherwise the history would grow without limit.
+    A pruner that could not be started begins later, so that the history does not grow without limit.
     """
     monkeypatch.setattr(_records, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()
@@ -282,7 +282,7 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
 @pytest.mark.parametrize("name", ["tickwheel-writer-callers", "tickwheel-writer"])
 def test_no_thread_for_a_second_writer(monkeypatch, until, name):
     """
-    If one of several writers gets no thread, all of them end, so that another try does not add to them.
+    If one of several writers gets no thread, all of them end, so that another start does not leave extra threads.
     """
     before, start, asked = set(threading.enumerate()), threading.Thread.start, []
 
@@ -306,7 +306,7 @@ def test_no_thread_for_a_second_writer(monkeypatch, until, name):
 
 def test_no_thread_for_a_request(service_url, no_threads):
     """
-    A client of a service that cannot start its thread raises the error, and works as soon as it can.
+    A client of a service that cannot start its thread raises the error, and works as soon as a thread can be started.
     """
     refused = no_threads("tickwheel-http")
     client = Scheduler(service_url)
@@ -390,7 +390,7 @@ class Opening:
 
 def test_checkpoints_go_on(tmp_path):
     """
-    A failed checkpoint is made at the next turn; otherwise the log would grow without limit.
+    A failed checkpoint is made at the next turn, so that the log does not grow without limit.
     """
     opening = Opening(tmp_path / "jobs.db")
     checkpointer = _checkpointer.Checkpointer(opening)

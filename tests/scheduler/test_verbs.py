@@ -1,5 +1,5 @@
 """
-Set, move, cancel, run_now, replay, get, list: the answers, on every store.
+The verbs set, move, cancel, run_now, replay, get and list give their answers on every store.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def client(request, make, tmp_path):
 @pytest.fixture(scope="module", params=["memory", "sqlite", "http"])
 def refusing(request, tmp_path_factory):
     """
-    Return such a scheduler for all tests that store nothing.
+    Return a scheduler that was not started, for all tests that store nothing.
     """
     folder = tmp_path_factory.mktemp("refusing")
     urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{folder / 'jobs.db'}"}
@@ -171,7 +171,7 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    With a generation other than the job's, nothing is changed, and the answer has the job.
+    A write conditional on another generation than the job's changes nothing, and its answer has the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")
@@ -204,7 +204,7 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set at once, answers in order; one invalid request prevents all.
+    Many jobs are set at once, with the answers in order; one invalid request prevents all.
     """
     answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
     assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]
@@ -355,7 +355,7 @@ def test_bad_listing(client, limit, state):
 
 def test_stats_of_a_client(client):
     """
-    A client has the same figures as an owner, at zero, and all of them are JSON.
+    A client has the same figures as an owner, all zero, and all of them are JSON.
     """
     client.set("k", delay=HOUR, handler="h")
     stats = json.loads(json.dumps(client.stats(), allow_nan=False))

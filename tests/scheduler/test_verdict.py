@@ -1,5 +1,5 @@
 """
-The verdict on each end of an attempt, as a table.
+The verdict on each end of an attempt.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def facts(verdict):
 )
 def test_results(one, result, expected):
     """
-    Each result has its consequence, five milliseconds after the due time.
+    Each result has its consequence, for an attempt that ends five milliseconds after the due time.
     """
     assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
@@ -199,7 +199,7 @@ class NamelessType(type):
 
 class NamelessError(Exception, metaclass=NamelessType):
     """
-    An error of such a class.
+    An error whose type is a `NamelessType`.
     """
 
 

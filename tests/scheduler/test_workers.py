@@ -121,7 +121,7 @@ def test_nothing_is_lost(work, seed):
         for n in range(0, 1000, 10):
             work.put([lambda n=n + k: counted.append((base, n)) for k in range(10)])
             if n % (100 + seed) == 0:
-                time.sleep(0.0005)  # lets workers fall idle in between
+                time.sleep(0.0005)  # lets workers become idle between puts
 
     threads = [threading.Thread(target=put, args=(base,)) for base in range(4)]
     for thread in threads:
@@ -135,11 +135,11 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    While a thread is leaked, another one takes its place; when the leaked thread returns, one of them ends.
+    While a thread is leaked, another thread takes its place; when the leaked thread returns, one of the two ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
-    until(lambda: work.queue.waiting == 1)  # the first has begun
+    until(lambda: work.queue.waiting == 1)  # the first entry has begun
     work.workers.leak(held)
     work.wait(1)
     assert work.queue.leaked == {("handler", ""): 1}
@@ -153,11 +153,12 @@ def test_another_in_place_of_a_leaked_one(work, until):
 
 def test_what_has_ended_cannot_leak(work, until):
     """
-    A timeout that coincides with the end changes nothing.
+    A timeout that coincides with the end of its entry changes nothing.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
-    until(lambda: ended not in work.queue.running())  # between its end and the next look into the queue
+    # between the end of the entry and the worker's next read of the queue
+    until(lambda: ended not in work.queue.running())
     work.workers.leak(ended)
     assert work.queue.leaked == {}
 
@@ -190,7 +191,7 @@ def test_closed():
 
 def test_a_line_of_jobs_that_were_all_cancelled():
     """
-    Entries cancelled while they waited for their handler's place are removed, even while places are lent to its line.
+    Entries cancelled while they waited for a place of their handler are removed, even while that place is lent out.
     """
     queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
@@ -199,8 +200,8 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     queue.put(entries[:1])
     assert queue.take() is entries[0]
     queue.put(entries[1:101])
-    assert queue.take() is None  # its handler has its only place
-    queue.put(entries[101:])  # due before the others, and cancelled like them: none of them is begun
+    assert queue.take() is None  # the handler's only place is taken
+    queue.put(entries[101:])  # due before the other entries, and also cancelled: none is begun
     assert queue.take(entries[0]) is None
     assert queue.waiting == 0
 

@@ -86,7 +86,9 @@ def test_all_that_came_during_a_run(misfire):
 
 def test_instants_that_were_missed_are_no_overlap():
     """
-    Due times before the start of a late run were missed, and do not count as overlap; those between its attempts do.
+    Due times before the start of a late run were missed, and do not count as overlap.
+
+    Due times between its attempts do count.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
@@ -96,12 +98,13 @@ def test_instants_that_were_missed_are_no_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    Only with `cancel` a run is overtaken, at the next due time; a retried run has no more time than its first attempt.
+    Only with `cancel`, a run is stopped at the next due time; a retried run gets no more time than its first attempt.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
     assert series.postponed("k", NOON, NOON).overtaken_at("k", NOON + 59_000, NOON + 59_000) == NOON + 60_000
-    assert series.overtaken_at("k", NOON, NOON + 130_000) == NOON + 180_000  # what it missed stops nothing
+    # a due time before its start does not stop it
+    assert series.overtaken_at("k", NOON, NOON + 130_000) == NOON + 180_000
     assert [
         Recurrence(MINUTELY, overlap=each).overtaken_at("k", NOON, NOON) for each in (None, "skip", "once", "all")
     ] == [None] * 4
@@ -152,7 +155,7 @@ def test_max_runs():
 
 def test_all_goes_on_from_the_run_that_was_retried():
     """
-    With `all`, a run that is retried later is followed by the due times that passed in the meantime.
+    With `all`, the run after a retried one is the first due time that passed during the retries.
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
@@ -206,7 +209,7 @@ def test_a_run_ahead_that_lasts(misfire, overlap, expected):
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time to live of a run counts from its first attempt, and does not change for the next run.
+    The time to live of a run counts from its first attempt; the length of the next run stays the same.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -217,7 +220,7 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    An interval's phase and the runs that it waits for move along when the clock is set; a calendar and an end do not.
+    A clock step moves the phase of an interval and its pending runs; it does not move a calendar or an end.
     """
     assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
@@ -251,7 +254,7 @@ def test_jitter_is_stable_and_spread():
 
 def test_jitter_moves_each_run_alike():
     """
-    With jitter, successive due times are still one interval apart, even if the shift is longer than the interval.
+    With jitter, successive due times are still one interval apart, even if the jitter exceeds the interval.
     """
     for jitter_ms in (30_000, 500_000):
         instants = list(Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5))
@@ -272,7 +275,7 @@ def test_jitter_moves_each_run_alike():
 )
 def test_text(recurrence):
     """
-    The stored text is parsed to the same recurrence, and is the same however that was made.
+    The stored text is parsed to the same recurrence, and does not depend on how that was built.
     """
     text = recurrence.to_text()
     assert Recurrence.from_text(text) == recurrence
@@ -363,7 +366,7 @@ ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    A search without a result ends soon, without reporting the end of the series; a list has the runs before it.
+    A search without a result ends soon, and does not report the end of the series; a forecast lists the runs before it.
     """
     recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
     with pytest.raises(RecurrenceError, match="no run is found in 50 years, or too many stretches: exclude less"):

@@ -60,10 +60,10 @@ def test_clock_of_postgres(postgres):
     """
     text = "\n".join(SQL.values())
     readings = re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
-    compared = text.count("query_start < clock_timestamp()")  # with another reading of the same clock
+    compared = text.count("query_start < clock_timestamp()")  # comparisons of two readings of the same clock
     assert len(readings) == text.count("_timestamp()") - compared > 0
     found = set(readings)
-    assert len(found) == 2  # by the clock and by the statement's beginning, each written in one way
+    assert len(found) == 2  # one expression for the clock, and one for the start of the statement
     values = ", ".join(f"({us})" for us in instants_us())
     for expression in found:
         ms = re.sub(r"\w+_timestamp\(\)", "'epoch'::timestamptz + us * interval '1 microsecond'", expression)

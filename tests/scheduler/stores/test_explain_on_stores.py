@@ -1,5 +1,5 @@
 """
-The question why a job has not run yet, on every store: each reason in turn; see `tests/scheduler/test_explain.py`.
+Each store explains a job that has not run yet: each reason in turn; see `tests/scheduler/test_explain.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def down(*_args, **_kwargs):
 
 def test_each_reason(store, make, go_on, until, monkeypatch):
     """
-    Each reason is named, whichever store has the job, and ends with its cause.
+    Every store gives each reason, until the cause of the reason ends.
     """
     abilities = store.abilities
     scheduler = make(store, options=SchedulerOptions(workers=1, running_max=16))
@@ -108,7 +108,7 @@ def test_each_reason(store, make, go_on, until, monkeypatch):
     scheduler.set_many([SetRequest(f"busy/{n}", delay=0, handler="hangs") for n in range(40)])
     until(lambda: WaitReason.BUSY in {why(f"busy/{n}") for n in range(40)})
 
-    if abilities.has_many_owners:  # a process that fires nothing goes by the reports of the one that does
+    if abilities.has_many_owners:  # a process that fires nothing reads the reports of the firing process
         client = Scheduler(store.url)
         until(lambda: client.explain("hangs").reason in {WaitReason.OTHER_NODE, WaitReason.BUSY})
         client.close()

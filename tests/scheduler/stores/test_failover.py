@@ -90,6 +90,7 @@ def test_nothing_is_given_twice(pair, until):
     assert store.get("kept 0").generation == generations[0]
     assert store.get("lost 0") is None
     assert store.renew("first") == []
-    later = [lease.epoch for lease in until(lambda: store.acquire("third"))]  # not at once after a long silence
+    # after a long silence the first calls may get nothing
+    later = [lease.epoch for lease in until(lambda: store.acquire("third"))]
     assert min(later) > max(epochs)
     store.close()

@@ -102,12 +102,12 @@ def test_jobs_stay_where_they_are(make):
 
 def test_old_and_new_nodes_share_a_store(make):
     """
-    Nodes that know the old number of shards and nodes that know the new one fire each other's jobs, and get the notes.
+    Nodes that know the old number of shards and nodes that know the new one fire each other's jobs and are notified.
     """
     old, new = make(4), make(9)
     for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):
         leases = store.acquire(name)
-    assert len(leases) == 4  # of 9: the first by name has one more
+    assert len(leases) == 4  # 4 of 9 shards: the node whose name sorts first has 5
     held = {"old": old.acquire("old"), "new": new.acquire("new")}
     stores = {"old": old, "new": new}
     owners = {lease.shard: (name, lease.epoch) for name, leases in held.items() for lease in leases}
@@ -115,7 +115,7 @@ def test_old_and_new_nodes_share_a_store(make):
     for shard, (name, epoch) in owners.items():
         changes_of(stores[name], shard, epoch, EVER, None)
     jobs = {job.key: job for store in (old, new) for job in set_jobs(store, f"by {store is old}")}
-    for key in list(jobs)[::2]:  # again, by another process than the one that set them
+    for key in list(jobs)[::2]:  # each key is set again, through the other store
         (answer,) = (new if "True" in key else old).apply([model.Set(model.Job(key, 0, 7))])
         jobs[key] = answer.job
     places = where(owners, old)
@@ -127,7 +127,8 @@ def test_old_and_new_nodes_share_a_store(make):
     }
     for key, shard in places.items():
         name, epoch = owners[shard]
-        is_own = stores[name].shard_of(key) == shard  # and it may have written the job itself
+        # then the store may have written the job itself, and needs no note
+        is_own = stores[name].shard_of(key) == shard
         assert is_own or key in told
         for write, outcome in (
             (model.Begin(jobs[key], epoch), model.Outcome.BEGUN),
@@ -139,7 +140,7 @@ def test_old_and_new_nodes_share_a_store(make):
     assert old.count() == {"pending": 0, "running": 0, "dead": 0}
 
 
-@pytest.mark.parametrize("seed", [3, 41, None])  # 41: rescued where it was paused as it ran
+@pytest.mark.parametrize("seed", [3, 41, None])  # 41: a job that was paused while it ran is recovered
 def test_random_writes_while_it_grows(address, seed):
     """
     Any random writes agree with the model, however often the store is opened with more shards in between.

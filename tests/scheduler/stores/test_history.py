@@ -47,7 +47,7 @@ def test_who_cut_it_off(served):
         ]
         store.apply([model.Begin(job, lease.epoch) for job in begun])
         end_lease()
-        assert other.acquire("a second")[0].rescued == 3  # by name before the first, to which the shard would go
+        assert other.acquire("a second")[0].rescued == 3  # its name sorts before "the first", so it gets the shard
         for job in begun:
             (record,) = other.history(job.key, None, 9)
             expected = record_of(job, "cut_off", by="the first", at=record.at, number=record.number)
@@ -76,7 +76,7 @@ def test_two_prune(served):
             store.apply([write for firing in firings for write in firing])
         gone = []
 
-        def prune(each):  # as often as it takes: it deletes nothing while the other is at it
+        def prune(each):  # repeated, because a call deletes nothing while the other store prunes
             while len(each.history("key", None, 101)) > 100:
                 gone.append(each.prune(0, 100, 10**6, 20))
 

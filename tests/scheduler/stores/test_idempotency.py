@@ -108,13 +108,15 @@ def test_a_rollback_takes_it_back(connect):
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_two_at_the_same_time(connect, ends):
     """
-    A second firing waits for the first one's transaction, and depends on how that ends.
+    A second firing waits for the first one's transaction.
+
+    It skips the effect after a commit, and performs it after a rollback.
     """
     first, found, begun = connect(), [], threading.Event()
     assert bill(first, firing())
 
     def other():
-        conn = connect()  # one of sqlite3 belongs to its thread
+        conn = connect()  # a connection of sqlite3 belongs to its thread
         begun.set()
         found.append(bill(conn, firing(attempt=2)))
         conn.commit()

@@ -28,7 +28,7 @@ def server_url(request):
 @pytest.mark.slow
 def test_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of ten lanes run beside and behind those of a limited lane, also after a takeover.
+    Jobs of ten lanes run next to the many jobs of a limited lane, and behind them, also after a takeover.
     """
     made = []
     for turn in range(2):
@@ -55,10 +55,10 @@ def test_beside_a_crowd(server_url, make, record, until):
 
 def test_many_queues_without_workers(server_url, make, record, until):
     """
-    Jobs of queues without workers leave room for a new handler, also after a takeover; a worker gets its queue's jobs.
+    Jobs of queues without workers leave room for a new handler, also after a takeover. A worker gets its queue's jobs.
     """
     many = [SetRequest(f"{n}", delay=0, target="pull", handler=f"q{n}") for n in range(HERD)]
-    wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: each is read on its own, so the first is not said
+    wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: the order between partitions is undefined
     many += [SetRequest(key, delay=0, target="pull", handler="wanted") for key in wanted]
     for turn in range(2):
         scheduler = make(server_url, options=SchedulerOptions(staged_max=200))
@@ -88,7 +88,7 @@ def test_explained_by_another_node(server_url, make, until):
     client.set_many([SetRequest(f"crowd/{n}", delay=0, handler="crowd") for n in range(3)])
 
     def held():
-        found = [client.explain(f"crowd/{n}") for n in range(3)]  # which of them runs first is not said
+        found = [client.explain(f"crowd/{n}") for n in range(3)]  # the order of their runs is undefined
         return [each for each in found if each is not None and each.reason == "rate"]
 
     found = until(lambda: len(held()) == 2 and held())

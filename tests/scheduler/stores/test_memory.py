@@ -1,5 +1,5 @@
 """
-The memory store keeps the protocol, so it is a verified fake.
+The memory store follows the protocol, so it is a verified fake.
 """
 
 from tickwheel.stores import MemoryStore

@@ -1,5 +1,5 @@
 """
-Jobs are moved from any store to any other, however the migration ends, and none is lost or fires twice.
+A migration moves jobs between any two stores; however it ends, no job is lost or fires twice.
 """
 
 from __future__ import annotations
@@ -402,7 +402,7 @@ def test_every_call_fails_once(stores):
 
 class Breaking:
     """
-    Makes one of all writes fail: odd ones before they take effect, even ones after.
+    Makes one write fail: an odd one before it takes effect, an even one after.
     """
 
     def __init__(self, turn):
@@ -477,7 +477,9 @@ def test_what_callers_do_meanwhile_holds(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
     """
-    A migration ends although callers set a job for each moved one; it reports late jobs, and a second run moves them.
+    A migration ends although callers set a new job for each moved one.
+
+    It reports the late jobs, and a second run moves them.
     """
     source, target, _, _ = stores
     numbers = itertools.count()

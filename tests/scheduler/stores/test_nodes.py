@@ -123,7 +123,7 @@ def test_a_node_that_ended_is_seen_for_a_while(make):
     killed.report("killed", {"fired": 3})
     (seen,) = other.nodes()
     while other.now_ms() <= seen.until:
-        pass  # the store's clock has to come so far
+        pass  # the store's clock has to reach the end of the lease
     assert len(other.acquire("other")) == 2
     gone, here = other.nodes()
     assert (gone.owner, gone.figures, gone.until) == ("killed", {"fired": 3}, seen.until)
@@ -347,7 +347,7 @@ def test_what_workers_pulled_before_another_node_took_over(address, until):
         paused.set("k", delay=0, target="pull", handler="q")
         (lease,) = paused.lease("q", wait=60, seconds=600)
         with is_awake:
-            store.release(paused.stats()["owner"])  # as if its time were over
+            store.release(paused.stats()["owner"])  # as if its lease had ended
             heir.start()
             (again,) = heir.lease("q", wait=60)
             assert (again.job.key, again.attempt) == ("k", 2)

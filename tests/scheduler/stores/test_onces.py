@@ -48,7 +48,7 @@ def kept(request, tmp_path):
 
 def test_lapsed_answers_go(kept):
     """
-    Expired answers, and no others, are deleted by commits that keep new ones, at most two for each new one.
+    Each commit that stores new answers deletes at most two expired answers for each new one, and no others.
     """
     store, count = kept
     store.apply([marked(number, 3_600_000) for number in range(5)])

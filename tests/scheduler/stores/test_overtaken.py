@@ -139,7 +139,7 @@ def test_race(url, owner, begin, is_same, is_busy):
 
 def is_overtaken(times, key, generation, facts):
     """
-    Return True if the older generation of *key* started although, or after, an answer said that it would not.
+    Return True if the older generation of *key* started, or started after the answer, contrary to the answer.
     """
     outcome, _, answered_at = facts
     started = times.get((key, generation), [])
@@ -186,7 +186,7 @@ def wait_until(is_true):
     give_up = time.monotonic() + PATIENCE_S
     while not is_true():
         assert time.monotonic() < give_up
-        time.sleep(0.01)  # nothing else shows what a server's store has written
+        time.sleep(0.01)  # no signal reports the writes of a server's store
 
 
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)

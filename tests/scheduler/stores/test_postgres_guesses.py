@@ -174,7 +174,7 @@ def test_begins_and_sets_of_the_same_jobs(make):
                 together.wait()
                 owner.apply(begins)
                 together.wait()
-        except StoreError as error:  # PostgreSQL ends one of those in a ring after a second
+        except StoreError as error:  # PostgreSQL ends one of the deadlocked transactions after a second
             raised.append(error)
             together.abort()
 
@@ -236,7 +236,7 @@ def fired(store, epoch, keys):
 
 def running_of(postgres, database):
     """
-    Return how many jobs the shards of the store say that run, and how many do.
+    Return the number of running jobs by the counts of the shards, and the number of running rows.
     """
     counted = postgres.execute("SELECT sum(running)::integer FROM tickwheel_shard", database)
     return counted + postgres.execute("SELECT count(*) FROM tickwheel_job WHERE state = 1", database)
@@ -244,7 +244,7 @@ def running_of(postgres, database):
 
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
-    A batch of sets is one statement, and so is one of ends and of begins; the counts are those of the jobs.
+    A batch of sets is one statement, and a batch of ends and begins is one statement; the counts match the jobs.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -263,7 +263,7 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
 @pytest.mark.parametrize("wrong", ["gone", "twice", "ended in the batch", "not owned", "pending"])
 def test_a_wrong_guess_among_firings(postgres, database, wrong):
     """
-    If one of a batch is not as guessed, nothing of the statement stays, and each write is answered by the rules.
+    If one write of a batch is not as guessed, its statement changes nothing, and the rules decide each answer.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -310,7 +310,7 @@ def test_a_firing_after_a_takeover_is_refused(postgres, database):
 
 def test_counts_of_sessions_are_gathered(postgres, database):
     """
-    The rows in which sessions count are added to the others at the next renewal, and the sums stay.
+    At the next renewal the counts of sessions are moved to the shared rows, and the sums stay the same.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")

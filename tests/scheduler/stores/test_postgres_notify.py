@@ -62,7 +62,7 @@ def set_in(store, shard):
 
 def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
     """
-    A client's set is read once, by the owner of its shard, and not by the other three owners.
+    The owner of its shard reads a client's set once, and the other three owners do not read it.
     """
     looks = Counter()
     execute = psycopg.Connection.execute
@@ -154,7 +154,7 @@ def test_what_moves_to_another_owner_wakes_that_one(make, until):
     for lease, owner in ((moved, heir), (kept, former)) * 3:
         set_in(client, lease.shard)
         until(lambda owner=owner: owner.wait_for_change(PATIENCE_S))
-    until(lambda: len(heir.acquire("heir")) == 2)  # the former one does not renew
+    until(lambda: len(heir.acquire("heir")) == 2)  # the former owner does not renew
     set_in(client, kept.shard)
     assert until(lambda: heir.wait_for_change(PATIENCE_S))
 
@@ -200,7 +200,7 @@ builtins.kept = Closing()
 
 def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
-    A close after daemon threads have stopped, as from a destructor, does not wait for the listening thread.
+    A close that runs after the daemon threads have stopped, as in a destructor, does not wait for the listening thread.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)

@@ -167,7 +167,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
         return answer
 
     monkeypatch.setattr(Prepared, "send", interrupted)
-    is_plain = statement == "set_new"  # a set of one generation alone takes more than one statement
+    is_plain = statement == "set_new"  # only a plain set is one statement
     with pytest.raises(KeyboardInterrupt):
         store.apply([model.Set(model.Job("lost", 0, 7), if_generation=None if is_plain else 5)])
     idle = [each for each in sessions if not each.closed]
@@ -214,7 +214,7 @@ def test_lost_connections(postgres, open_database, until):
     (job,) = [set_one(store)]
     store.count()
     ours = "FROM pg_stat_activity WHERE application_name = 'tickwheel'"
-    until(lambda: len(postgres.execute(f"SELECT pid {ours}")) >= 2)  # one of them is made by a thread
+    until(lambda: len(postgres.execute(f"SELECT pid {ours}")) >= 2)  # a thread makes the second session
     postgres.execute(f"SELECT pg_terminate_backend(pid) {ours}")
     assert until(lambda: store.get("key")) == job
     assert until(lambda: set_one(store, "more")).key == "more"
@@ -240,7 +240,7 @@ def test_crash_of_the_server(postgres, open_database, until):
     """
     After a crash and a restart of the server all acknowledged writes are there, and the owner keeps its epochs.
     """
-    store = open_database("&lease_s=120")  # while the server is slow to come back, the lease must last
+    store = open_database("&lease_s=120")  # the lease must outlast a slow restart of the server
     leases = store.acquire("owner")
     jobs = [set_one(store, f"{i}") for i in range(20)]
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -270,7 +270,7 @@ def test_begin_between_two_leases(postgres, database, open_database):
     job = set_one(store)
     postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
     assert store.shards() == [Shard(0, None, lease.epoch)]
-    # A begin that does not find its job has the whole batch done with care, row by row.
+    # A begin that does not find its job makes the store apply the whole batch on the slow path, row by row.
     ghost = model.Job("ghost", job.generation + 1, 0)
     answers = store.apply([model.Begin(job, lease.epoch), model.Begin(ghost, lease.epoch)])
     assert answers[0].outcome is model.Outcome.BEGUN
@@ -340,7 +340,9 @@ def test_retries_after_a_lease(open_database, monkeypatch):
 
 def test_what_a_server_may_lose(open_database, make_postgres):
     """
-    A server that waits for its disk loses nothing that it acknowledged; another one names its loss and the remedy.
+    A server that waits for its disk loses nothing that it acknowledged.
+
+    A server that does not wait names its loss and the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
@@ -355,7 +357,7 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     With an asynchronous standby, a scheduler warns of the possible loss in a failover, at its start or while it runs.
     """
     open_store(postgres_pair.url).close()
-    assert caplog.messages == []  # a client has nothing to decide
+    assert caplog.messages == []  # a client does not warn
     with Scheduler(postgres_pair.url) as scheduler:
         assert "may lose answered writes that the standby has not yet received" in caplog.text
         assert scheduler.stats()["loss_window"].endswith("set synchronous_standby_names")
@@ -364,7 +366,8 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     with Scheduler(f"{postgres_pair.url}lease_s=1") as scheduler:
         assert scheduler.stats()["loss_window"] == ""
         caplog.clear()
-        postgres_pair.primary.execute("ALTER SYSTEM RESET synchronous_standby_names")  # as one that is left alone does
+        # as a primary without a standby does
+        postgres_pair.primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
         postgres_pair.primary.execute("SELECT pg_reload_conf()")
         until(lambda: scheduler.stats()["loss_window"].endswith("set synchronous_standby_names"))
     assert caplog.text.count("may lose") == 1
@@ -376,7 +379,8 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
     Over TCP the system detects a silent server within seconds, unless the URL says otherwise.
     """
     number = os.getpid()
-    address = f"127.54.{number >> 8 & 255}.{number & 255}"  # of this machine; no other server is there
+    # an address of this machine on which no other server listens
+    address = f"127.54.{number >> 8 & 255}.{number & 255}"
     make_postgres(f"listen_addresses={address}")
     for given, idle_s in ("", 5), ("&keepalives_idle=60", 60):
         with noted_sessions() as sessions:
@@ -398,7 +402,7 @@ def truncate(postgres, database):
         names = connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'tickwheel%'")
         statement = f"TRUNCATE {', '.join(name for (name,) in names)}"
         for _ in range(100):
-            with suppress(psycopg.errors.DeadlockDetected):  # with a node that has locked two of them
+            with suppress(psycopg.errors.DeadlockDetected):  # a deadlock with a node that has locked two of the tables
                 connection.execute(statement)
                 return
         pytest.fail("a hundred deadlocks")

@@ -18,7 +18,7 @@ PATIENCE_S = 30.0
 
 def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
     """
-    The URL's session options are used, except where ours override them, as for `jit`.
+    The session options of the URL are used, except those that the store sets itself, such as `jit`.
 
     The tables are in the schema of its `search_path`, and a node that owns shards there is notified of writes.
     """

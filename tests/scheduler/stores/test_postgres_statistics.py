@@ -391,7 +391,9 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state, each statement touches at most three times the pages of the best state plus a hundred; so with rows.
+    In each state, no statement touches more than three times the pages of the best state plus a hundred.
+
+    The same holds for rows.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:

@@ -47,7 +47,7 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    Jobs locked by a transaction are recovered by the first renewal after its end, and their owner gets notes of them.
+    Jobs locked by a transaction are recovered by the first renewal after its end, and their owner is notified of them.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -96,7 +96,7 @@ def test_notes_of_one_look_are_limited(open_database, monkeypatch):
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
     cursors = [Cursor(lease.shard, lease.epoch, (100, 0), 0) for lease in owner.acquire("owner")]
     caller.apply([model.Set(model.Job(f"{i}", 0, 7)) for i in range(100)])
-    assert owner.wait_for_change(PATIENCE_S)  # the notification of that commit
+    assert owner.wait_for_change(PATIENCE_S)  # wake-up by that commit
     found = []
     for _ in range(3):
         found.append([job.key for sight in owner.look(cursors, 0, 0, with_changes=True) for job in sight.changed])

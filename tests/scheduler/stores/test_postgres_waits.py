@@ -1,5 +1,5 @@
 """
-The events that occurred at a descriptor, as numbers of `selectors`, for the waits of the driver.
+The driver's waits return the events of a descriptor as numbers of `selectors`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ends():
 
 def test_events(ready, ends):
     """
-    Of the requested events the ones that occurred are returned, and 0 at the timeout.
+    A wait returns the requested events that occurred, and 0 at the timeout.
     """
     here, there = ends
     assert [ready(here.fileno(), events, 0.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [

@@ -63,7 +63,7 @@ def test_cancel_the_other(server_url, make, events, until):
 @pytest.mark.parametrize("bound", ["until", "max_runs"])
 def test_the_end_of_a_series(server_url, make, events, bound):
     """
-    A series ends, and its job is removed, with the run at its last instant or the last of its number.
+    A series ends, and its job is removed, with the run at its last instant or with its last counted run.
     """
     scheduler = make(server_url)
     told, rules = events(scheduler), []

@@ -130,4 +130,4 @@ def test_memory_of_a_job(server, store):
     assert used() - before < 560 * 20_000
     for start in range(0, 20_000, 1_000):
         store.apply([model.Cancel(key) for key in keys[start : start + 1_000]])
-    assert used() - before < 60 * 20_000  # hash tables shrink later
+    assert used() - before < 60 * 20_000  # Redis shrinks its hash tables later

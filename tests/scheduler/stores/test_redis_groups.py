@@ -58,7 +58,7 @@ def test_a_lost_primary(group, until):
     assert job.generation > max(each.generation for each in jobs) + 100
     until(lambda: careful.get("key 0"))
     with pytest.raises(StoreError, match="0 of 1 replicas"):
-        set_one(careful, "alone")  # whose only replica is the primary now
+        set_one(careful, "alone")  # its only replica is now the primary
     for each in (careful, store):
         each.close()
 
@@ -114,8 +114,8 @@ def test_news_from_another_process(cluster, until):
     cluster.begin_move(slot, source, target)
     cluster.end_move(slot, source, target)
     while owner.wait_for_change(1.5):
-        pass  # it hears that the channel has gone, and subscribes at the new node
-    owner.acquire("owner")  # another server answers, so that all leases are over
+        pass  # it is notified that the channel has moved, and subscribes at the new node
+    owner.acquire("owner")  # another server answers, which ends all leases
     assert is_heard(owner, other, until)
     for each in (owner, other):
         each.close()
@@ -150,7 +150,7 @@ def test_jobs_over_a_failover(group, until):
         scheduler.start()
         scheduler.set("first", delay=0.2, handler="work", payload="first")
         scheduler.set("later", delay=4.0, handler="work", payload="later")
-        group.fail_over(is_replicated=True)  # what it had not sent yet is another test's
+        group.fail_over(is_replicated=True)  # another test covers writes that were not replicated
         until(lambda: scheduler.set("last", delay=4.5, handler="work", payload="last"))
         assert done.wait(redis_servers.PATIENCE_S)
     assert set(fired) == {"first", "later", "last"}

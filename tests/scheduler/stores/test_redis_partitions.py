@@ -139,7 +139,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_what_is_set_after_a_mark_is_above_it(redis_url):
     """
-    The latest generation is common to all partitions, though each gives out its own; so after an adoption.
+    A generation given out after an adoption is above all earlier generations of all partitions.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -181,7 +181,7 @@ def silent(make, store, url):
     due = int((time.time() + 0.5) * 1000)
     store.apply([Set(Job(key, 0, due, handler="h")) for number in range(PARTITIONS) for key in keys_of(store, number)])
     while (found := store.page(JobQuery(limit=1_000)).jobs) and time.time() < due / 1000 + TIME_S:
-        time.sleep(0.05)  # nothing says that nobody looks
+        time.sleep(0.05)  # no signal reports that no node scans
     return {store.partition_of(job.key) for job in found}
 
 
@@ -244,7 +244,7 @@ def test_pages(redis_url):
 
 def test_history_is_pruned_in_each(redis_url):
     """
-    Each partition keeps its share of the history.
+    Each partition prunes its own share of the history.
     """
     store = open_store(redis_url)
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -284,7 +284,7 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
     record.wait(1)
     assert client.cancel(asked, running=True).outcome is Outcome.STOPPING
     give_up, news = time.monotonic() + PATIENCE_S, keys_of(store, 0)
-    while not stopped.wait(0.1):  # with news of another partition all the while
+    while not stopped.wait(0.1):  # another partition sends notifications all the time
         assert time.monotonic() < give_up
         store.apply([Set(Job(news[0], 0, 2**42, handler="h"))])
     store.close()
@@ -293,7 +293,7 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_master_is_away(make, record, cluster, events, how):
     """
-    While one partition does not answer, jobs of the others are set and fire in time; afterwards its own do, too.
+    While one partition does not answer, jobs of the others are set and fire in time; after its return, so are its own.
 
     Writes of its keys are refused as transient. Its running attempts are cut off and run again, under a new epoch.
     """
@@ -382,7 +382,7 @@ def test_a_master_is_lost_under_load(make_redis, until):
             until(lambda: store.apply([Cancel(there)]))
             store.close()
             cluster.await_successor()
-            cluster.lost.start()  # and is the replica of the other one from here on
+            cluster.lost.start()  # and it is now the replica of the promoted server
             load.await_more(load.fired, 200, until)
             load.end(until)
             assert load.wrongs() == {}

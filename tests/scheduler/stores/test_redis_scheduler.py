@@ -36,7 +36,8 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
     for number, node in enumerate(nodes):
         node.handler("h")(lambda payload, number=number: record((payload, number)))
         node.start()
-    until(lambda: sorted(len(node.stats()["shards"]) for node in nodes) == [5, 5, 6])  # what runs is not handed over
+    # running jobs are not handed over
+    until(lambda: sorted(len(node.stats()["shards"]) for node in nodes) == [5, 5, 6])
     for turn in range(4):
         requests = [SetRequest(f"{turn} {i}", delay=0.3, handler="h", payload=f"{turn} {i}") for i in range(50)]
         nodes[turn % 3].set_many(requests)

@@ -147,7 +147,7 @@ def test_a_store_is_opened_without_memory(server, make):
     first = make("&shards=1", server)
     jobs = [set_one(first, key) for key in ("a", "b")]
     first.close()
-    server.execute("SCRIPT", "FLUSH")  # as a server that was started again
+    server.execute("SCRIPT", "FLUSH")  # as after a restart of the server
     server.execute("CONFIG", "SET", "maxmemory", "1mb")
     store = make("&shards=1", server)
     assert store.count()["pending"] == 2
@@ -204,7 +204,7 @@ def test_crash_of_the_server(server, make, until):
 
     A restarted server looks like a promoted one, and may lack the grant of a later lease.
     """
-    store = make("&lease_s=120", server)  # while the server is slow to come back, the lease must last
+    store = make("&lease_s=120", server)  # the lease must outlast a slow restart of the server
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
     jobs = [set_one(store, f"{i}") for i in range(20)]
     store.apply([model.Begin(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
@@ -261,7 +261,7 @@ def test_server_is_killed_under_load(server, make, until):
         for thread in threads:
             thread.join(PATIENCE_S)
         server.start()
-        rewrite_log(server, until)  # or a part of what was torn off comes back: docs/durable.md
+        rewrite_log(server, until)  # otherwise a part of the torn log returns: docs/durable.md
     store = make("", server)
     assert all(error.is_transient for error in lost)
     assert len(lost) == 6
@@ -293,7 +293,7 @@ def test_server_that_loads(server, make, until):
     A server that still loads its data is a transient error, and nothing was written.
     """
     server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
-    server.execute("BGREWRITEAOF")  # while it loads such a file it answers every kilobyte
+    server.execute("BGREWRITEAOF")  # while it loads such a file, it answers after each kilobyte
     until(lambda: not server.execute("INFO", "persistence")["aof_rewrite_in_progress"])
     server.stop()
     server.settings += ("--key-load-delay", "400", "--loading-process-events-interval-bytes", "1024")

@@ -96,10 +96,10 @@ def test_rights_are_looked_at_first(make_redis):
     rights, keys, channels = re.search(remedy, str(caught.value)).groups()
     places = [place.replace("PREFIX", r"x\[1\]") for place in (keys, channels)]
     server.execute("ACL", "SETUSER", "least", "on", ">pw", *rights.split(), *places)
-    open_store(server.url("?prefix=x%5B1%5D", "least:pw@")).close()  # the remedy is one
+    open_store(server.url("?prefix=x%5B1%5D", "least:pw@")).close()  # the remedy works
     owner = open_store(server.url())
     leases = owner.acquire("owner")
-    assert set_one(store).key == "key"  # only the hint is missing
+    assert set_one(store).key == "key"  # the store works without hints
     assert sum(len(changes_of(owner, lease.shard, lease.epoch, 10, 0).changed) for lease in leases) == 1
     for each in (store, owner):
         each.close()
@@ -134,7 +134,7 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
     server = make_redis(*settings)
     with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
         store = open_store(server.url())
-        assert caplog.messages == []  # a client has nothing to decide
+        assert caplog.messages == []  # a client does not warn
         store.acquire("owner")
     assert (bool(store.abilities.loss_window), words in store.abilities.loss_window) == (loses, True)
     assert bool(caplog.messages) is loses

@@ -122,7 +122,7 @@ def test_two_versions_on_three_nodes(deployment, until):
     assert deployment.troubles == []
     set_some(["first", "second"])
     deployment.wait_for(len(expected))
-    deployment.stop("old-2")  # the last that has the first handler
+    deployment.stop("old-2")  # the last node with the first handler
     before = len(expected)
     set_some(["first", "second"])
     deployment.wait_for(before + 20)

@@ -44,7 +44,7 @@ PATIENCE_S = 20
 
 class Counted:
     """
-    Counts the round trips of calls: the minimum over some turns, since the store's own threads make calls, too.
+    Counts the round trips of calls. Takes the minimum over some turns, since the store's own threads make calls, too.
     """
 
     def __init__(self, line):
@@ -52,7 +52,7 @@ class Counted:
 
     def call(self, name, call, *arguments, **more):
         """
-        Return the result of *call*, and count its round trips as those of operation *name*.
+        Return the result of *call*, and count its round trips for operation *name*.
         """
         before = self.line.trips
         answer = call(*arguments, **more)
@@ -196,13 +196,13 @@ def test_partitions_are_asked_at_once(partitions):
 
 def hold(partition, name, together):
     """
-    Make each call of *name* wait until all partitions are called.
+    Make each call of *name* wait until all partitions have been called.
     """
     call = getattr(type(partition), name)
 
     class Held(type(partition)):
         """
-        A partition whose calls wait for those of the others.
+        A partition whose calls wait until all partitions are called.
         """
 
     def held(self, *arguments, **more):

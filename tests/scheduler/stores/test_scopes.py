@@ -32,7 +32,7 @@ def test_two_nodes_heed_what_a_third_process_pauses(server_url, make, events, un
             for one in told
         ]
 
-    def have_read():  # of two looks that begin after the pause, the first is over
+    def have_read():  # a second scan since the pause has begun, so the first is complete
         calls = [store.calls.count("scopes") + 2 for store in stores]
         until(lambda: all(store.calls.count("scopes") >= least for store, least in zip(stores, calls, strict=True)))
 

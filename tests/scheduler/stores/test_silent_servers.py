@@ -123,7 +123,7 @@ def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
         answers = []
         waiting = threading.Thread(target=lambda: answers.append(CALLS[name](store)))
         waiting.start()
-        for _ in range(2):  # the second one ends when the other thread would have been refused
+        for _ in range(2):  # the second call ends when the other thread's call would have failed
             with pytest.raises(StoreError, match=r"lock|within"):
                 (CALLS["history"] if name == "prune" else CALLS["get"])(store)
         other.rollback()
@@ -150,7 +150,7 @@ def test_one_silent_connection_holds_up_no_other(line_and_url):
         waiting = threading.Thread(target=ask)
         waiting.start()
         before = line.opened
-        while line.opened == before:  # the silent one is lent by now
+        while line.opened == before:  # by now the silent connection is in use
             store.now_ms()
         assert waiting.is_alive()
         waiting.join(PATIENCE_S)
@@ -173,7 +173,7 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
         try:
             scheduler.set("other", delay=60, handler="tick")
         except StoreError as error:
-            assert error.is_transient  # the commit may have been under way  # noqa: PT017  several errors may come
+            assert error.is_transient  # the commit may have begun  # noqa: PT017  several errors may come
         assert time.monotonic() - start < LEASE_S
         while ran.acquire(blocking=False):
             pass
@@ -315,7 +315,7 @@ class Deaf:
 
 def test_a_long_wait_is_no_reason_to_check_later(monkeypatch):
     """
-    A subscription is checked on schedule, although its owner would wait longer, and twice within the promised time.
+    A subscription is checked on schedule, even if its owner waits longer, and twice within the promised time.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -362,7 +362,7 @@ DROPPING = """
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_dropped_packets_end_calls_in_time(request, kind):
     """
-    A server whose packets are dropped (here its network is down) is a transient error in time.
+    Calls on a server whose packets are dropped (here its network is down) fail in time with a transient error.
     """
     alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
     if (
@@ -385,7 +385,7 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    A client that went silent in mid-pipeline, with locks that leases need, is ended by the next renewals.
+    The next renewals end the session of a client that went silent in mid-pipeline, with locks that leases need.
     """
     psycopg = pytest.importorskip("psycopg")
 

@@ -1,5 +1,5 @@
 """
-The SQLite store keeps the protocol.
+The SQLite store follows the protocol.
 """
 
 import itertools

@@ -42,7 +42,7 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A commit of a thousand moves or cancels among twenty thousand jobs logs little more than one of a thousand sets.
+    A thousand moves or cancels among twenty thousand jobs log few pages more than a thousand sets.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)

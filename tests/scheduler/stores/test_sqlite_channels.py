@@ -1,5 +1,5 @@
 """
-Notifications by a FIFO and by a port: the one that this system uses, and the other.
+Notifications by a FIFO and by a port: the kind that this system uses, and the other kind.
 """
 
 from __future__ import annotations

@@ -111,7 +111,9 @@ def test_dead_cost_nothing(store, made):
 
 def test_near_jobs_share_pages(tmp_path):
     """
-    A commit of near jobs logs a page for five jobs, however long the future; a commit of far jobs one or two for each.
+    A commit of near jobs logs one page for five jobs, however many jobs are in the future.
+
+    A commit of far jobs logs one or two pages for each job.
     """
     dice = random.Random(7)
 
@@ -121,7 +123,7 @@ def test_near_jobs_share_pages(tmp_path):
     def near():
         store.apply([model.Set(model.Job(f"{dice.getrandbits(64):x}", 0, 5_000, bytes(100))) for _ in range(1_000)])
 
-    with closing(SqliteStore(tmp_path / "jobs.db")) as store:  # without an owner, whose thread moves the log as well
+    with closing(SqliteStore(tmp_path / "jobs.db")) as store:  # no owner, because an owner's thread also moves the log
         store.open()
         for count in (10, 10_000):
             store.apply(far(count))

@@ -159,7 +159,9 @@ def test_far_jobs_share_pages(weighed, store):
 
 def test_owner_sorts_what_comes_near(store, clock):
     """
-    Each commit sorts 5,000 jobs of a slot that begins within the hour; all are found before, between and after.
+    Each commit sorts 5,000 jobs of a slot that begins within the hour.
+
+    Queries find all jobs before, during and after the sort.
     """
     jobs = spread(store, 12_000, first=DAY_MS, span=DAY_MS // 2)
     check(store, jobs)
@@ -323,7 +325,7 @@ def test_owner_is_killed_while_it_sorts(tmp_path):
                             del jobs[each.key]
                         else:
                             jobs[answer.job.key] = answer.job
-                    if turn > 60 and 0 in levels(store):  # the two take turns as SQLite lets them
+                    if turn > 60 and 0 in levels(store):  # SQLite decides how the two processes take turns
                         break
                 owner.kill()
             check(store, sorted(jobs.values(), key=lambda job: (job.due_at, job.generation)))

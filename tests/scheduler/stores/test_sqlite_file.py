@@ -198,7 +198,7 @@ def test_writer_that_does_not_end(path, open_file):
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
-    An owner whose lock file was deleted no longer holds the lock that others see, and gives up its shards.
+    An owner whose lock file was deleted gives up its shards, because other processes no longer see its lock.
     """
     store = open_file()
     store.acquire("owner")

@@ -98,7 +98,7 @@ def test_owner_notices_on_its_own(path, lose):
         scheduler.handler("note")(print)
         scheduler.set("far", delay=3_600, handler="note")
         take_away()
-        assert is_over.wait(30.0)  # two renewals are 0.8 s; nothing else looks within the hour
+        assert is_over.wait(30.0)  # two renewals take 0.8 s; nothing else checks the file within the hour
         assert words.split(":")[0] in str(seen[0])
 
 
@@ -178,7 +178,7 @@ def test_deleted_fifo_is_made_again(path, open_file):
     store.acquire("owner")
     beside(path, "-wake").unlink()
     assert len(store.renew("owner")) == 1
-    store.wait_for_change(0.0)  # the renewal wakes who listened at the old one
+    store.wait_for_change(0.0)  # the renewal wakes the thread that listened at the old FIFO
     set_one(peer)
     assert store.wait_for_change(20.0) is True
 

@@ -73,7 +73,7 @@ class AllMerged:
     def _small(self, tmp_path, monkeypatch):
         monkeypatch.setattr(_batch, "_SHORT_MS", -(2**70))
         monkeypatch.setattr(_runs, "_HINTS_MIN", 10)
-        monkeypatch.setattr(_runs, "_OWED", 0)  # a slice after each commit is enough, and of a thousand keys too
+        monkeypatch.setattr(_runs, "_OWED", 0)  # one slice after each commit is enough, also of a thousand keys
         small(monkeypatch, 1, 2)
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
@@ -176,7 +176,7 @@ def write_some(store, dice, jobs, keys=1_500):
 
 def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
     """
-    Two processes set, move and cancel while keys are moved: each key has one job, which every query finds.
+    Two processes set, move and cancel jobs while keys are moved: each key has one job, and every query finds it.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
@@ -232,7 +232,7 @@ def test_shelf_stays_small(store, clock, monkeypatch):
 
 def test_stale_keys_go(store, clock, monkeypatch):
     """
-    A merge drops keys of jobs that were moved away or have been due and gone; all other stale keys once they are many.
+    A merge drops the keys of jobs that were moved or have finished; it drops other stale keys once they are many.
     """
     small(monkeypatch, 100, 50)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
@@ -241,7 +241,7 @@ def test_stale_keys_go(store, clock, monkeypatch):
         store.apply([model.Set(model.Job(f"{part} {i:03}", 0, now + 2 * HOUR_MS + i)) for i in range(101)])
         merge_all(store)
     assert runs(store) == [808]
-    for turn in range(5):  # a debounce
+    for turn in range(5):  # the same jobs are moved again and again
         store.apply([model.Move(f"0 {i:03}", now + DAY_MS + turn) for i in range(101)])
         merge_all(store)
     assert hints(store) == 808 + 5 * 101
@@ -421,14 +421,14 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
     answers = store.apply([model.Set(model.Job(f"job {i}", 0, day)) for i in range(3)])
     jobs = {answer.job.key: answer.job for answer in answers}
     merge_all(store)
-    for turn in range(1, 9):  # so often the clock is set
+    for turn in range(1, 9):  # the clock is set eight times
         writes = [model.Redate(job, 1, day + turn, None) for job in jobs.values()]
         answers = store.apply(writes)
         assert {answer.outcome for answer in answers} == {"moved"}
         jobs = {answer.job.key: answer.job for answer in answers}
         merge_all(store)
         check(store, jobs)
-    assert runs(store) == [3, 3]  # of eight keys of each job one was kept, and then came one more
+    assert runs(store) == [3, 3]  # each job has two keys: one of eight was kept, and one was added
     clock.advance(24 * 3600)
     store.renew("owner")
     check(store, jobs)

@@ -101,7 +101,7 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
 @pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    A file that was analysed with a hundred jobs takes as many steps, with thousands, as an unanalysed one.
+    A file that was analysed with a hundred jobs needs no more steps for thousands than a file that was never analysed.
     """
     steps = {}
     for is_analyzed in (False, True):

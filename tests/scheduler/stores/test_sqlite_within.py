@@ -234,7 +234,7 @@ def test_another_thread(client, conn):
 
 def test_a_stale_transaction(client, conn):
     """
-    A transaction that read before another's write can no longer write: a transient error, nothing is lost.
+    A transaction that read before another process's write can no longer write: a transient error, and nothing is lost.
     """
     conn.execute("BEGIN")
     orders(conn)

@@ -224,7 +224,7 @@ class Cut:
 
     def go_on(self):
         """
-        Pass it on.
+        Pass on the data that was held back.
         """
         self.wire.go_on()
 

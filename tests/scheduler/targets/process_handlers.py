@@ -28,7 +28,7 @@ def answer(payload, firing):
     Return the requested result, at the first attempt.
     """
     if firing.attempt > 1 or payload == "nothing":
-        return object()  # which cannot be sent, and need not
+        return object()  # an object that cannot be sent; it does not have to be
     return {"cancel": DeadLetter("enough"), "retry": Retry(0), "snooze": Snooze(0.01)}[payload]
 
 

@@ -1,5 +1,5 @@
 """
-The RabbitMQ target keeps the suite, on a real broker.
+The RabbitMQ target passes the target suite, on a real broker.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def test_no_exchange_among_others(receiver, make, events):
 
 def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
     """
-    After a known exchange was deleted its messages fail with that reason, and no others.
+    After a known exchange was deleted, messages to it fail with that reason, and no other messages fail.
     """
     queue = loop.run(channel.get_queue(receiver.handler))
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()

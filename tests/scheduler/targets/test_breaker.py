@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row():
 
 def test_one_asks_while_the_others_wait():
     """
-    After the wait one attempt may call the receiver; the others check again soon.
+    After the wait one attempt may call the receiver; the other attempts check again soon.
     """
     bench = Bench()
     bench.fail(3)

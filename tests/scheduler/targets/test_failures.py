@@ -22,7 +22,7 @@ SUITES = {
     "taskiq": ("test_queues.py", "TestTaskiq"),
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
-"""Targets whose connection waits for the answer. The libraries of the others have timeouts of their own."""
+"""Targets whose connection waits for the answer. The libraries of the other targets have timeouts of their own."""
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
 
@@ -74,7 +74,8 @@ def test_as_its_suite(table, target):
     A repeat arrives twice unless the receiver recognises it, and a message that is too large dies.
     """
     found = flags(target)
-    knows_repeats = found.get("knows_repeats", target == "NATS")  # with JetStream, as the text says
+    # the text says that NATS recognises a repeat with JetStream
+    knows_repeats = found.get("knows_repeats", target == "NATS")
     assert table["breaks off in the middle"][target] == ("waits" if knows_repeats else "waits, twice")
     waits_on = knows_repeats or target in KEEPS_CONNECTION
     assert table["does not answer in time"][target] == ("waits" if waits_on else "waits, twice")

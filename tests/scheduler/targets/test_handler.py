@@ -22,14 +22,14 @@ def one(payload):
 
 def two(payload, firing):
     """
-    Take both.
+    Take the payload and the firing.
     """
     return payload, firing
 
 
 def named_second(payload, firing=None):
     """
-    Take both; the second argument has another name.
+    Take the payload and the firing; the second argument has another name.
     """
     return payload, firing
 
@@ -127,7 +127,7 @@ def test_names():
 @pytest.mark.parametrize("name", [1.5, b"x", None, "\ud800", "a\0b", "x" * 3000])
 def test_names_that_no_job_can_have(name):
     """
-    Such names are refused at once, as no job would ever use them.
+    A name that no job can have is refused at registration.
     """
     with pytest.raises(InvalidJobError, match="handler is"):
         HandlerTarget(None).register(name, one)

@@ -58,7 +58,7 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    If a target raises, the jobs that it has not ended fail with that error; ended ones stay, and none waits.
+    If a target raises, the jobs that it has not ended fail with that error; the ended jobs stay ended, and none waits.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})
@@ -98,7 +98,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
     scheduler.subscribe(lambda _event: failed.release(), routine=False)
     worker = threading.Thread(target=acknowledge)
     worker.start()
-    for _ in range(2):  # with others, and alone; it is tried again in some seconds
+    for _ in range(2):  # two failed writes: one with others, and one alone; the next follows some seconds later
         assert failed.acquire(timeout=60)
     scheduler.stop(1)
     worker.join(60)

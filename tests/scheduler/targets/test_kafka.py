@@ -1,5 +1,5 @@
 """
-The Kafka target keeps the suite, on the mock cluster that librdkafka includes.
+The Kafka target passes the target suite, on the mock cluster that librdkafka includes.
 
 Neither Debian nor PyPI has a Kafka broker. This cluster is the client library's own code, but it speaks the real
 protocol over real sockets, and its brokers can be stopped and slowed down.
@@ -239,13 +239,13 @@ def test_the_key_is_the_jobs(receiver, make, events):
     scheduler.set("kä/y", delay=0, target="kafka", handler=receiver.handler, payload={"value": 1})
     told.of(JobSucceeded)
     while not (records := receiver.records):
-        pass  # the consumer is on its way
+        pass  # the consumer has not received its first record yet
     assert [record.key().decode() for record in records] == ["kä/y"]
 
 
 def test_a_full_queue_of_the_client(cluster, receiver):
     """
-    A record waits in the same way if librdkafka's own queue is full, because the brokers accept nothing.
+    A record also waits if librdkafka's own queue is full because the brokers accept nothing.
     """
     target = receiver.make_target(config={"queue.buffering.max.messages": 1}, timeout_s=2)
     cluster.set_down()
@@ -298,5 +298,5 @@ def test_served(receiver, serve, tmp_path):
     client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})
     client.stop()
     serve("--target", f"bus=kafka://{receiver.servers}?linger.ms=1&timeout_s=20")
-    found = next(filter(None, (receiver.received() for _ in range(1_000))), [])  # each look waits for a record
+    found = next(filter(None, (receiver.received() for _ in range(1_000))), [])  # each call waits for a record
     assert [each.value for each in found] == [17]

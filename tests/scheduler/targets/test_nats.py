@@ -1,5 +1,5 @@
 """
-The NATS target keeps the suite, with JetStream and without, on a real server.
+The NATS target passes the target suite, with JetStream and without, on a real server.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
 
 def test_a_message_without_an_answer(nats_server, client, loop, make, events):
     """
-    A message that is never answered fails no other, keeps the connection, and is not sent again on it.
+    A message that is never answered does not make others fail, keeps the connection, and is not sent again on it.
     """
     from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
 

@@ -153,7 +153,7 @@ def test_options_of_the_library():
 
 def test_secrets_of_webhooks():
     """
-    A plus in a secret is not read as a space, and if there are several secrets, each is used to sign.
+    A plus in a secret is not read as a space. If there are several secrets, each one signs.
     """
     plus = "whsec_" + "+/" * 16
     assert len(make_target(f"webhook:?secret={SECRET}&secret={plus}")._keys) == 2

@@ -84,7 +84,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    A receiver that got few messages, and refused for less than a second, has accepted all within seconds.
+    A receiver that gets few messages and refuses for less than a second has accepted all of them within seconds.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
@@ -94,7 +94,7 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    A receiver with a limit per minute that names the rest of the minute gets its full share in each minute.
+    A receiver with a limit per minute, which says how long it refuses, gets its full share in each minute.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300
@@ -105,7 +105,9 @@ def test_a_limit_for_a_minute():
 @pytest.mark.parametrize("after", [1, None])
 def test_it_takes_nothing_for_a_while(after):
     """
-    While the receiver accepts nothing, one job per second tries; afterwards all go at once, not at the former pace.
+    While the receiver accepts nothing, one job per second tries.
+
+    Afterwards all jobs are sent at once, not at the former pace.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300

@@ -104,7 +104,7 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze have the same effect in a process; any other result is success.
+    DeadLetter, Retry and Snooze have the same effect when a process returns them; any other result is success.
     """
     scheduler, told = started()
     scheduler.set("cancel", delay=0, handler="answer", payload="cancel")
@@ -195,7 +195,7 @@ def has_ended(pid):
     give_up = time.monotonic() + 60
     while True:
         try:
-            if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # nobody waits for an orphan in a container
+            if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # no process reaps an orphan in a container
                 return True
         except OSError:
             return True
@@ -379,9 +379,9 @@ def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_p
     assert told.of(JobSucceeded, "one")
     (pid,) = lines(tmp_path / "pids")
     process = scheduler._core.registry.handlers._processes._idle[0]
-    assert process._pipe.poll(60)  # it is ready
+    assert process._pipe.poll(60)  # the process is ready
     os.kill(pid, signal.SIGSTOP)
-    real, waits = _processes.Timer, iter([0.1])  # the others have their minute
+    real, waits = _processes.Timer, iter([0.1])  # all other timers keep their minute
     monkeypatch.setattr(_processes, "Timer", lambda seconds, end: real(next(waits, seconds), end))
     scheduler.set("two", delay=0, handler="take", payload=LARGE)
     assert told.of(JobSucceeded, "two")[0].attempt == 1

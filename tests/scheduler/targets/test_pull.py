@@ -119,7 +119,9 @@ def test_nack(scheduler):
 
 def test_a_lease_ends(scheduler, events):
     """
-    A firing that is not settled in time has failed: it is retried, and its worker is refused with the reason.
+    A leased firing that is not settled in time has failed.
+
+    It is retried, and its worker's late call is refused with the reason.
     """
     told = events(scheduler)
     scheduler.set_many([due("k")])
@@ -263,7 +265,7 @@ def test_a_cancelled_wait_loses_nothing(url):
             assert (await scheduler.get("k")).state is State.DEAD
             acknowledging = asyncio.ensure_future(scheduler.ack(lease.fire_id))
             await asyncio.sleep(0)
-            acknowledging.cancel()  # nobody waits for it any more
+            acknowledging.cancel()  # the awaiting task is gone
             await scheduler.replay("k")
             (lease,) = await scheduler.lease("q")
             await scheduler.ack(lease.fire_id)
@@ -302,7 +304,9 @@ def hold(target, end, *keys):
 
 def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
     """
-    A firing whose worker left just before its due time is kept for the next one, and returned uncounted in a second.
+    A firing whose worker left just before its due time is kept for the next worker.
+
+    After a second it is released without using an attempt.
     """
     hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -342,12 +346,12 @@ def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later)
 
 def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
     """
-    The acknowledgement is refused like all later ones: the job was cancelled.
+    An acknowledgement that a cancel overtakes is refused like all later ones: the job was cancelled.
     """
 
     class Ended(_End):
         """
-        An end of a firing that a cancel has ended already.
+        An end of a firing that a cancel has already ended.
         """
 
         def __call__(self, *_):
@@ -367,10 +371,10 @@ def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
 
 def test_what_was_started_for_a_worker_that_had_gone(target, record):
     """
-    The firing is ready for the next worker, unless its job is cancelled: then it is dropped.
+    A firing started for a worker that had left is ready for the next worker, or dropped if its job was cancelled.
     """
     gone = target.lease("q", 1, 60, 60)
-    gone.set_running_or_notify_cancel = lambda: False  # it hung up, and is not out of the queue yet
+    gone.set_running_or_notify_cancel = lambda: False  # the worker hung up, but is still in the queue
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     assert target.figures()["q"] == {"ready": 1, "leased": 0, "workers": 0}
     firing.stopping.expire()
@@ -422,7 +426,7 @@ class _End:
 
 def test_bounds(scheduler, monkeypatch):
     """
-    Values out of bounds are refused by name, and so is a worker beyond the maximum number.
+    Values out of bounds are refused by name, and so is one worker more than the maximum.
     """
     for arguments, said in (
         ({"queue": ""}, "name the queue"),
@@ -447,7 +451,7 @@ def test_bounds(scheduler, monkeypatch):
 
 def test_a_queue_without_workers_holds_nobody_up(url, make, record):
     """
-    One queue has more due jobs than may be staged: others fire on time, and a late worker gets them all.
+    While one queue has more due jobs than may be staged, others fire on time, and a late worker gets the whole queue.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)

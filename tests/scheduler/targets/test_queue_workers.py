@@ -131,10 +131,11 @@ def test_celery(rig, client, make, events, until):
     def set_two(scheduler):
         first = apply_at(scheduler, "tasks.note", ["one"], countdown=0, target="celery").job
         assert rig.wait(1)  # the worker is up
-        until(lambda: client.hlen("unacked") == 0)  # it acknowledges what it has noted
+        until(lambda: client.hlen("unacked") == 0)  # the worker acknowledges a task after it has noted it
         second = apply_at(scheduler, "tasks.note", ["two"], countdown=3, target="celery").job
         while time.time() * 1000 < second.due_at - 500:
-            assert (client.llen("celery"), client.hlen("unacked")) == (0, 0)  # nobody has it who could lose it
+            # no worker holds the task, so none can lose it
+            assert (client.llen("celery"), client.hlen("unacked")) == (0, 0)
             time.sleep(0.1)
         return first, second
 

@@ -1,5 +1,5 @@
 """
-The targets for Celery, RQ, Dramatiq and taskiq keep the suite, with the real libraries on a real Redis.
+The targets for Celery, RQ, Dramatiq and taskiq pass the target suite, with the real libraries on a real Redis.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def test_a_crowd_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    A Redis without memory is full, also if an older one reports it as a script's error; others keep their meaning.
+    A Redis without memory counts as full, also if an older one reports this as a script's error.
+
+    Other errors keep their meaning.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")
@@ -188,7 +190,7 @@ def test_verdicts_on_wrong_calls():
 )
 def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, monkeypatch):
     """
-    A task with an unknown encoding dies at once, one with an encoding whose library is missing waits; others run.
+    A task with an unknown encoding dies at once. A task whose encoding lacks its library waits. Others run.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
@@ -238,7 +240,7 @@ class TestCelery(LongOutage, TargetSuite):
     """
 
     library, extra = "celery", "celery"
-    connections_at_once = 32  # one for each thread
+    connections_at_once = 32  # one connection for each thread
     bad_handlers = ("", "a b", "a\n")
 
     @pytest.fixture(autouse=True)
@@ -286,7 +288,7 @@ class TestRq(LongOutage, TargetSuite):
                 return RqTarget(connection, queue="jobs")
 
             def lose_confirms(self):
-                self.wire.swallow(after=1)  # the queue's name is added first
+                self.wire.swallow(after=1)  # RQ adds the queue's name first
 
             def received(self):
                 jobs = rq.Queue("jobs", connection=self.client).get_jobs()
@@ -376,7 +378,7 @@ class TestDramatiq(LongOutage, TargetSuite):
                 return DramatiqTarget(broker, queue="jobs")
 
             def received(self):
-                order = self.client.lrange("dramatiq:jobs", 0, -1)  # first, as the other only grows
+                order = self.client.lrange("dramatiq:jobs", 0, -1)  # read first, because the other list only grows
                 found = self.client.hgetall("dramatiq:jobs.msgs")
                 return [self._read(json.loads(found[each])) for each in order]
 
@@ -397,7 +399,7 @@ class TestTaskiq(LongOutage, TargetSuite):
     """
 
     library, extra = "taskiq", "taskiq"
-    connections_at_once = 64  # redis-py connects once more where it finds a connection of its pool broken
+    connections_at_once = 64  # redis-py connects once more when it finds a broken connection in its pool
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)

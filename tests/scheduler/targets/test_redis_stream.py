@@ -1,5 +1,5 @@
 """
-The Redis target keeps the suite, on a real server.
+The Redis target passes the target suite, on a real server.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def test_redirects(servers, names, status, to):
 
 def test_proxies_of_the_environment_are_not_used(servers, names, monkeypatch):
     """
-    A proxy in the environment would be asked for inside addresses, so it is not used.
+    A proxy in the environment is not used, since it would be asked for inside addresses.
     """
     outside, insides, port = servers
     monkeypatch.setenv("HTTP_PROXY", f"http://{INSIDE}:{port}")

@@ -92,7 +92,7 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_swallows_answers(echo):
     """
-    Data arrives at the server, and after a given number of answers nothing comes back, until the proxy is cut.
+    After a given number of answers, data still reaches the server, but no answers return until the proxy is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)

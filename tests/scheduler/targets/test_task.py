@@ -207,7 +207,7 @@ def test_a_payload_that_is_no_call(four, target):
 @pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
 def test_declared_by_celery(four):
     """
-    Options declared by a Celery task are part of the job, and so is its application's route; explicit options win.
+    The options that a Celery task declares, and its application's route, become part of the job; explicit options win.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     app = celery.Celery("shop", set_as_current=False)
@@ -232,7 +232,7 @@ def test_declared_by_celery(four):
 
 def test_declared_by_dramatiq(four):
     """
-    An actor's queue is part of the job.
+    The queue of an actor becomes part of the job.
     """
     dramatiq = pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
     stub = pytest.importorskip("dramatiq.brokers.stub").StubBroker()
@@ -244,7 +244,7 @@ def test_declared_by_dramatiq(four):
 
 def test_declared_by_taskiq(four):
     """
-    The labels of a taskiq task are part of the job.
+    The labels of a taskiq task become part of the job.
     """
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
 

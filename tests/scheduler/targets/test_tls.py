@@ -58,7 +58,7 @@ class Plain:
     def _answer(data):
         if b"PING\r\n" in data:
             return b"PONG\r\n"
-        return b"N" if data[4:8] == b"\x04\xd2\x16/" else b"+OK\r\n"  # what PostgreSQL says to a request for TLS
+        return b"N" if data[4:8] == b"\x04\xd2\x16/" else b"+OK\r\n"  # PostgreSQL's answer to a request for TLS
 
     def close(self):
         """
@@ -128,7 +128,7 @@ STORES = {
 @pytest.mark.parametrize(("url", "library"), STORES.items(), ids=["redis", "postgres", "verified"])
 def test_stores(plain, url, library):
     """
-    No store sends them either.
+    No store sends a password or data to a server without TLS.
     """
     pytest.importorskip(library, reason=f"{library} is not installed")
     with pytest.raises((TickwheelError, OSError)) as caught:

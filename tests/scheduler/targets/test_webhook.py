@@ -70,7 +70,7 @@ class Answering(BaseHTTPRequestHandler):
         self.server.received.append((self.path, dict(self.headers), body))
         status, headers, text = self.server.answer_to(self.path, self.headers["webhook-id"])
         if status == "slow":
-            self.server.is_released.wait(60)  # longer than the sender's patience
+            self.server.is_released.wait(60)  # longer than the sender's timeout
             status = 204
         self.send_response(status)
         for name, value in headers.items():
@@ -81,7 +81,7 @@ class Answering(BaseHTTPRequestHandler):
             self.server.is_released.wait(60)
         if text in ("stalls", "breaks off"):
             return
-        with contextlib.suppress(BrokenPipeError):  # the sender's patience is over
+        with contextlib.suppress(BrokenPipeError):  # the sender has timed out
             self.wfile.write(text.encode())
 
     def log_message(self, *_):
@@ -217,7 +217,7 @@ def test_it_waits_for_a_day(receiver):
 
 def test_gone(receiver):
     """
-    410 ends the job.
+    The answer 410 ends the job.
     """
     receiver.answers["/"] = (410, {}, "unsubscribed")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -233,12 +233,13 @@ def test_gone(receiver):
         ("99999999", 86_400, 86_400),
         (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), 3_600, 7_200),
     ],
-    ids=["seconds", "too long", "date"],  # not the time: processes that share the tests compare
+    # ids without the time, which differs between the processes that share the tests
+    ids=["seconds", "too long", "date"],
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after(receiver, status, value, least, most):
     """
-    A receiver that names a time gets the next attempt then, at most a day later.
+    A receiver that names a time gets the next attempt at that time, at most a day later.
     """
     receiver.answers["/"] = (status, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -337,7 +338,7 @@ def sent_all(urls, **options):
 
 def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     """
-    A hanging receiver has its own places: others get their requests, and answer, without delay.
+    A hanging receiver has its own places: requests to other receivers are sent and answered without delay.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 2)
     receiver.answers["/"] = ("slow", {}, "")

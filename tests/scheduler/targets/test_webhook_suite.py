@@ -1,5 +1,5 @@
 """
-The webhook target keeps the same suite as the brokers, with a real receiver.
+The webhook target passes the same suite as the brokers, with a real receiver.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class TestWebhook(LongOutage, TargetSuite):
     library, extra = "aiohttp", "webhook"
     bad_handlers = ("", "no url", "ftp://example.com/", "http://")
     takes_largest = False
-    connections_at_once = 100  # as many requests as a receiver gets at once
+    connections_at_once = 100  # maximum number of concurrent requests to one receiver
 
     @pytest.fixture(autouse=True)
     def _receiver(self, receiver):

@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 def test_close_writes_what_waits(make, store):
     """
-    A close accepts no more writes, writes and answers everything that waits, and may be repeated.
+    A close accepts no more writes, writes and answers all waiting ones, and may be repeated.
     """
     writer = make()
     with store.held() as entered:

@@ -80,7 +80,7 @@ def test_own_writes_go_first(make, store):
 
 def test_few_writes_pass_a_herd(make, store):
     """
-    A firing's own write does not wait behind a burst of writes, and these keep their share of every commit.
+    A firing's own write does not wait behind a burst of writes, and the burst keeps its share of every commit.
     """
     writer = make(batch_max=100)
     order = []

@@ -49,7 +49,7 @@ def handle():
     def set_one(number, handler):
         before.append((number, signal.signal(number, handler)))
 
-    set_one(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores it
+    set_one(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores SIGINT
     for number in signal.valid_signals() - {signal.SIGINT}:
         if callable(signal.getsignal(number)):
             set_one(number, signal.SIG_DFL)
@@ -134,7 +134,7 @@ def test_busy_writers_gather(writer, store, threads, until):
 
 def test_writes_keep_their_order(make, store):
     """
-    A waiting caller does not pass writes that were queued before it, nor is it passed.
+    A waiting caller's write does not pass writes that were queued before it, and later writes do not pass it.
     """
     written = []
     writer = make(batch_max=1, on_commit=lambda writes, *_: written.extend(each.job.key for each in writes))
@@ -287,7 +287,7 @@ def test_a_signals_handler_writes(writer, threads, handle, store, number):
     assert write(writer) is Outcome.CREATED
     assert nested == [Outcome.CREATED]
     assert {thread.name for thread in threads} == {"tickwheel-writer"}
-    thread, outcome = in_thread(lambda: write(writer, "in a thread"))  # where no handler runs
+    thread, outcome = in_thread(lambda: write(writer, "in a thread"))  # a thread in which no handler runs
     assert outcome is Outcome.CREATED
     assert threads[-1] is thread
 

@@ -30,7 +30,7 @@ class Halves:
 
     def heard(self):
         """
-        Report that both may have changed.
+        Report that both stores may have changed.
         """
         return {0, 1}
 
@@ -91,7 +91,7 @@ def sets(*keys):
 
 def test_answers_are_in_order(writer):
     """
-    The answers of both are in the order of the writes, and all commits are counted.
+    The answers of both stores are in the order of the writes, and all commits are counted.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]

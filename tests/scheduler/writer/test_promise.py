@@ -60,7 +60,7 @@ def test_each_waiter_gets_an_error_of_its_own():
     for thread in threads:
         thread.start()
     try:
-        Path("/nowhere").stat()  # in the writer's thread
+        Path("/nowhere").stat()  # the error is raised in the writer's thread
     except OSError as error:
         for promise in promises:
             promise.set_exception(error)
@@ -74,7 +74,7 @@ def test_each_waiter_gets_an_error_of_its_own():
 
 def test_waits_no_longer_than_it_may():
     """
-    A wait that times out raises that, and a later wait still gets the value.
+    A wait that times out raises a timeout, and a later wait still gets the value.
     """
     promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):

@@ -56,7 +56,7 @@ class Failing(MemoryStore):
 
     def attempts(self, jobs):
         """
-        Read whether the attempts have started.
+        Return whether the attempts have started.
         """
         self._look()
         return {job.generation: False for job in jobs}
@@ -76,7 +76,7 @@ class Deaf(Failing):
 
     def request_withdrawal(self, jobs):
         """
-        Request the withdrawal from the owners.
+        Raise the error.
         """
         del jobs
         self._look()
@@ -97,7 +97,7 @@ def serve(runtime, monkeypatch):
     """
     Return a function that serves a caller on a store until it has its answer, and returns that.
     """
-    monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 looks
+    monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 readings
 
     def answer(store, resubmit=print):
         answers = queue.Queue()
