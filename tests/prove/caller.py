@@ -1,9 +1,9 @@
 """
 A caller that continuously sets, replaces, moves and cancels jobs, and the verdict on the starts that follow.
 
-The caller may switch to another URL at any time. Each answered call is recorded; each start is a line
-`SERIAL STARTED DUE` of the handler, whose payload is the serial number of a set. So generations, which a migration
-changes, do not matter.
+The caller may switch to another URL at any time. Each answered call is recorded; each start is a line `SERIAL STARTED
+DUE` of the handler, whose payload is the serial number of a set. Generations do not matter, so a migration may change
+them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Life:
     Attributes:
         step: The step in which it was set.
         serial: The number of the set.
-        generation: The last one that was answered.
-        asked_at: Time at which the last successful set or move of it began.
+        generation: The generation in the last answer.
+        asked_at: Time at which the last successful set or move of the job began.
         answered_at: Time of the answer to that call.
-        due: The instant in that answer: it may not start before.
-        ended_at: Time of the answer to its cancel or replacement; None while it lives.
-        is_doubtful: True if a call for it failed that may have taken effect.
+        due: The due time in that answer; the job may not start earlier.
+        ended_at: Time of the answer to the job's cancel or replacement; None before that.
+        is_doubtful: True if a failed call for the job may have taken effect.
     """
 
     step: str
@@ -64,7 +64,7 @@ class Life:
 
     def is_pending_at(self, now: float) -> bool:
         """
-        Return True if it still waits for its due time, by its last answer.
+        Return True if the job still waits for its due time, by its last answer.
         """
         return self.due > now and self.ended_at is None and not self.is_doubtful
 
@@ -78,9 +78,9 @@ class Counts:
         acknowledged: Number of calls that changed something and were answered.
         lost: Number of jobs that should have started and have not.
         overtaken: Number of jobs that started after the answer to their cancel, replacement or move.
-        early: Number of starts before the instant.
+        early: Number of starts before the due time.
         pause_s: The longest time between two answers.
-        silence_s: The longest time that a job started after its instant, or after its answer, whichever was later.
+        silence_s: Largest delay of a start after the due time or the answer, whichever was later.
     """
 
     acknowledged: int = 0
@@ -117,7 +117,7 @@ class Caller:
 
     def use(self, url: str) -> None:
         self._url = url
-        self._wanted.clear()  # a call to the store before may have set it until now
+        self._wanted.clear()  # a call to the store may have set it since
         if self._thread.ident is None:
             self._thread.start()
         is_answered = self._wanted.wait(PATIENCE_S)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from servers import lend, postgres
 
-from lines import Line  # isort: skip - in the path that `servers` made
+from lines import Line  # isort: skip - `servers` adds its path
 from redis_servers import Redis  # isort: skip - as before
 
 

@@ -56,7 +56,7 @@ def trusts_ends_of_a_later_clock() -> Any:
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After a redate, records of that generation are ignored for a while, even its retry.
+    After a redate, records of that generation are ignored for a while, even records of its retry.
     """
 
     def careless(self: Any, job: Any) -> bool:

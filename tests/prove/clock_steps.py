@@ -59,7 +59,7 @@ def prove(url: str, jobs: int, seed: int) -> Result:
         lateness.append(firing.lateness_ms)  # type: ignore[attr-defined]
 
     scheduler.start()
-    steps = [step for step in STEPS_S for step in (step, -step)]  # away and back, each way and each length
+    steps = [step for step in STEPS_S for step in (step, -step)]  # each step, and back again
     try:
         for number in range(jobs):
             scheduler.set(f"job-{number}", delay=dice.uniform(0, 2), payload=f"job-{number}", handler="count")
@@ -67,11 +67,11 @@ def prove(url: str, jobs: int, seed: int) -> Result:
                 time.sleep(0.4)  # some jobs fall due between two steps
                 clock.step_ns += int(steps.pop(0) * 1e9)
         clock.step_ns = 0
-        time.sleep(2.5)  # the longest delay, by a clock that is not stepped any more
+        time.sleep(2.5)  # the longest delay, by a clock that is no longer stepped
         deadline = time.monotonic() + PATIENCE_S
         while len(runs) < jobs and time.monotonic() < deadline:
             time.sleep(0.02)  # bounded by the deadline, as a lost job gives no signal
-        time.sleep(0.5)  # a second run of any would come now
+        time.sleep(0.5)  # a second run of any job would come now
         with suppress(StoreError):
             scheduler.stats()
     finally:

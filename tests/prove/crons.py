@@ -116,7 +116,7 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     end = int((noon + timedelta(days=4)).timestamp()) * 1000
     for line in DAILY:
         instants = _between(line, zone, start, end)
-        # What is in a gap that ends the day fires at midnight, and belongs to the day before.
+        # A match in a gap that ends the day fires at midnight, and belongs to the day before.
         days = [{datetime.fromtimestamp(each / 1000 - back, zone).date() for each in instants} for back in (0, 1)]
         gaps = [(later - earlier) / 3_600_000 for earlier, later in itertools.pairwise(instants)]
         if len(instants) != 4 or max(map(len, days)) != 4 or not all(22 <= gap <= 26 for gap in gaps):

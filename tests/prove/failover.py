@@ -123,7 +123,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
     """
     while time.time() < until_s:
         key = f"job-{len(told.sets)}-{dice.randrange(10**9)}"
-        with suppress(StoreError):  # without an answer nothing is promised
+        with suppress(StoreError):  # without an answer there is no promise
             job = client.set(key, delay=dice.uniform(0.0, 3.0), handler="work", retry=PATIENT).job
             assert job is not None
             told.sets.append((key, job.generation, time.time()))
@@ -166,7 +166,7 @@ def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
     Lose the primary in the middle of *seconds*.
     """
     dice = random.Random(seed)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for this signal
     told = Told()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -176,13 +176,13 @@ def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
         url = f"{group.url}lease_s=1{OPTIONS.get(mode, '')}"
         client = Scheduler(url)
         stack.callback(client.stop)
-        client.stats()  # makes the store
+        client.stats()  # creates the store
         command = [sys.executable, str(Path(__file__).resolve()), "--own", str(folder), "--store", url, "--name"]
         nodes = [subprocess.Popen([*command, name]) for name in ("one", "two")]
         try:
             until(lambda: len((folder / "up").read_text().split()) == len(nodes))
             ask(client, dice, told, time.time() + seconds / 2)
-            cut = time.time() - 0.2  # what was answered a moment before may be on its way yet
+            cut = time.time() - 0.2  # recently answered writes may still be on their way to the standby
             if mode == "async":
                 group.detach()
                 ask(client, dice, told, time.time() + LAG_S)

@@ -112,7 +112,7 @@ class Shell:
             cwd=folder,
             env=environment,
             pass_fds=(writes,),
-            start_new_session=True,  # so that it can be ended with all that it has started
+            start_new_session=True,  # a session, so that the shell can be ended with all its processes
         )
         os.close(writes)
         self.run("set -E; trap 'failed=$BASH_COMMAND' ERR")
@@ -168,7 +168,8 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
         folder.chmod(0o755)
         places = [str(Path(sys.executable).parent), str(Path(find("pg_ctl")).parent), os.environ["PATH"]]
         ports = free_ports(SERVERS + NODES)
-        os.environ |= {"PGUSER": "tick", "PGHOST": str(primary.folder)}  # the caller in this process connects by them
+        # the caller in this process connects with these variables
+        os.environ |= {"PGUSER": "tick", "PGHOST": str(primary.folder)}
         shell = Shell(
             folder,
             {
@@ -218,7 +219,7 @@ def _end_standby(data: Path) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             os.kill(process, 0)
-            time.sleep(0.02)  # the page has started it, so its end is not seen otherwise
+            time.sleep(0.02)  # the page started the process, so nothing else reports its end
 
 
 def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
@@ -240,7 +241,7 @@ def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
                         caller.use(url)
                 time.sleep(seconds)  # the caller goes on meanwhile
             caller.stop()
-            client = Scheduler(url)  # it is not started, so it fires nothing
+            client = Scheduler(url)  # the scheduler is not started, so it fires nothing
             until(lambda: is_empty(client))
             client.stop()
         finally:

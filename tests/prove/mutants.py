@@ -458,7 +458,7 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""By name, the first seed of the rare days that show a fault which other days do not: one day in sixteen."""
+"""For each rare fault, the first seed of the days that can show it: one day in sixteen."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),

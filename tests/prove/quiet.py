@@ -78,7 +78,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    The figures of a row.
+    The figures of one row of the table.
     """
 
     acknowledged: int
@@ -267,7 +267,7 @@ def statistics(url: str, seconds: float, seed: int) -> Result:
             ends = time.monotonic() + seconds
             for turn in range(100):
                 server.execute("VACUUM ANALYZE")
-                with server.transaction():  # as after any drain
+                with server.transaction():  # as after each drain
                     server.execute("UPDATE pg_class SET reltuples = 0, relpages = 0 WHERE relname LIKE 'tickwheel%'")
                 requests = [SetRequest(f"burst-{turn}-{n}", delay=1, handler="h") for n in range(BURST // 10)]
                 for first in range(0, len(requests), 1_000):
@@ -288,11 +288,11 @@ def peer(url: str, seconds: float, seed: int) -> Result:
     line, far = line_to(url)
     try:
         with nodes_of(told) as nodes, ExitStack() as stack:
-            nodes.start(far, "h")  # before there are jobs: its first line says that it is up
+            nodes.start(far, "h")  # started before there are jobs: its first line reports that it is up
             callers = stack.enter_context(Callers(url, told, ("h",), seed))
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
-                time.sleep(dice.uniform(1.0, 4.0))  # the line is good meanwhile
+                time.sleep(dice.uniform(1.0, 4.0))  # meanwhile the connection works
                 line.silence()
                 count += 1
             callers.end()
@@ -342,7 +342,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
                     {"every": 2, "tz": ZONE, "exclude": ["2041-05-01"]},
                 ][number % 3]
                 client.set(key, handler=("h", "other")[number % 2], retry=RetryPolicy(attempts=3), **rule)
-            time.sleep(seconds)  # the series run meanwhile
+            time.sleep(seconds)  # meanwhile the series run
             callers.end()
             result = judged(told, client, nodes)
             runs = Counter(key for key, _, _ in told.fired)
@@ -367,7 +367,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
         for rate in ("0.9", "1.05", "1.1"):
             nodes.start(url, "h", LD_PRELOAD=str(library), CLOCK_RATE=rate)
         with Callers(url, told, ("h",), seed) as callers:
-            time.sleep(seconds)  # the callers go on meanwhile
+            time.sleep(seconds)  # meanwhile the callers continue
             callers.end()
             return judged(told, callers.client, nodes)
 
@@ -466,7 +466,7 @@ def prove(row: str, url: str, seconds: float, seed: int) -> Result:
 
 def main() -> int:
     """
-    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if that was not good.
+    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if the proof failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=[*ROWS, "own"])

@@ -140,7 +140,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def deploy(url: str, rounds: int, seed: int) -> Result:
     dice, told, is_over = random.Random(seed), Told(), threading.Event()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the nodes wait for it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the nodes wait for this signal
     with tempfile.TemporaryDirectory() as made, Scheduler(url) as client:
         folder = Path(made)
         for name in ("fired", "died", "up", "down", "stalled"):

@@ -88,7 +88,7 @@ def prove(kind: str, rounds: int) -> Result:
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        folder.chmod(0o755)  # PostgreSQL runs as nobody
+        folder.chmod(0o755)  # PostgreSQL runs as the user nobody
         with interposed(folder) as (environment, set_by), server(kind, environment) as url:
             command = [sys.executable, __file__, "--kind", kind, "--own", made, "--store", url]
             survivor, looker = node(folder, url), open_store(url)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SUPPORT = str(Path(__file__).parents[1] / "support")
-if SUPPORT not in sys.path:  # pytest has it there, a program has not
+if SUPPORT not in sys.path:  # pytest adds this path; a program does not
     sys.path.insert(0, SUPPORT)
 
 import redis_servers  # noqa: E402 - as the path has it

@@ -109,7 +109,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
     Suspend one of two owners during its work, *rounds* times.
     """
     dice = random.Random(seed)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for this signal
     client = Scheduler(url)
     keys: list[str] = []
     noted: dict[str, float] = {}
@@ -121,7 +121,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
         nodes = {name: subprocess.Popen([*command, name]) for name in ("one", "two")}
         try:
             until(lambda: len((folder / "up").read_text().split()) == len(nodes))
-            time.sleep(1.5)  # both have their share of the shards
+            time.sleep(1.5)  # by now both have their share of the shards
             for number in range(rounds):
                 for job in range(JOBS_A_ROUND):
                     key = f"job-{number}-{job}"

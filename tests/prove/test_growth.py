@@ -117,9 +117,9 @@ def test_a_shell_takes_its_processes_along(tmp_path):
     """
     shell = Shell(tmp_path, dict(os.environ))
     shell.run("mkfifo pipe; sleep 100 > pipe &")
-    with (tmp_path / "pipe").open() as pipe:  # once the process has opened it, too
+    with (tmp_path / "pipe").open() as pipe:  # returns after the process has opened it, too
         shell.end()
-        assert pipe.read() == ""  # and until it has ended
+        assert pipe.read() == ""  # returns after the process has ended
 
 
 @needs_bash

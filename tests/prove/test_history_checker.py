@@ -86,7 +86,7 @@ def changed(events, index, event):
 
 def test_good(events):
     """
-    The history that the others are made from has no violation.
+    The good history, from which all others are made, has no violation.
     """
     assert kinds(events) == set()
 
@@ -189,7 +189,7 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    A generation in an answer that no commit made is found untrue.
+    An answer with a generation that no commit made is found untrue.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
@@ -215,7 +215,7 @@ def test_wrong_answer_of_the_store(events):
 
 def test_settled_without_running(events):
     """
-    A job that is done without a firing was dropped.
+    A job that is settled without a firing is found to be dropped.
     """
     done = {(each.key, each.generation) for each in events if isinstance(each, Ended) and each.kind == "JobSucceeded"}
     fired = Counter((each.key, each.generation) for each in events if isinstance(each, Fired))

@@ -20,13 +20,13 @@ def test_holds():
     """
     found = check()
     assert found.broken == ""
-    assert found.states > 1_000_000  # fewer would mean that something can no longer happen
+    assert found.states > 1_000_000  # fewer states would mean that some event can no longer happen
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_finds(name):
     """
-    The model finds each known fault that is put back into it, and shows the steps that lead to it.
+    The model finds each known fault that is reintroduced, and shows the steps that lead to it.
     """
     found = check(FAULTS[name])
     assert found.broken

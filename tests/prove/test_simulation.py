@@ -53,7 +53,7 @@ def test_a_quarter_of_an_hour_without_violations(plan):
 @pytest.mark.parametrize("seed", [0, 1, FULL_LANES[1], RATES, EQUIPMENT])
 def test_minutes_without_violations(seed):
     """
-    Twenty-four minutes of a day do not break it either.
+    Twenty-four minutes of a day do not break the promise.
     """
     verdict = run_seed(seed, 0.4)
     assert verdict.violations == ()
@@ -64,7 +64,7 @@ def test_minutes_without_violations(seed):
 @pytest.mark.parametrize("seed", PULLED)
 def test_an_hour_without_violations(seed):
     """
-    An hour, in which workers have pulled, does not break it either.
+    An hour in which workers pull does not break the promise.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()

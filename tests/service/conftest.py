@@ -39,7 +39,7 @@ class Answer:
     @property
     def json(self) -> Any:
         """
-        The body, decoded.
+        The decoded body.
         """
         return json.loads(self.body)
 
@@ -87,7 +87,7 @@ class Server:
         self.errors: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self._unread: list[str] = []
-        is_json = "--log-json" in arguments  # all is on stderr then
+        is_json = "--log-json" in arguments  # with this option all output is on stderr
         tell = [self._news.put, lambda _line: None]
         said, logged = reversed(tell) if is_json else tell
         self._readers = [

@@ -38,11 +38,11 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
         case.headers["Idempotency-Key"] = f"key-{next(_number)}"
     query, body = case.query, case.body
     if case.path == "/debug/profile" and isinstance(query, dict) and _is_long(query.get("seconds", 5)):
-        query["seconds"] = 0.01  # what is answered does not depend on it
+        query["seconds"] = 0.01  # the answer does not depend on this value
     if case.path == "/v1/jobs" and isinstance(query, dict):
         _make_listable(query)
     if case.path.endswith(":lease") and isinstance(body, dict) and _is_wait(body.get("wait", WAIT_MAX_S)):
-        body["wait"] = 0.01  # nobody here sets a job meanwhile
+        body["wait"] = 0.01  # no job is set meanwhile, so waiting is useless
 
 
 def _make_listable(query: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from tickwheel.service.tokens import digest_of
 
 def test_with_whose_token(start, tmp_path):
     """
-    Each write with a token is recorded with the token's name, even in a batch; reads are not.
+    Each write with a token is recorded with the token's name, even in a batch; reads are not recorded.
     """
     names = {"d" * 40: "deploy", "o" * 40: "on call"}
     lines = [f"write {digest_of(token)} # {name}" for token, name in names.items()]

@@ -368,7 +368,7 @@ def test_wrong_methods(server, method, path, allow):
     A method that an address does not support is a 405 that lists the supported ones.
     """
     answer = server.ask(method, path)
-    if answer.status == 400:  # the parser itself does not know the method
+    if answer.status == 400:  # the parser itself rejects the method
         assert method == "BREW"
         return
     check_problem(answer, 405, "method_not_allowed")

@@ -152,7 +152,7 @@ def test_what_the_service_alone_knows(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    A forked child uses connections and turns of its own, however many its parent had in use, and exits.
+    A forked child uses its own connections and threads, however many its parent had in use, and exits.
     """
     client.set("forked", delay=3600, target="log")
     with monkeypatch.context() as patch:
@@ -229,7 +229,9 @@ def test_a_stop_while_calls_are_under_way():
 
 def test_tokens(start, monkeypatch):
     """
-    A token is an argument or from the environment; without a valid one the error gives the remedy, and shows no token.
+    A token is passed as an argument or in the environment.
+
+    Without a valid one the error gives the remedy, and shows no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": READ, "TICKWHEEL_WRITE_TOKEN": WRITE})
     url = url_of(server)

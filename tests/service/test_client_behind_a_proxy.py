@@ -38,7 +38,7 @@ def proxy():
         def answer(self):
             self.rfile.read(int(self.headers.get("content-length", 0)))
             status, kind, body, *takes_s = answers.pop(0) if len(answers) > 1 else answers[0]
-            time.sleep(sum(takes_s))  # as its service does
+            time.sleep(sum(takes_s))  # as the service behind the proxy does
             given.append(status)
             self.send_response(status)
             self.send_header("content-type", kind.partition(";")[0])

@@ -41,7 +41,7 @@ def test_a_fork_while_a_thread_asks(client):
     def ask():
         with transport._lock:
             is_asking.set()
-            go_on.wait(0.2)  # the fork comes meanwhile, and waits for the end of this
+            go_on.wait(0.2)  # meanwhile the fork is requested, and waits for the end of this call
 
     asking = threading.Thread(target=ask)
     asking.start()

@@ -144,7 +144,7 @@ def test_a_stop_inside_an_async_handler(server):
 @pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
 def test_what_runs_is_stopped(client, monkeypatch, kind):
     """
-    A handler of a client is notified, in the way of its kind, that its job was cancelled while it runs, and ends.
+    When a running job is cancelled, a handler of a client is notified, in the way of its kind, and ends.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     ends = []

@@ -84,7 +84,7 @@ def test_one_profile_at_a_time(start):
 
     def take_a_long_one() -> None:
         while server.ask("GET", "/debug/profile?seconds=60").status == 429:
-            pass  # one of the short ones was faster
+            pass  # one of the short profiles was faster
 
     first = threading.Thread(target=take_a_long_one, daemon=True)
     first.start()

@@ -41,7 +41,7 @@ def waiting():
 
 def test_news_are_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all newer firings still run; firings of other keys are not sent.
+    A finished firing is sent once, even if all newer firings still run; a page for one key gets no other firings.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()

@@ -19,7 +19,7 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that fires nothing shows the owner of the file, without figures, and no owner after that was killed.
+    A process that fires nothing shows the owner of the file, without figures, and no owner after the owner was killed.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json

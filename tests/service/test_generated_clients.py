@@ -96,7 +96,7 @@ def test_python(described, tmp_path):
 @pytest.mark.skipif(not MODULES.is_dir(), reason="there is no npm, by which make installs openapi-typescript")
 def test_typescript(described, tmp_path):
     """
-    The types of openapi-typescript hold in strict mode, and a client with them does the same.
+    The types of openapi-typescript hold in strict mode, and a client with these types passes the same steps.
     """
     address, document = described
     (tmp_path / "node_modules").symlink_to(MODULES)

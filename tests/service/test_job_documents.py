@@ -1,5 +1,5 @@
 """
-A job as the service, the command line and the client show it: no column is missing.
+The service, the command line and the client show a job with all its columns.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ def test_rate_of_wrong_tokens(start):
     """
     tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
     environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
-    server = start("--rate", "0.01", environment=environment)  # one turn, the next in minutes
+    server = start("--rate", "0.01", environment=environment)  # one request, and the next one only after minutes
     wrong = [server.ask("GET", "/v1/jobs", headers={"authorization": f"Bearer {n}"}).status for n in range(3)]
     assert wrong == [401, 429, 429]
     assert server.ask("GET", "/v1/jobs").status == 429
-    for token in tokens:  # never seen before, and from the address that has no turn left
+    for token in tokens:  # new tokens, from the address that has used up its limit
         assert server.ask("GET", "/v1/jobs", headers=token).status == 200
         assert server.ask("GET", "/v1/jobs", headers=token).status == 429
 
@@ -69,7 +69,7 @@ def test_pending_max(start, until):
     assert server.ask("POST", "/v1/jobs:batch", {"items": many}).status == 429
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
     answer = server.job("PUT", "more", FAR)
-    while answer.status == 201:  # the count is a quarter of a second old at most
+    while answer.status == 201:  # the count is at most a quarter of a second old
         server.job("DELETE", "more")
         answer = server.job("PUT", "more", FAR)
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
@@ -79,7 +79,7 @@ def test_pending_max(start, until):
     assert server.job("PUT", "more", FAR, again).status == 429
     assert server.job("PATCH", "k0", {"delay": 1}).status == 200
     assert server.job("DELETE", "k1").status == 200
-    until(lambda: server.job("PUT", "more", FAR, again).status == 201)  # a 429 is not kept with its key
+    until(lambda: server.job("PUT", "more", FAR, again).status == 201)  # a 429 is not stored under its idempotency key
 
 
 def test_pending_max_of_a_backfill(start, until):

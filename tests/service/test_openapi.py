@@ -95,7 +95,7 @@ def test_answers_as_documented(server, tmp_path):
     Valid requests are accepted, invalid ones refused, and every answer has a documented status, type and form.
     """
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
-    what = ["--checks", "all", "--max-examples", str(EXAMPLES), "--exclude-path", "/v1/live"]  # that one does not end
+    what = ["--checks", "all", "--max-examples", str(EXAMPLES), "--exclude-path", "/v1/live"]  # the stream does not end
     how = ["--generation-database", "none", "--no-color", "--max-failures", "5"]
     answer = subprocess.run(
         [
@@ -149,7 +149,7 @@ def test_answers_have_no_more_than_is_documented(server, document):
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
-    for pause in server.ask("GET", "/v1/scopes").json["pauses"]:  # by the requests that were made up above
+    for pause in server.ask("GET", "/v1/scopes").json["pauses"]:  # paused by the generated requests above
         assert server.ask("POST", "/v1/scopes:resume", {"scope": pause["scope"]}).status == 200
     assert server.job("PUT", "waits", {"delay": 0, "target": "pull", "handler": "scans"}).status == 201
     assert server.job("PUT", "comes back", {"every": 3600, "target": "log"}).status == 201

@@ -35,7 +35,7 @@ def exchange(server, data: bytes) -> bytes:
     """
     answer = b""
     with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
-        with suppress(OSError):  # the other side may have closed already
+        with suppress(OSError):  # the server may already have closed
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
         while chunk := connection.recv(65_536):
@@ -75,7 +75,8 @@ def test_requests_in_one_piece(server):
     get = b"%b /v1/jobs/piece HTTP/1.1\r\nHost: [::1]\r\n\r\n"
     last = b"DELETE /v1/jobs/piece HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n"
     requests = put % (len(body), body) + get % b"HEAD" + get % b"GET" + last + get % b"GET"
-    exchange(server, requests.replace(b"/piece", b"/unheard"))  # nobody hears the answers, and nothing is logged
+    # the client does not read the answers, and nothing is logged
+    exchange(server, requests.replace(b"/piece", b"/unheard"))
     with socket.create_connection((server.host, server.port), timeout=30) as connection:
         connection.sendall(requests)
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -100,7 +101,7 @@ def test_requests_in_one_piece(server):
 
 def test_requests_in_one_piece_are_of_their_own(server):
     """
-    Each request has its own caller and trace, even if it waited for the previous one.
+    Each request in one packet has its own caller and trace, even if it waited for the previous one.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'

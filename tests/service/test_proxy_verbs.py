@@ -332,7 +332,7 @@ def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
                 start_node("a", nodes[0].port)
             for (kind, client), step in itertools.product(clients.items(), STEPS):
                 for _ in range(turn):
-                    client.get("nothing")  # so that other nodes get the requests of this turn
+                    client.get("nothing")  # shifts the turns, so that other nodes get the requests
                 name = f"{step.__name__}-{kind.__name__}-{turn}"
                 steady.set(f"steady/{name}", delay=0, target="pull", handler="steady", payload=name)
                 step(client, name, functools.partial(open_client, kind))

@@ -144,12 +144,12 @@ def test_too_many_wait(start):
             waiting.append(connection)
             answers.register(connection, selectors.EVENT_READ)
         refused = pull(server, "lease", queue="other", wait=0)
-        while refused.status == 200:  # not all of them wait yet
+        while refused.status == 200:  # repeated until all workers wait
             refused = pull(server, "lease", queue="other", wait=0)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert "1000 workers wait already" in refused.json["detail"]
         put(server, "k", "q")
-        ((served, _),) = answers.select(30)  # the requests need not arrive in the order in which they were sent
+        ((served, _),) = answers.select(30)  # the requests may arrive in any order
         assert served.fileobj.recv(100).startswith(b"HTTP/1.1 200 ")
     finally:
         answers.close()

@@ -208,11 +208,11 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    Whatever part of a request a node has done when it dies, another one does the rest, and answers from then on.
+    Whatever part of a request a node has done when it dies, another node does the rest, and repeats the answer.
 
     The number of generations is the same as without a crash: no write was done twice.
     """
-    monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # a claim lapses with its node
+    monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
 
     async def main():
@@ -225,7 +225,7 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
                 expected = await ask(whole, *asked)
                 store = DoomedStore(make_store(url))
                 async with services(AsyncScheduler(store)) as (doomed,):
-                    await jobs_of(doomed)  # its store is open
+                    await jobs_of(doomed)  # opens the store
                     store.left = commits
                     cut_off = await ask(doomed, *asked)
                     answer = await ask(heir, *asked)

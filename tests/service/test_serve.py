@@ -18,7 +18,7 @@ import pytest
 
 from tickwheel.scheduler import Scheduler
 
-STOP_BOUND_S = 30  # it is granted 1.5 s here, and what would hold it up lasts 60; a loaded machine may stall
+STOP_BOUND_S = 30  # the stop may take 1.5 s here, an obstacle would last 60 s, and a loaded machine may stall
 
 
 SLOW = """
@@ -95,7 +95,7 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     begin = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - begin < STOP_BOUND_S
-    assert "sleeper/" in server.errors[-1]  # a warning names the run that was cut off
+    assert "sleeper/" in server.errors[-1]  # the warning names the run that was cut off
     again = start("--handlers", "slow")
     again.line_with("slow begun")
 
@@ -325,7 +325,7 @@ def test_the_timeout_of_all_handlers(start, tmp_path):
     server = start("--handlers", "slow", "--handler-timeout", "200ms")
     server.job("PUT", "sleeper", {"delay": 0, "handler": "slow"})
     server.line_with("slow begun")
-    server.line_with("slow begun")  # the next attempt
+    server.line_with("slow begun")  # starts the next attempt
     (leaked,) = server.ask("GET", "/v1/stats").json["leaked"]
     assert leaked.pop("count") >= 1
     assert leaked == {"target": "handler", "handler": "slow", "executor": "thread"}

@@ -69,7 +69,7 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
         for method, operation in methods.items():
             name = operation["operationId"]
             if name == "live_stream":
-                continue  # it does not end: see below
+                continue  # the stream does not end: see below
             query = "?every=60" if name == "schedules_next" else ""
             address = path.replace("{key}", "other") + query
             answer = ask(guarded, address, bodies.get(name), method=method.upper())
@@ -85,7 +85,7 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
 
 def test_within_reach(guarded, until):
     """
-    With keys of its prefix such a token does everything, and its name is recorded; a read token only reads.
+    A token with a prefix does everything with its keys, and its name is recorded; a read token only reads.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -132,7 +132,7 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    Such a token sees only firings of its own keys, however many others there are, and nothing about all jobs.
+    A token with a prefix sees only firings of its own keys, however many others there are, and nothing about all jobs.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -151,7 +151,7 @@ def test_firings(guarded, until):
             if name == "reach":
                 assert data == {"prefix": "team/", "can_write": True, "trace_url": None, "now": data["now"]}
             else:
-                assert data["firings"]  # an empty one would show that something else fired
+                assert data["firings"]  # an empty report would reveal that another job fired
                 found += keys_of(data["firings"])
         assert set(found) == {"team/last"}
         assert read.event()[1]["can_write"] is False
@@ -187,7 +187,7 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_what_is_named_like_a_key(guarded):
     """
-    In a key's history such a token sees no acts on a scope or node of the same name, and in the log nothing.
+    In a key's history a token with a prefix sees no acts on a scope or node of the same name, and no log at all.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200

@@ -31,7 +31,7 @@ class Beside:
 
     def begun(self, event: Fired) -> str | None:
         """
-        Record a start; return where the job was running already, if that has no excuse.
+        Record a start; return the node on which the job was already running, unless a fault excuses that.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)

@@ -86,7 +86,7 @@ class Cluster:
         return answers
 
     def _note(self, connection: Connection, job: Job) -> None:
-        if job.lacks_handler:  # anybody may have it
+        if job.lacks_handler:  # any node may claim the job
             self._hint(connection, {id(shard.holder): shard.holder for shard in self._shards.values()}.values())
             return
         shard = self._shards[self._table.place_of(job.key)]

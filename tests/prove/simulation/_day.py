@@ -64,7 +64,7 @@ QUEUEING: Final = (*LIMITED, QUEUE)
 LONG_EACH_S: Final = 600
 """Seconds between the due times of runs, some of which last longer."""
 VERSIONED: Final = ("first", "second")
-"""Handlers of which a node has one or the other."""
+"""Handlers; each node has one of the two."""
 EQUIPPED: Final = "equipped/"
 """The keys of jobs that need equipment begin with this; its name follows."""
 LOSS: Final = "loss "
@@ -254,8 +254,8 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
     """
     Return requests for lanes with more jobs than the *nodes* have room for, and for others; drawn separately.
 
-    The jobs of one lane end slowly, and a node is killed while they wait: the next owners of its shards have other jobs
-    of the lane in memory, more than they have room for. Those of the other lane hang, and take all places.
+    The jobs of one lane end slowly, and a node is killed while they wait. The next owners of its shards already have
+    more jobs of that lane in memory than they have room for. The jobs of the other lane hang, and take all places.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []

@@ -88,7 +88,7 @@ class Health:
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
         owner = self._owners.get(shard, "")
-        if self._running.get((job.key, job.generation)) == owner:  # begun under a lease that it lost
+        if self._running.get((job.key, job.generation)) == owner:  # begun under a lease that the owner has lost
             return at
         since = at if job.lacks_handler else self._kept_since(shard, at)
         if job.lacks_handler or job.handler not in self._handlers.get(owner, ()):
@@ -128,7 +128,7 @@ class Health:
 
     def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
         """
-        Return True if *machine* has been healthy for long enough to know that *job* was paused by its scope.
+        Return True if *machine* has been healthy for long enough to know that the scope of *job* was paused.
         """
         since = self.paused_since(job)
         owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]
@@ -138,7 +138,7 @@ class Health:
 
     def is_deaf(self, machine: str, shard: int, at: int) -> bool:
         """
-        Return True if *shard* has another owner, and *machine* has been healthy for long enough to know that.
+        Return True if *shard* has another owner, and *machine* has been healthy for long enough to know this owner.
         """
         owner, node = self._owners.get(shard), _node(machine)
         if owner is None or owner == machine or self._broken[node]:
@@ -248,7 +248,8 @@ class Health:
             and self._owners.get(shard) == event.machine
             and not is_of_former_clock
         ):
-            due = event.at + max(0, job.due_at - event.store_ms) * 1_000_000  # a line may have held it up until then
+            # a bad line may have delayed the write until then
+            due = event.at + max(0, job.due_at - event.store_ms) * 1_000_000
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
             self._busy[write.job.key][write.job.generation] = event.machine
@@ -259,7 +260,7 @@ class Health:
         elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
             self._free(write.job.key, write.job.generation, event.at)
         elif isinstance(write, Contested) and job is not None and event.answer.outcome in _CHANGED:
-            if isinstance(write, SetPause):  # it may be resumed after its time
+            if isinstance(write, SetPause):  # the job may be resumed after its due time
                 self._promised.pop((job.key, job.generation), None)
             over = write.over
             if over is not None and over.standing is AttemptState.WITHDRAWN:

@@ -169,7 +169,7 @@ class Node:
         around.run.sleep(length_ns)
         if self.machine is machine:
             machine.lacks -= {name}
-            around.run.sleep(_NOTICED_NS)  # it looks now and then for the missing piece
+            around.run.sleep(_NOTICED_NS)  # the node checks now and then for the missing piece
         if self.machine is machine:
             around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
 
@@ -195,7 +195,7 @@ class Node:
         task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout_s), machine)
         while not task.is_done:
             self._around.run.sleep(_S)
-        machine.kill()  # the process ends, and with it what still ran when the time was up
+        machine.kill()  # the process ends, together with jobs that still run at the timeout
         if self.machine is machine:
             self.machine = self._store = None
 
@@ -321,7 +321,7 @@ class Node:
             what = planned(payload, firing.attempt)
             if what == "hang":
                 run.sleep(_HUNG_S * _S)
-            if what == "snooze":  # the attempt will not have counted, so the same one comes again
+            if what == "snooze":  # a snooze does not count, so the same attempt is made again
                 life = (firing.job.key, firing.job.generation)
                 what = "ok" if life in snoozed else "snooze"
                 snoozed.add(life)
@@ -399,6 +399,6 @@ def _fails_to_start(scheduler: Scheduler) -> bool:
         scheduler.start()
     except (StoreError, TripError):
         return True
-    except ClosedError:  # it was stopped meanwhile
+    except ClosedError:  # the node was stopped meanwhile
         return False
     return False

@@ -235,7 +235,7 @@ def _no_collection() -> Iterator[None]:
 def _silence() -> Iterator[None]:
     log = logging.getLogger("tickwheel")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # that a store fails is the rule here
+    log.setLevel(logging.CRITICAL)  # here a store fails often
     try:
         yield
     finally:
@@ -355,7 +355,7 @@ class _Day:
         for node in (*self.nodes, self._afar):
             if node.machine is not None:
                 node.machine.kill()
-        for _ in range(_UNWINDING):  # what is left unwinds, and requests that are still on their way arrive
+        for _ in range(_UNWINDING):  # the remaining tasks unwind, and requests in transit arrive
             if not self.run.alive():
                 break
             self.run.revive()
@@ -511,7 +511,7 @@ class _Day:
         Wait until nothing is overdue, or until the patience ends: then the checker reports the lost jobs.
         """
         for _ in range(self.plan.last_s // 60):
-            self._resume()  # a pause may have been on its way
+            self._resume()  # a pause may have been in transit
             self.run.sleep(60 * _S)
             if not any(self._waiting()):
                 return

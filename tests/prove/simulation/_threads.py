@@ -50,7 +50,7 @@ class Lock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 as a lock has it
         """
-        Take it.
+        Take the lock.
         """
         run = interleaver()
         run.preempt()
@@ -77,7 +77,7 @@ class Lock:
 
     def release(self) -> None:
         """
-        Give it back; never blocks.
+        Release the lock; never blocks.
         """
         self._depth -= 1
         if self._depth == 0:
@@ -142,7 +142,7 @@ class Condition:
         return is_notified
 
     def _take_back(self, run: Interleaver, depth: int) -> None:
-        if run.current.is_killed:  # its `with` gives back what it does not have any more
+        if run.current.is_killed:  # otherwise its `with` would release a lock that it no longer holds
             self._lock._depth += 1
             return
         self._lock.acquire()
@@ -162,7 +162,7 @@ class Condition:
 
     def notify(self, n: int = 1) -> None:
         """
-        Wake *n* of those that wait.
+        Wake up to *n* waiting tasks.
         """
         run = interleaver()
         run.check()
@@ -171,7 +171,7 @@ class Condition:
 
     def notify_all(self) -> None:
         """
-        Wake all that wait.
+        Wake all waiting tasks.
         """
         self.notify(len(self._waiters))
 
@@ -288,7 +288,7 @@ class Thread:
     @property
     def ident(self) -> int | None:
         """
-        Its number.
+        Identifier of the thread.
         """
         return None if self._task is None else id(self._task)
 

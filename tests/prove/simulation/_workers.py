@@ -83,7 +83,7 @@ class PullWorkers:
         """
         payload = decode_payload(lease.job.payload)
         what = planned(payload, lease.attempt)
-        if what == "hang":  # nobody hears of it again
+        if what == "hang":  # the worker never answers
             return
         end = self._run.now_ns + int(payload["takes"] * _S)
         while self._run.now_ns < end and not self._around.is_over:

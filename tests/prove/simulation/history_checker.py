@@ -268,7 +268,8 @@ class _Checker:
             self._add("zombie", event.at, f"{event.machine} took up jobs under epoch {event.epoch}")
         for key in event.keys:
             job = model.jobs[key]
-            is_for_it = job.handler in self._handlers[event.machine] or job.handler in RULES  # it sees the rule then
+            # the node then sees the rule
+            is_for_it = job.handler in self._handlers[event.machine] or job.handler in RULES
             if not job.lacks_handler or not is_for_it:
                 self._add("handler", event.at, f"{event.machine} took up {_name(job)}, which is not for it")
             if self._health.paused_since(job) is not None:
@@ -353,7 +354,7 @@ class _Checker:
             self._add("series", event.at, f"the series of {_name(before)} has died: {write.error}")
         if write.how is not Settled.DONE or is_to_be_gone_on_with(write.recurrence):
             return
-        has_ended = is_to_be_gone_on_with(before.recurrence)  # on a node that could not go on with it
+        has_ended = is_to_be_gone_on_with(before.recurrence)  # ended on a node that could not continue the series
         if firing not in self._fired and not has_ended and not may_be_left_out(before, event.store_ms):
             self._add("ended", event.at, f"{_name(before)} is done and never ran")
         if before.recurrence is None:
@@ -380,7 +381,7 @@ class _Checker:
         if self._counted[counted] <= 0:
             self._add("twice", event.at, f"{name} began without an attempt that was counted for it")
         self._counted[counted] -= 1
-        # One that waited for a thread while the clock was set back is late, and not early.
+        # A job that waited for a thread while the clock was set back is late, and not early.
         is_early = event.store_ms < event.due_at - _EARLY_MS
         if is_early and not self._weather.had_come(event.due_at, self._counted_at.get(counted, event.at)):
             self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
@@ -473,7 +474,7 @@ class _Checker:
         what, _, node = event.what.partition(" ")
         if what in {"kill", "stop"} and not event.is_over:
             self._gone.add(self._machines.get(node, ""))
-        if event.what == "emptied":  # what was there is lost; what comes from here on is judged as before
+        if event.what == "emptied":  # the earlier jobs are lost; later events are judged as before
             for gone in (self._model.jobs, self._model.away, self._waiting, self._paused, self._stopped):
                 gone.clear()
 

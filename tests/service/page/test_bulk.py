@@ -41,7 +41,7 @@ def test_all_of_these(server, page):
     page.wait_for(lambda: page.texts("#jobs .key") == [])
     choose(page, "pending", "cancel")
     page.wait_for(lambda: page.texts("#bulk button") == ["Cancel 3 jobs"])
-    page.find("#search [name=prefix]").send_keys("x")  # counted again, for another search
+    page.find("#search [name=prefix]").send_keys("x")  # another search is counted again
     page.wait_for(lambda: page.texts("#bulk button") == ["Count them"])
     page.click("#bulk button")
     page.wait_for(lambda: "There are none" in "".join(page.texts(".toast")))

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-LEASE_S = 12  # the page is to be read within
+LEASE_S = 12  # the test must read the page within this time
 
 
 @pytest.fixture
@@ -33,7 +33,8 @@ def test_two_nodes(store, start, page):
     assert state(page, here) == "this process, well"
     assert state(page, other) == "well"
     first.job("PUT", "tea", {"delay": 0, "target": "log"})
-    page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))  # on the lane of the node that fired it
+    # the count is on the lane of the node that fired the job
+    page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))
     lost = lanes(page)[other]
 
     second.process.send_signal(signal.SIGSTOP)

@@ -49,7 +49,7 @@ def test_try_three(server, page, letters):
     assert page.texts(".incident .about")[0].endswith(" · raised in service_handlers.register.<locals>.fails+3")
     assert page.texts(".incident .key") == letters
     assert page.find(".incident svg").get_attribute("aria-label") == "5 in the last 24 hours"
-    assert len(set(page.run(PADDINGS))) == 1  # no button has its words elsewhere than the others
+    assert len(set(page.run(PADDINGS))) == 1  # all buttons have the same padding
     before = {key: server.job("GET", key).json["generation"] for key in letters}
     page.click(".incident .try", "Try 3")
     page.wait_for(lambda: page.texts(".incident .tried") == ["Of the last replay: 3 died again"])

@@ -74,7 +74,7 @@ def test_a_biography(server, page):
     owner = server.ask("GET", "/v1/fleet").json["owner"]
     assert [text.partition(" by ")[2] for text in told[1:]] == [
         owner.rpartition(":")[0]
-    ] * 3  # without tokens it is the process
+    ] * 3  # without tokens the author is the process
     run = re.fullmatch(r"\d\d:\d\d:\d\d succeeded \+([\d.]+) m?s, took ([\d.]+) m?s, on (.+)", told[0])
     assert run is not None, told
     assert run[3] == owner
@@ -84,7 +84,7 @@ def test_a_biography(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    Acts on the page are in the history of any job. For an act by a program the job itself shows the time.
+    Acts on the page are in the history of every job. An act by a program on a one-time job is shown only by its time.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})

@@ -113,7 +113,7 @@ def test_firings_are_dots(server, page, letter):
         x, y = page.run(FIND, "died")
         return ActionChains(page.browser, duration=0).move_to_element_with_offset(page.find("#river"), x + 3, y + 3)
 
-    def point() -> bool:  # again and again, as it flows
+    def point() -> bool:  # repeated, because the river flows
         at_letter().perform()
         return f"{letter}: died, +" in page.find("#river-said").text
 
@@ -145,7 +145,7 @@ def test_firings_of_other_nodes(postgres_url, start, page):
     key, node = by_there[0]["key"], by_there[0]["by"]
     here.job("PUT", key, DEAD)
 
-    def point() -> bool:  # again and again, as it flows
+    def point() -> bool:  # repeated, because the river flows
         x, y = page.run(FIND, "died")
         pointer = ActionChains(page.browser, duration=0)
         pointer.move_to_element_with_offset(page.find("#river"), x + 3, y + 3).perform()

@@ -38,7 +38,7 @@ def letters(server):
                 left -= {firing["key"] for firing in data["firings"] if firing["outcome"] == "died"}
     yield keys
     for key in keys:
-        while server.job("DELETE", key).status != HTTPStatus.NOT_FOUND:  # one that was replayed may be running
+        while server.job("DELETE", key).status != HTTPStatus.NOT_FOUND:  # a replayed job may be running
             time.sleep(0.02)
 
 
