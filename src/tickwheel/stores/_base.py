@@ -16,6 +16,7 @@ from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.jobs.minutes import MINUTE_MS, QUARTER_MS, Minute, of_text, to_text
 from tickwheel.jobs.model import (
     Answer,
+    Claim,
     HistoryRecord,
     Job,
     JobQuery,
@@ -56,7 +57,7 @@ class BaseStore:
     Attributes and methods that begin with an underscore are those of this class: a subclass names its own without.
     """
 
-    abilities = Abilities(is_private=True, keeps_answers=True)
+    abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)
     url = ""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -164,7 +165,9 @@ class BaseStore:
             onces = self._onces(writes, now)
             epoch = None if self._owner is None else self._epoch
             batch = Batch(now, self._jobs, self._generation, epoch, manifests=self._manifests, onces=onces)
-            answers = [batch.answer(write) for write in writes]
+            answers: list[Answer] = []
+            for write in writes:
+                answers.append(batch.claim(write, answers) if isinstance(write, Claim) else batch.answer(write))
             changes = batch.changes
             changes.records = self._history.numbered(batch.records)
             lapsed = self._lapsed(0 if onces is None else PRUNED_AT_ONCE * len(onces.changed), now)

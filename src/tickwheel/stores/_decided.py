@@ -4,16 +4,20 @@ The writes of one transaction, decided in order on jobs in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
+    Begin,
+    Claim,
+    Claimed,
     Declare,
     HistoryRecord,
     Job,
     Keep,
     Manifest,
+    Outcome,
     Settle,
     Write,
     key_of,
@@ -65,7 +69,7 @@ class Batch:
         known = self._known(write)
         if known is not None:
             return known
-        assert not isinstance(write, (Declare, Keep))
+        assert not isinstance(write, (Declare, Keep, Claim))
         if isinstance(write, Adopt):
             self._raise_generation(write.job.generation)
         key = key_of(write)
@@ -82,6 +86,20 @@ class Batch:
         if record is not None:
             self.records.append(record)
         return answer
+
+    def claim(self, claim: Claim, answers: Sequence[Answer]) -> Answer:
+        """
+        Begin the jobs of a *claim*, given the *answers* to the writes before it.
+        """
+        if claim.epoch != self._epoch:
+            return NOT_OWNER
+        indexes: list[int] = []
+        for index in claim.indexes:
+            outcome, job = answers[index].outcome, answers[index].job
+            if outcome is Outcome.CREATED and job is not None and self._job(job.key) is job and job.is_scheduled:
+                _, self.changes.jobs[job.key] = decide(Begin(job, claim.epoch), job, self._now, self._next_generation)
+                indexes.append(index)
+        return Claimed(Outcome.BEGUN, indexes=indexes)
 
     def _known(self, write: Write) -> Answer | None:
         """
