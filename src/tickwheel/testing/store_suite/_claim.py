@@ -19,10 +19,14 @@ class ClaimTests(StoreTests):
         The answer to the set carries the pending job; the stored one is running, with one attempt.
         """
         with self.rig() as rig:
-            for job, answer in zip(_jobs(rig), _claim(rig, [Set(job) for job in _jobs(rig)]), strict=False):
-                assert (answer.outcome, answer.job) == (Outcome.CREATED, _pending(job, answer))
-                assert rig.get(job.key) == replace(_pending(job, answer), state=State.RUNNING, attempt=1)
-            assert rig.due() == []
+            jobs = _jobs(rig)
+            *answers, claimed = _claim(rig, [Set(job) for job in jobs])
+            for index, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
+                pending = _pending(job, answer)
+                assert (answer.outcome, answer.job) == (Outcome.CREATED, pending)
+                begun = replace(pending, state=State.RUNNING, attempt=1)
+                assert rig.get(job.key) == (begun if index in _begun(claimed) else pending)
+            assert len(rig.due()) == len(jobs) - len(_begun(claimed))
 
     def test_a_claimed_job_is_settled(self) -> None:
         with self.rig() as rig:
