@@ -99,14 +99,14 @@ run: $(VENV)/.service $(VENV)/.wheel ## first: set everything up and serve (ARGS
 # ---- check -----------------------------------------------------------------------------------------------------------
 
 # pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
-# what is tested is the installed wheel. The files run as they are named: the plugin would have those of few tests last,
-# and one process would wait for the simulated days.
+# what is tested is the installed wheel. The files run as they are named, the largest shared (tests/support/spread_files.py):
+# the plugin would have those of few tests last, and one process would wait for the simulated days.
 PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytest
 # A test of the quick set uses at most 5 seconds of CPU, on a machine that may be half as fast as a quiet one.
 CPU_LIMIT := 10
 SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.tests ## first: run the quick tests, in ten minutes, against the installed release wheel (ARGS="-k timer")
+test: $(VENV)/.tests ## first: run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
 	@$(PYTEST) --quick --cpu-limit=$(CPU_LIMIT) $(SHARED_OUT) $(ARGS)
 
@@ -119,7 +119,7 @@ test-times: $(VENV)/.tests ## test: run all tests and list again in tests/full_o
 	@$(PYTEST) --cpu-log=$(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
 	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
 
-test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in five minutes
+test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in ten minutes
 	@env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/prove/dates.py $(ARGS)
 
 # What tests need. Each process would compile the test files for itself on a fresh clone, so one does it before.

@@ -1,5 +1,5 @@
 """
-Servers of tests are stopped at the end, whatever fails.
+Servers of tests are stopped at the end, also after a failure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Server:
 @pytest.mark.parametrize("fails", ["start", "stop"])
 def test_all_are_stopped(fails):
     """
-    A server that fails to start, or to stop, is stopped like the others, and no folder stays.
+    A server that fails to start, or to stop, is stopped like the others, and all folders are deleted.
     """
     made = []
 

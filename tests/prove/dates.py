@@ -95,7 +95,7 @@ def main() -> int:
         library = build_clock(Path(folder))
         if options.record:
             return record(library, arguments)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:  # they wait for more than half of the time
             answers = list(pool.map(lambda instant: run(library, instant, arguments), instants))
     for instant, answer in zip(instants, answers, strict=True):
         if answer.returncode:

@@ -15,7 +15,7 @@ import pytest
 
 SHOWN = 10
 SHORT_S = 0.05
-"""A test that lasts no longer than this counts without the processes that it started or used."""
+"""A shorter test is counted without the processes that it started or used."""
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 

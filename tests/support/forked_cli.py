@@ -1,7 +1,7 @@
 """
 `tickwheel` in processes forked from one that has imported it, which saves nine tenths of the CPU of their start.
 
-`start` returns what `subprocess.Popen` would; it is one outside Linux, and where a test shows another system.
+`start` returns an object like `subprocess.Popen`, and a real one outside Linux or where a test shows another system.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def main():
     """
     for name in IMPORTED:
         importlib.import_module(name)
-    from tickwheel.cli import main as run  # noqa: PLC0415  the tests import only what is above
+    from tickwheel.cli import main as run  # noqa: PLC0415  the tests import this file, too
 
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as requests:

@@ -49,7 +49,7 @@ def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
 
 def in_memory():
     """
-    Return a folder in memory with room for the files of servers, whose syncs cost nothing there; None if there is none.
+    Return a folder in memory with room for the files of servers, whose syncs cost nothing there, or None without it.
     """
     folder = Path(MEMORY)
     if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < ROOM:
@@ -61,7 +61,7 @@ def lent(make):
     """
     Yield a function that makes servers in folders of their own, by *make*, and starts them; all are stopped at the end.
 
-    A server that fails to start or to stop keeps no other one from being stopped.
+    All of them are stopped, also if one fails to start or to stop.
     """
     with ExitStack() as stack:
 

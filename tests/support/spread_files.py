@@ -1,8 +1,7 @@
 """
 Large files shared among several processes of pytest-xdist, which gives every other file to one.
 
-The tests of these files share only what each process has anyway, such as a server. So no process is busy with one file
-long after the others have ended.
+The tests of these files share only servers, which each process has anyway. So all processes end at about the same time.
 """
 
 from __future__ import annotations

@@ -111,12 +111,14 @@ def empty(start_module, tmp_path_factory) -> Any:
 @contextmanager
 def screen(page, scheme, width) -> Iterator[None]:
     """
-    Set the browser to that screen width and colour scheme.
+    Set the browser to that screen width and colour scheme, and to reduced motion, which saves CPU, except for pictures.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    motion = "no-preference" if IS_WRITING else "reduce"
+    preferences = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
+    features = [{"name": name, "value": value} for name, value in preferences.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", size | {"deviceScaleFactor": 1, "mobile": width == "phone"}
@@ -176,6 +178,8 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
     With the forms open, axe finds no barrier for people with low vision, without sight or without a pointer.
+
+    Of each list it looks at the first five rows, as the others are made in the same way.
     """
     with presented(demo, empty, page, view, scheme, width):
         _check_with_axe(page, "#detail" if view == "job" else "html")  # around a job there is the overview
@@ -231,7 +235,8 @@ def test_every_view_is_shown_here(server, page):
 
 FINDINGS = """
 const [part, done] = arguments;
-axe.run(document.querySelector(part), { resultTypes: ["violations"] }).then(({ violations }) => done(
+const further = [".rows", "tbody"].map((list) => [`${list} > :nth-child(n + 6)`]);
+axe.run({ include: [[part]], exclude: further }, { resultTypes: ["violations"] }).then(({ violations }) => done(
   violations.map(({ id, help, nodes }) => [id, help, nodes.map(({ html, failureSummary }) => [html, failureSummary])]),
 ));
 """
