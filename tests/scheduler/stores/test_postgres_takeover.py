@@ -166,3 +166,16 @@ def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_datab
     first.renew("first")
     assert second.acquire("second") == []
     assert postgres.execute("SELECT guard FROM tickwheel_node WHERE owner = 'first'", database) == [(None,)]
+
+
+def test_a_takeover_deletes_few_of_many_notes(postgres, database, open_database):
+    """
+    Clients may leave any number of notes: a takeover deletes 10,000 of them, for all shards together.
+    """
+    store = open_database("&shards=4&lease_s=60")
+    notes = (
+        "INSERT INTO tickwheel_note (shard, generation, key) SELECT g % 4, g, g::text FROM generate_series(1, 14000) g"
+    )
+    postgres.execute(notes, database)
+    assert len(store.acquire("owner")) == 4
+    assert postgres.execute("SELECT count(*) FROM tickwheel_note", database) == [(4_000,)]

@@ -535,8 +535,8 @@ WHERE shard = ANY (ARRAY(
 RETURNING shard, epoch, lease_until;
 
 -- name: delete_notes
--- Deletes the notes of the shards taken over. It skips notes that a former owner has locked: a surplus note is
--- harmless.
+-- In what is taken over; what a former owner is taking away at this moment is left to it: a note too many is harmless.
+-- The limit is one for all shards: clients may have left any number of notes, and a takeover must end before its lease.
 DELETE FROM tickwheel_note AS n
 USING (
     SELECT note.ctid FROM (
@@ -544,7 +544,7 @@ USING (
     ) AS s CROSS JOIN LATERAL (
         SELECT f.ctid FROM tickwheel_note AS f WHERE f.shard = s.shard
         ORDER BY f.shard, f.generation LIMIT 10000 FOR UPDATE SKIP LOCKED
-    ) AS note OFFSET 0
+    ) AS note LIMIT 10000
 ) AS gone
 WHERE n.ctid = gone.ctid;
 
