@@ -14,7 +14,7 @@ import pytest
 from sqlite_files import noted_connections, pages_logged, rows, steps_of, value
 
 from tickwheel.jobs import model
-from tickwheel.stores import Cursor
+from tickwheel.stores import Cursor, LaneSet
 from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
@@ -216,6 +216,26 @@ def test_nothing_pending_is_passed_over(store, tmp_path, call):
     (found,) = store.due(0, EVER, None, 1)
     assert found.due_at <= 3
     assert [found] == store.upcoming(0, EVER, 1) == store.due(0, EVER, (found.due_at, found.generation - 1), 1)
+
+
+def test_a_scan_costs_the_rows_that_it_passes(store, made):
+    """
+    A scan past a lane's jobs takes steps for as many jobs as it may read, however many the lane has, due at one time.
+    """
+    (lease,) = store.renew("owner")
+    crowd = LaneSet(names=("handler:crowd",))
+    cursor, steps = Cursor(0, lease.epoch, (400, 0), 0), []
+
+    def scan():
+        return store.scan([cursor], 1_000, 50, crowd, inside=False, rows=1_000)
+
+    for first in (0, 2_000):
+        numbers = range(first, first + 2_000)
+        store.apply([model.Set(model.Job(f"crowd {i}", 0, 500, handler="crowd")) for i in numbers])
+        steps.append(steps_of(made, scan))
+        assert [(found.due, found.reached[0]) for found in scan()] == [([], 500)]
+    assert steps[1] <= steps[0] + 40
+    assert steps[1] < 1_000 * 110
 
 
 def test_no_statement_scans(store):

@@ -118,11 +118,13 @@ def scan(
         front = (after[0], *after)
         end = connection.execute(SQL["end_of_scan"], (until, *front, rows - 1)).fetchone()
         wanted = *names, inside, limit
-        jobs = list(map(job_of, connection.execute(SQL["jobs_in_lanes"], (until, *front, rows, *wanted))))
+        fields = "after", "last", "end", "end_last", "names", "targets", "others", "inside", "limit"
+        values = dict(zip(fields, (*after, *(end or (until - 1, _INT64_MAX)), *wanted), strict=True))
+        jobs = list(map(job_of, connection.execute(SQL["jobs_in_lanes"], values)))
         slot = _first_slot(connection, after[0], until)
         while slot is not None:
-            values = (slot, until, *after, *(end or _BACK), *wanted)
-            jobs += map(job_of, connection.execute(SQL["jobs_of_slot_in_lanes"], values))
+            of_slot = (slot, until, *after, *(end or _BACK), *wanted)
+            jobs += map(job_of, connection.execute(SQL["jobs_of_slot_in_lanes"], of_slot))
             slot = _first_slot(connection, slot + _SLOT_MS, until)
     finally:
         connection.execute("COMMIT")

@@ -111,24 +111,33 @@ WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
 ORDER BY due_at, generation LIMIT 1 OFFSET ?;
 
 -- name: jobs_in_lanes
--- Reads up to a number of pending jobs, and returns the jobs of some lanes. The lane of a URL ends before the path: see
--- `lane_of`.
-SELECT @columns FROM (
-    SELECT @columns, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
+-- Up to a place. The lane of an address ends before its path: see `lane_of`. Handlers are compared by their names alone,
+-- because a lane's text for each of a million jobs costs more than to read them.
+SELECT @columns
+FROM tickwheel_job
+WHERE shard = 0 AND state = 0 AND (due_at, generation) > (
+    max(:after, (SELECT floor FROM tickwheel_ledger)),
+    CASE WHEN :after < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE :last END
+) AND (due_at, generation) <= (:end, :end_last) AND CASE WHEN target = 'handler' THEN
+    handler IN (SELECT substr(value, 9) FROM json_each(:names) WHERE substr(value, 1, 8) = 'handler:') OR (
+        'handler' IN (SELECT value FROM json_each(:targets))
+        AND handler NOT IN (SELECT substr(value, 9) FROM json_each(:others) WHERE substr(value, 1, 8) = 'handler:')
+    )
+ELSE
+    (target || ':' || CASE WHEN target = 'pull' THEN handler
         WHEN NOT instr(handler, '://') THEN ''
         ELSE substr(handler, 1, instr(handler, '://') + 1 + instr(
             replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
-        )) END AS lane
-    FROM tickwheel_job
-    WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
-        max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
+        )) END) IN (SELECT value FROM json_each(:names)) OR (
+        target IN (SELECT value FROM json_each(:targets))
+        AND (target || ':' || CASE WHEN target = 'pull' THEN handler
+        WHEN NOT instr(handler, '://') THEN ''
+        ELSE substr(handler, 1, instr(handler, '://') + 1 + instr(
+            replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
+        )) END) NOT IN (SELECT value FROM json_each(:others))
     )
-    ORDER BY due_at, generation LIMIT ?
-)
-WHERE (lane IN (SELECT value FROM json_each(?)) OR (
-    target IN (SELECT value FROM json_each(?)) AND lane NOT IN (SELECT value FROM json_each(?))
-)) = ?
-LIMIT ?;
+END = :inside
+ORDER BY due_at, generation LIMIT :limit;
 
 -- name: front_from
 -- The due time of the first pending job among 2,000 jobs, or else of the last of these jobs.
