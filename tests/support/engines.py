@@ -1,5 +1,5 @@
 """
-The engines that schedulers start: what a test observes of them is the public part of `tickwheel.engine.engine.Engine`.
+The engines that schedulers start. A test observes the public part of `tickwheel.engine.engine.Engine`.
 """
 
 from __future__ import annotations
