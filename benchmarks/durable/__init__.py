@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import far, far_cycle, file, kept, network, peers, single, waiting
+from benchmarks.durable import far, far_cycle, file, kept, kinds, network, peers, single, waiting
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
@@ -68,6 +68,11 @@ CONDITIONS = {
     kept.WORK: (
         "set_many in batches of 1,000, fired by a handler that does nothing, settled; CPU of the process for a job, in "
         f"{kept.ROUNDS} rounds that keep the usual history, none, or all in turns, of each the lower quartile"
+    ),
+    kinds.WORK: (
+        "set_many in batches of 1,000 (burst: one call for all), fired by a handler that does nothing, settled; then "
+        "bulk verbs on jobs an hour ahead, and runs of jobs that recur each second, with the wait for the second. CPU "
+        f"of the process for a job, in {kinds.ROUNDS} rounds in turns, of each the lower quartile"
     ),
     single.WORK: (
         "set, move and cancel, one job a call, by one caller that waits for each, and a bare insert with its commit "
@@ -166,6 +171,7 @@ def cases(*, quick: bool) -> list[Case]:
         found.append(Case(__name__, PUNCTUAL, subject, sizes[-1], {"count": 3_000 if quick else 10_000}, 1))
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
         found.append(Case(__name__, kept.WORK, subject, 0, {"count": 8_000 if quick else 16_000}))
+        found.append(Case(__name__, kinds.WORK, subject, 100_000, {"count": 2_000 if quick else 10_000}, 1))
         found.append(Case(__name__, single.WORK, subject, 100_000, {"count": 800 if quick else 4_000}))
     found += [
         Case(__name__, far.SETS, subject, size, {"count": far.LOT if quick else 5 * far.LOT}, 1)
@@ -210,6 +216,8 @@ def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure
         return waiting.lateness(url, keys)
     if work == kept.WORK:
         return kept.costs(url, keys)
+    if work == kinds.WORK:
+        return kinds.costs(url, keys)
     if work == single.WORK:
         return single.costs(url, keys)
     if work == RESTART:
