@@ -1,13 +1,13 @@
 """
-The durable scheduler: jobs by key that survive a crash.
+The durable scheduler: jobs with keys, which survive a crash.
 
-    _scheduler, _async    the two faces
+    _scheduler, _async    the public classes, for threads and for asyncio
     tasks                 functions that jobs call with typed arguments
-    _core                 what both are built on: a client, and an engine while it is started
+    _core                 the core of both classes: a client, and an engine while the scheduler is started
     backfill, migration   verbs that read pages of a store
-    idempotency           a table at the receiver, for callers that must not run a job twice
+    idempotency           a table at the receiver, for jobs whose effect must happen once
 
-The packages below it: `jobs` (data and rules), `stores`, `targets`, `host` (shared machinery), `engine` (what fires),
+The packages below it: `jobs` (data and rules), `stores`, `targets`, `host` (shared machinery), `engine` (fires jobs),
 `client` (the verbs on a store) and `remote` (the verbs on a service). ARCHITECTURE.md follows a job through them.
 """
 
@@ -62,7 +62,7 @@ from tickwheel.targets.pull import JobLease
 
 if TYPE_CHECKING:
     from tickwheel.scheduler._async import AsyncScheduler
-else:  # it imports asyncio, which programs of threads need not pay for
+else:  # it imports asyncio, a cost that programs of threads need not pay
     __getattr__, __dir__ = later(__name__, {"tickwheel.scheduler._async": ("AsyncScheduler",)})
 
 __all__ = [

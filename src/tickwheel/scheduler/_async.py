@@ -53,12 +53,12 @@ class AsyncScheduler(Common):
     """
     `Scheduler` for asyncio: the same names and answers, awaited.
 
-    Async handlers run on the loop that awaited `start`: stop it before that loop is closed. A cancelled `await` does
-    not take the write back.
+    Async handlers run on the loop that awaited `start`: stop the scheduler before that loop is closed. Cancelling an
+    `await` does not undo its write.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
-    """The loop on which it was started."""
+    """The loop on which the scheduler was started."""
 
     @cached_property
     def _replies(self) -> Replies:
@@ -66,7 +66,9 @@ class AsyncScheduler(Common):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
+        Become the owner and fire: see `Scheduler.start`.
+
+        If the `await` is cancelled, the scheduler is stopped and closed.
 
         Raises:
             UnsupportedError: If it was started before, on a loop that has been closed since.
@@ -78,7 +80,7 @@ class AsyncScheduler(Common):
         self._core.handlers.prepare()
         try:
             await asyncio.to_thread(self._core.start, loop, role)
-        except asyncio.CancelledError:  # the thread goes on, and nobody would stop what it starts
+        except asyncio.CancelledError:  # the thread continues: stop what it starts
             if self._loop is None:
                 await asyncio.shield(self.stop())
             raise
@@ -97,7 +99,7 @@ class AsyncScheduler(Common):
     async def __aenter__(self) -> Self:
         try:
             return await self.start()
-        except BaseException:  # there is no __aexit__ then
+        except BaseException:  # then __aexit__ is not called
             await self.stop()
             raise
 
@@ -106,7 +108,7 @@ class AsyncScheduler(Common):
     ) -> None:
         await self.stop()
 
-    if not TYPE_CHECKING:  # checkers refuse `with` where a class has neither
+    if not TYPE_CHECKING:  # for type checkers, `with` must stay an error
 
         def __enter__(self) -> NoReturn:
             message = f"a `with` enters {type(self).__name__}: write `async with`, or use Scheduler"
@@ -341,7 +343,7 @@ class AsyncScheduler(Common):
 
     async def explain(self, key: str) -> Explanation | None:
         """
-        Return why the job of *key* has not run yet: see `Scheduler.explain`.
+        Return the reason why the job of *key* has not run yet: see `Scheduler.explain`.
         """
         return await asyncio.to_thread(self._core.explain, key)
 
@@ -424,12 +426,12 @@ class AsyncScheduler(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
+        Return due firings for this caller to run: see `Scheduler.lease`. If the `await` is cancelled, others get them.
         """
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:
             return await asyncio.wrap_future(found)
-        except asyncio.CancelledError:  # it may have been served in this very moment
+        except asyncio.CancelledError:  # it may just have been served
             self._core.pulls.abandon(found)
             raise
 
@@ -464,7 +466,7 @@ class AsyncScheduler(Common):
 
 def _on_loop(call: Callable[[_T], object] | None) -> Callable[[_T], object] | None:
     """
-    Return a function that makes the running loop call *call*, from any thread; None if *call* is None.
+    Return a thread-safe function that makes the running loop call *call*; None if *call* is None.
     """
     if call is None:
         return None

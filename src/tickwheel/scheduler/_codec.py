@@ -1,8 +1,8 @@
 """
-The codec of tasks: values of annotated types to JSON and back, by msgspec.
+The codec of tasks: converts values of annotated types to JSON and back, by msgspec.
 
-Types that msgspec does not know, such as pydantic's models, convert themselves. Nothing is ever pickled, and a payload
-names no class: only the annotation decides which type a value becomes.
+Types that msgspec does not know, such as pydantic's models, convert themselves. Nothing is pickled. A payload contains
+no class names: only the annotation determines the type of a value.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Codec:
         annotation: The evaluated annotation.
 
     Raises:
-        TypeError: If JSON cannot hold its values, with the remedy.
-        MissingExtraError: Without msgspec.
+        TypeError: If JSON cannot represent its values; the message has the remedy.
+        MissingExtraError: If msgspec is not installed.
     """
 
     def __init__(self, annotation: Any) -> None:
@@ -104,7 +104,7 @@ def _parts(info: Any) -> Iterator[msgspec.inspect.Type]:
 
 
 def _custom(kind: type, built: Any) -> Any:
-    return kind.model_validate(built)  # type: ignore[attr-defined]  # a pydantic model, as its codec has seen to
+    return kind.model_validate(built)  # type: ignore[attr-defined]  # a pydantic model, as its codec has checked
 
 
 def _dumped(value: Any) -> Any:

@@ -1,5 +1,5 @@
 """
-The common part of both faces of the scheduler: everything that needs no waiting.
+The part that `Scheduler` and `AsyncScheduler` have in common: all methods that do not wait.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _R = TypeVar("_R")
 
 class Common:
     """
-    The methods that need no waiting, and are the same for both faces.
+    The methods that do not wait. `Scheduler` and `AsyncScheduler` share them.
 
     Args:
-        store: A URL ("sqlite:///file.db", "memory://", ...) or a store object that nothing else uses; or the address of
-            a service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull
-            theirs.
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store object that has no other user. Or the address of
+            a service ("http://127.0.0.1:8765"): the service then fires the jobs, and handlers of this scheduler pull
+            their jobs from it.
         options: The options.
-        targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
+        targets: Additional targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: The source of time; for tests.
-        tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
+        tracer: Creates spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
         token: Access token of a service; None for the environment variable TICKWHEEL_TOKEN.
-        timeout: Maximum seconds for an answer of a service, with all retries.
+        timeout: Maximum time for an answer of a service, with all retries, in seconds.
 
     Raises:
-        UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
+        UnsupportedError: For targets, a clock or a tracer with a service; for a token or timeout without a service.
         StoreError: If the URL does not name a store; the store itself is opened on first use.
         MissingExtraError: If it needs a library that is not installed.
     """
@@ -92,7 +92,7 @@ class Common:
 
     def _runtime(self, clock: Clock) -> Runtime:
         """
-        Return the runtime of the scheduler; the simulation has its own.
+        Return the runtime of the scheduler. The simulation overrides this.
         """
         return Runtime(clock=clock)
 
@@ -129,9 +129,9 @@ class Common:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
 
-        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`. A `def` runs in
-        a worker thread, an `async def` on the scheduler's event loop. An attempt succeeds if the function returns
-        anything but a `DeadLetter`, `Snooze` or `Retry`, and fails if it raises.
+        It is called with the payload; if it takes two arguments, with the payload and the `Firing`. A `def` runs in a
+        worker thread, an `async def` on the scheduler's event loop. An attempt fails if the function raises, and
+        succeeds if it returns, except with a `DeadLetter`, `Snooze` or `Retry`.
 
         Args:
             name: The name that jobs give; None for the function's own name, as with `@scheduler.handler` without
@@ -139,19 +139,19 @@ class Common:
             retry: The policy of jobs that are set here without one.
             timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
                 `SchedulerOptions.timeout_s`: half an hour. A heartbeat restarts the timeout. A thread cannot be
-                stopped: a `def` runs on, its thread has leaked, and its result is ignored.
-            concurrency: Maximum number of attempts under way on this scheduler; an attempt is under way from shortly
-                before its instant until its end is written. By default it is three quarters of the threads, tasks or
-                processes, so that a hanging handler leaves room for others; if there is only one place, all handlers
-                share it. None for all places.
-            rate: Maximum number of attempts that begin in a second, evenly spaced, on this scheduler.
-            lane: Name of the lane (the jobs that share a fate); None for a lane of this handler alone. Handlers of one
-                lane share one `concurrency` and one `rate`, which must be the same for all of them, the places that one
-                lane may take, and its share of memory; see `explain` and `stats()["lanes"]`. 1 to 255 bytes of UTF-8.
-                Register the same in all processes: each process uses its own registrations.
-            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: if that process crashes,
-                or is killed at the timeout, only the attempt of this job fails. For a plain function at the top level
-                of a module; the main module needs its `if __name__ == "__main__":`.
+                stopped: after the timeout a `def` runs on, its thread is leaked, and its result is ignored.
+            concurrency: Maximum number of attempts on this scheduler at once. An attempt counts from shortly before its
+                due time until its end is written. The default is three quarters of the threads, tasks or processes, so
+                that a hanging handler leaves room for others. If there is only one place, all handlers share it. None
+                for all places.
+            rate: Maximum number of attempts that start in a second, evenly spaced, on this scheduler.
+            lane: Name of the lane, 1 to 255 bytes of UTF-8; None for a lane of this handler alone. Handlers of one lane
+                share one `concurrency` and one `rate` (register the same values for all of them), the places of one
+                lane, and its share of memory: see `explain` and `stats()["lanes"]`. Register the same lanes in all
+                processes, because each process uses its own registrations.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes. If that process crashes,
+                or is killed at the timeout, only the attempt of this job fails. "process" requires a plain function at
+                the top level of a module, and `if __name__ == "__main__":` in the main module.
 
         Raises:
             InvalidJobError: If the name is taken or invalid, a limit is not positive, the lane has handlers with other
@@ -191,21 +191,23 @@ class Common:
         Make a task of the decorated function: a handler with typed arguments, and a call that jobs carry.
 
         `scheduler.set(key, cancel_order.of(number=17), delay="30m")` sets a job that calls it, and `cancel_order(17)`
-        calls it here and now. The payload is JSON, the arguments by name, read back by the annotations: enums,
-        datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models among them. A parameter `firing`, the
-        first or with a default, gets the `Firing`. The result or exception of the function counts as a handler's does.
+        calls it immediately. The payload is JSON with the arguments by name. The annotations determine the types, among
+        them enums, datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models. A parameter `firing`
+        gets the `Firing`; it must be the first, or have a default. The function's result or exception has the same
+        meaning as a handler's.
 
-        A job whose arguments do not fit uses no attempt: it waits for a node whose function takes them.
+        A job whose arguments do not fit the function uses no attempt: it waits for a node whose function takes them.
 
         Args:
             function: The function, if the decorator is `@scheduler.task` without brackets.
             name: Its name in jobs; the default is `module.qualname`. A function of the main module, or inside another
                 function, has no default name.
-            aliases: Its earlier names; it also runs the jobs of these.
-            retry: The policy of its jobs that are set without one.
-            retry_on: The classes of exceptions that are retried; after any other the job is a dead letter. The default
-                is all. An attempt that is ended from outside, such as by its timeout, is always retried.
-            dead_on: The classes of exceptions that are not retried; they take precedence over *retry_on*.
+            aliases: Its earlier names. It also runs jobs with these names.
+            retry: The retry policy of its jobs that are set without one.
+            retry_on: The classes of exceptions after which the job is retried; after any other it becomes a dead
+                letter. The default is all exceptions. An attempt that is ended from outside, for example by its
+                timeout, is always retried.
+            dead_on: The classes of exceptions after which the job is not retried. They take precedence over *retry_on*.
             timeout: As for `handler`.
             concurrency: As for `handler`.
             rate: As for `handler`.
@@ -215,13 +217,14 @@ class Common:
         Raises:
             InvalidJobError: If it has no name by which another process would find it, a name is taken, or an option is
                 invalid.
-            TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
+            TypeError: If no payload could call it: it has `*args`, or a `firing` that is neither first nor has a
+                default.
         """
         return made(function, fields, lambda task: task.register(self._core.handlers))
 
     def register(self, *tasks: Task[..., ..., Any]) -> None:
         """
-        Run the jobs of *tasks*, made by `tickwheel.scheduler.task`, here; before or after the start.
+        Run the jobs of *tasks*, made by `tickwheel.scheduler.task`, on this scheduler. May be called after the start.
 
         Raises:
             InvalidJobError: If a name is taken, or one of *tasks* is not a task.
@@ -231,7 +234,7 @@ class Common:
 
     def register_within(self, task: Task[..., ..., Any], around: Around) -> None:
         """
-        Run the jobs of *task* here, each attempt wrapped by *around*; for integrations.
+        Run the jobs of *task* on this scheduler, with each attempt wrapped by *around*; for integrations.
 
         Raises:
             InvalidJobError: As `register`.
@@ -242,9 +245,9 @@ class Common:
         """
         Run every later attempt inside the context manager that *around* returns for it; usable as a decorator.
 
-        *around* gets the `Firing` and returns a context manager, for `def` and `async def` alike, such as a function
-        with `@contextmanager` returns. An exception that it raises ends the attempt. The first registered one is the
-        outermost. With the executor "process", it is entered in this process.
+        *around* gets the `Firing` and returns a context manager; a function with `@contextmanager` will do. It wraps
+        `def` and `async def` handlers alike. An exception that it raises ends the attempt. The first one registered is
+        the outermost. With the executor "process", it is entered in this process.
         """
         self._core.handlers.add_middleware(around)
         return around
@@ -262,19 +265,22 @@ class Common:
         """
         Return the counters and figures, without stopping anything.
 
-        Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
-        store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,
-        and no worker is free), in_flight (run by their targets). `leaked` lists how many attempts run on past their
-        timeouts, by handler and executor. `full_lanes` lists up to 50 handlers or receivers that have more jobs than
-        their share of memory, how many are staged, and what holds them up: "paused", "no_handler", "rate",
-        "concurrency", "no_worker" (of a pull queue) or "busy"; the jobs of all others go on. `lanes` lists, as the
-        fields of `LaneState`, up to 50 lanes with jobs in memory or under way, those whose jobs wait first, and adds
-        the others up as "(others)". `lateness` and `commit` are their distributions; owner, epoch, store and offset_ms
-        show which process fires, and by which clock.
+        * Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused.
+        * Counts of the store: pending, running (an attempt is counted), dead.
+        * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (run by
+          their targets).
+        * `leaked`: number of attempts that run on after their timeouts, by handler and executor.
+        * `full_lanes`: up to 50 handlers or receivers that have more jobs than their share of memory, with the number
+          of staged jobs and the reason: "paused", "no_handler", "rate", "concurrency", "no_worker" (of a pull queue) or
+          "busy". The jobs of all other lanes continue.
+        * `lanes`: up to 50 lanes with jobs in memory or running, as the fields of `LaneState`; lanes whose jobs wait
+          come first. The rest is summed as "(others)".
+        * `lateness` and `commit`: distributions of the lateness of firings and of the duration of commits.
+        * owner, epoch, store and offset_ms: the process that fires, and its clock.
 
         Args:
-            with_store: False leaves out what only the store knows (pending, running, dead, paused, paused_scopes,
-                waiting_for_handler, next_due_at, shards_all), so that nothing waits for a store that does not answer.
+            with_store: False to omit figures that need the store (pending, running, dead, paused, paused_scopes,
+                waiting_for_handler, next_due_at, shards_all). Nothing then waits for a store that does not answer.
 
         Raises:
             ClosedError: If the scheduler was stopped.
@@ -305,36 +311,36 @@ class Common:
 
         Args:
             hook: Gets each event.
-            routine: True if it also wants the events of normal work: sets, moves, firings, successes, snoozes. Every
-                firing pays for that, while failures, deaths and changes of owner are rare.
+            routine: True to get the events of normal work, too: sets, moves, firings, successes, snoozes. These cost
+                time at every firing. Other events, such as failures, deaths and changes of owner, are rare.
         """
         return self._core.subscribe(hook, routine=routine)
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
-        Return the last firings of this scheduler: finished firings, in order, and those that run now.
+        Return the last firings of this scheduler: finished firings in order, then running ones.
 
-        It remembers 500 finished firings, at almost no cost for each.
+        It keeps 500 finished firings, at almost no cost for each.
 
         Args:
-            after: Return only firings that ended after the one with this number.
+            after: Return only firings that ended after the firing with this number.
         """
         return self._core.recent(after)
 
     @property
     def is_started(self) -> bool:
         """
-        True from `start` to `stop`, while this scheduler fires jobs or waits for a store that it cannot reach.
+        True from `start` to `stop`, while this scheduler fires jobs, or waits for a store that it cannot reach.
         """
         return self._core.is_firing
 
     @property
     def is_ready(self) -> bool:
         """
-        True while this scheduler fires jobs, or could: it is started, and its store has lately answered.
+        True while this scheduler fires jobs or could fire them: it is started, and its store has answered lately.
 
-        It turns False if no renewal of its leases was answered for the length of a lease, and at once if another
-        process has become the only owner of a file. Does no I/O and costs one comparison. A node without shards,
-        because other nodes have them all, is ready, too; a scheduler on a service is ready from `start` to `stop`.
+        It becomes False if no renewal of its leases was answered for the length of a lease, and at once if another
+        process has become the only owner of a file. A node without shards is ready, too, if other nodes have them all.
+        A scheduler on a service is ready from `start` to `stop`. Does no I/O and costs one comparison.
         """
         return self._core.is_ready

@@ -1,5 +1,5 @@
 """
-The core under both faces of the scheduler: a client, and an engine while it is started.
+The core of `Scheduler` and `AsyncScheduler`: a client, and an engine while the scheduler is started.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 MakeEngine: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Engine]"
 
 _LAST_COMMIT_S: Final = 0.05
-"""Minimum time for the last commit, if handlers used up the time of the stop."""
+"""Minimum time for the last commit if handlers have used up the time of the stop."""
 
 
 class Core:
@@ -144,7 +144,7 @@ class Core:
             self._standby.begin(start, self._warn_of_left)
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        if self._engine is not None:  # Ctrl-C came when it had just started
+        if self._engine is not None:  # Ctrl-C came just after the start
             return
         from tickwheel.engine.resources import Resources  # noqa: PLC0415  a client pays for no engine
 
@@ -165,7 +165,7 @@ class Core:
             self._tracer,
         )
         engine = self.make_engine(resources, self.registry, self._figures, loop)
-        self._engine = engine  # commits of callers may come from here on
+        self._engine = engine  # from here on callers may commit
         try:
             engine.start()
         except BaseException:
@@ -176,7 +176,7 @@ class Core:
 
     def _warn_of_left(self) -> None:
         """
-        Log once per handler that its jobs wait because the owner lacks the handler, which this standby process has.
+        Log once per handler that its jobs wait because the owner lacks the handler. This standby process has it.
         """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
@@ -194,7 +194,7 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs and the wheel of internal pauses, which use real time under a manual clock.
+        Return the wheel of the jobs, and the wheel of internal pauses, which uses real time even under a manual clock.
 
         Raises:
             UnsupportedError: If a test moves the clock, and the store has a clock of its own.
@@ -213,9 +213,9 @@ class Core:
 
     def _name(self) -> str:
         """
-        Return the owner's name, the same for all attempts to start: one with a lost answer may have succeeded.
+        Return the owner's name. All attempts to start use the same name: one with a lost answer may have succeeded.
 
-        It changes after a fork.
+        The name changes after a fork.
         """
         pid = os.getpid()
         if self._life[0] != pid:
@@ -227,10 +227,10 @@ class Core:
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
-        Stop as described by `Scheduler.stop`.
+        Stop as `Scheduler.stop` describes.
 
-        Does nothing in the child of a fork, which has nothing of its own to stop, and while the interpreter ends:
-        threads are frozen by then, and could not be waited for.
+        Does nothing in the child of a fork, which has nothing of its own to stop. Does nothing while the interpreter
+        ends either: threads are frozen by then and cannot be waited for.
         """
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
@@ -263,7 +263,7 @@ class Core:
         if engine is not None:
             clock = self.client.clock
             elapsed, is_behind = elapsed_of(writes, answers, clock)
-            if is_behind:  # a node that takes its old clock for right would fire these early, or an hour late
+            if is_behind:  # a node that trusts its outdated clock would fire these early, or an hour late
                 with suppress(StoreError):
                     self.client.sample()
                 elapsed, _ = elapsed_of(writes, answers, clock)
@@ -283,7 +283,7 @@ class Core:
 
     def _lost_sight(self) -> None:
         """
-        Rescan the store after a commit with an unknown outcome: the prefetcher was not notified of it.
+        Rescan the store after a commit with an unknown outcome, because the prefetcher was not notified of it.
         """
         engine = self._engine
         if engine is not None:
@@ -291,7 +291,7 @@ class Core:
 
     def _set_scope(self, scope: str, by: str, pause: Pause | None) -> None:
         """
-        Apply a scope's pause or resume immediately, before its caller gets the answer.
+        Apply the pause or resume of a scope at once, before the caller gets the answer.
         """
         if self.hooks.is_active:
             self.hooks.emit(ScopeResumed(scope, by) if pause is None else ScopePaused(scope, by, pause.note))
@@ -332,7 +332,7 @@ class Core:
 
     def _process_stats(self, backlog: Iterable[Job]) -> dict[str, Any]:
         """
-        Return the part of the stats that this process knows without reading the store.
+        Return the part of the stats that does not need the store.
         """
         writer, engine, store = self.client.opened(), self._engine, self.client.store
         commits = writer.stats()
@@ -342,7 +342,7 @@ class Core:
             engine.sizes() if engine is not None else dict.fromkeys(("staged", "in_memory", "waiting", "in_flight"), 0)
         )
         counts = dict(self._figures.counts)
-        counts["fired"] += sizes["in_flight"]  # the others are counted when they end
+        counts["fired"] += sizes["in_flight"]  # ended firings are counted already
         is_tail = store.abilities.is_tail
         return {
             **counts,
@@ -382,7 +382,7 @@ class Core:
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Return why the job of *key* has not run yet.
+        Return the reason why the job of *key* has not run yet.
         """
         from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
 
@@ -412,7 +412,7 @@ class Core:
 
     def _next_due_at(self, backlog: Collection[Job]) -> int | None:
         """
-        Return the due time of the first pending job that can be fired; jobs that wait for a pull are left out.
+        Return the due time of the first pending job that can be fired. Jobs that wait for a pull do not count.
         """
         first, now = self.client.first_due(), self.client.clock.now_ms()
         if first is None or first.due_at > now or first.target != "pull":

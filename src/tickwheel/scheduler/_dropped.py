@@ -1,5 +1,5 @@
 """
-The end of a scheduler that its program dropped without `stop`.
+Stops a scheduler that its program dropped without `stop`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 def stop_when_dropped(face: object, core: Backend) -> None:
     """
-    Stop *core* with a ResourceWarning once *face* is unreferenced; not at the end of the interpreter.
+    Stop *core* with a ResourceWarning when *face* is garbage collected, but not at the end of the interpreter.
 
-    Python hides a ResourceWarning by default, so one that fires jobs also logs a warning.
+    Python hides a ResourceWarning by default. A scheduler that fires jobs therefore logs a warning, too.
     """
     weakref.finalize(face, _stop_dropped, core).atexit = False
 
@@ -32,8 +32,8 @@ def stop_when_dropped(face: object, core: Backend) -> None:
 def _stop_dropped(core: Backend) -> None:
     if not core.is_in_use:
         return
-    with suppress(RuntimeError):  # no thread to spare
-        # Garbage may be collected anywhere, even inside `threading`, whose locks a `Thread` would wait for.
+    with suppress(RuntimeError):  # no thread can start
+        # Garbage may be collected anywhere, even inside `threading`: a `Thread` would wait for its locks.
         original(_thread, "start_new_thread")(_begin_to_stop, (core,))
     warnings.warn(f"unclosed scheduler {core}: call stop(), or use it in a with block", ResourceWarning, stacklevel=2)
 

@@ -1,8 +1,8 @@
 """
-The verb `explain`: why a job has not run yet.
+The verb `explain`: the reason why a job has not run yet.
 
-The store shows whether it is due, paused or set aside, and which process fires it. That process knows the rest; other
-processes know only the lanes that wait there, which it reports with its heartbeats.
+The store shows whether the job is due, paused or set aside, and which process fires it. That process knows the rest.
+Other processes know only the waiting lanes that it reports with its heartbeats.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["explain"]
 
 def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -> Explanation | None:
     """
-    Return why the job of *key* has not run yet; None if there is no such job.
+    Return the reason why the job of *key* has not run yet; None if there is no such job.
 
     Args:
         client: Reads the store.
         engine: The engine of this process, if it fires.
-        lanes: The lanes named by registrations of this process.
+        lanes: The lanes of handlers registered in this process.
         key: The job's key.
 
     Raises:
         InvalidJobError: If *key* is invalid.
-        StoreError: If the store refuses; a store that does not answer is an explanation.
+        StoreError: If the store refuses. If the store does not answer, that is the explanation.
     """
     checks.check_key(key)
     try:
@@ -57,7 +57,7 @@ class _Question:
 
     def answer(self) -> Explanation:
         """
-        Return the first reason, in the order in which the scheduler checks them.
+        Return the first reason that applies, in the order in which the scheduler checks them.
         """
         engine = self._engine
         is_here = engine is not None and (self._node == engine.name or self._comes_here(engine))
@@ -84,7 +84,7 @@ class _Question:
 
     def _comes_here(self, engine: Engine) -> bool:
         """
-        Return True if the job is set aside, and this process will claim it once its lane has room.
+        Return True if the job is unroutable on its node, and this process will claim it when its lane has room.
         """
         return self._job.lacks_handler and engine.pause_filter.lack(self._job) is None
 

@@ -1,5 +1,5 @@
 """
-The methods of `Scheduler` that concern a whole store and its processes: forecast, nodes, pull workers.
+The methods of `Scheduler` about a whole store and its processes: forecast, nodes, pull workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Fleet", "progress_of"]
 
 class Fleet(Common):
     """
-    Reads that concern several jobs, and the methods of pull workers.
+    Reads about several jobs, and the methods of pull workers.
     """
 
     def upcoming(
@@ -30,9 +30,9 @@ class Fleet(Common):
         Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
 
         Args:
-            due_from: Lower bound of the due times; it excludes overdue jobs.
+            due_from: Lower bound of the due times. With a time in the future it excludes overdue jobs.
             due_until: Upper bound of the due times, exclusive.
-            limit: Maximum number.
+            limit: Maximum number of jobs.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
@@ -60,10 +60,10 @@ class Fleet(Common):
 
     def progress(self, key: str) -> Progress | None:
         """
-        Return the last progress reported by the handler of the job that runs under *key*; None if there is no report.
+        Return the last progress reported by the handler of the running job of *key*; None if there is no report.
 
-        Progress on this node is known at once, progress on another node with its next report, at each renewal of
-        its leases. A node reports the first 50 running jobs with progress.
+        Progress on this node is known at once. Progress on another node arrives with its next report, at each renewal
+        of its leases. A node reports the first 50 running jobs with progress.
         """
         return progress_of(key, self._core.nodes())
 
@@ -71,8 +71,8 @@ class Fleet(Common):
         """
         Return the dead letters in groups of errors that differ only in numbers, names and identifiers.
 
-        It reads the 10,000 with the latest due times. To replay the jobs of one incident:
-        `replay_many(incident.keys[:3])`, and if that went well `replay_many(incident.keys, rate=10)`.
+        It reads the 10,000 dead letters with the latest due times. To replay the jobs of one incident, first try
+        `replay_many(incident.keys[:3])`; if that goes well, `replay_many(incident.keys, rate=10)`.
 
         Args:
             search: Return only letters with this text, in any case, in their key, error, target or handler.
@@ -84,8 +84,9 @@ class Fleet(Common):
         """
         Return the acts of callers on jobs and scopes, and the events of nodes, the newest first.
 
-        A bulk act is one record. Acts on one-time jobs are recorded only if a token, or a user of the page, did them.
-        The events are "deployed", "node_died" and "took_over". All are records of the history, with its bounds.
+        A bulk act is one record. An act on a one-time job is recorded only if its author is a token or a user of the
+        page. The events are "deployed", "node_died" and "took_over". All are records of the history, and subject to its
+        limits.
 
         Args:
             since: The start of the span.
@@ -114,12 +115,11 @@ class Fleet(Common):
         """
         Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.
 
-        Minutes are kept for four hours; older figures are combined to quarters of an hour, which are kept for 48 hours.
-        A
-        node has no row for a minute in which it had nothing to do, and a killed node loses its open minute.
+        Minutes are kept for four hours. Older figures are combined into quarters of an hour, which are kept for 48
+        hours. A node has no row for a minute in which it was idle. A killed node loses its current minute.
 
         Args:
-            since: The start of the span; it includes the whole minute that contains this instant.
+            since: The start of the span. The minute that contains it is included.
             until: The end of the span; None for now.
 
         Raises:
@@ -133,12 +133,12 @@ class Fleet(Common):
         """
         Lease due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 
-        The caller must `ack` or `nack` each before its lease ends; otherwise the attempt has failed.
+        The caller must `ack` or `nack` each firing before its lease ends; otherwise the attempt counts as failed.
 
         Args:
             queue: Name of the queue.
             limit: Maximum number of firings, 1 to 1000.
-            wait: Seconds to wait for the first firing, 0 to 300; without one the answer is [].
+            wait: Maximum seconds to wait for the first firing, 0 to 300. If none comes, the result is [].
             seconds: Length of each lease, 0.1 to 43,200.
 
         Raises:
@@ -150,10 +150,10 @@ class Fleet(Common):
 
     def ack(self, fire_id: str) -> None:
         """
-        End the leased firing as done; the end is committed when this returns. Repeating the call is harmless.
+        End the leased firing as done. The end is committed when this returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended: the firing is, or was, attempted again.
+            LeaseEndedError: If the lease has ended. The firing is attempted again, or was already.
         """
         self._core.pulls.ack(fire_id).result()
 
@@ -167,7 +167,7 @@ class Fleet(Common):
             fire_id: Id of the leased firing.
             delay: Seconds until the next attempt; None for the delay of the job's retry policy.
             error: Text of the error; it is kept with the job.
-            is_dead: True to make the job a dead letter, whatever attempts are left.
+            is_dead: True to make the job a dead letter, even if attempts are left.
 
         Raises:
             LeaseEndedError: As `ack`.
@@ -176,9 +176,9 @@ class Fleet(Common):
 
     def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Return a leased firing without counting an attempt: another worker may lease it.
+        Return a leased firing without counting an attempt. Another worker may then lease it.
 
-        Use it when a worker stops before it has begun the work. Repeating the call gives the same answer.
+        For a worker that stops before it has begun the work. Repeating the call is harmless.
 
         Args:
             fire_id: Id of the leased firing.
@@ -197,7 +197,7 @@ class Fleet(Common):
         Args:
             fire_id: Id of the leased firing.
             seconds: From 0.1 to 43,200.
-            progress: Share of the work that is done, from 0.0 to 1.0, for `Scheduler.progress` and the page to show.
+            progress: Fraction of the work that is done, from 0.0 to 1.0, for `Scheduler.progress` and the page.
             note: Description of the progress; requires *progress*.
 
         Raises:

@@ -1,8 +1,7 @@
 """
 Passes answers from the writer's thread to an event loop, with one wake-up for all answers of a commit.
 
-`asyncio.wrap_future` wakes the loop once for each answer, through a system call; under load that costs more than the
-write did.
+`asyncio.wrap_future` wakes the loop once for each answer, by a system call. Under load that costs more than the write.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _T = TypeVar("_T")
 
 class _Inbox:
     """
-    The answers for one loop that have not been delivered yet.
+    The answers for one loop that were not delivered yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -35,11 +34,11 @@ class _Inbox:
         self._answered.append((waiter, answer))
         if not self._is_woken:
             self._is_woken = True
-            with suppress(RuntimeError):  # the loop was closed: nobody waits
+            with suppress(RuntimeError):  # the loop was closed: nothing waits
                 self.loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        self._is_woken = False  # before it looks: what comes from here on wakes it again
+        self._is_woken = False  # cleared first: later answers wake the loop again
         while self._answered:
             waiter, answer = self._answered.popleft()
             if waiter.done():  # its task was cancelled

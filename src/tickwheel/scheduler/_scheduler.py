@@ -42,10 +42,10 @@ _NOW = When(delay=0)
 
 class Scheduler(Fleet):
     """
-    Jobs by key that survive a crash, fired to the millisecond.
+    Jobs with keys, which survive a crash and fire to the millisecond.
 
-    Without `start` it is a client: it may set, move, cancel, get and list in a store that another process fires.
-    All methods may be called from any thread, also from inside a handler, but not in a signal handler.
+    Without `start` it is a client: it can set, move, cancel, get and list jobs that another process fires. All methods
+    may be called from any thread and from inside a handler, but not in a signal handler.
     """
 
     def start(self, *, role: StartRole = "owner") -> Self:
@@ -55,8 +55,8 @@ class Scheduler(Fleet):
         Does nothing if it is started already.
 
         Args:
-            role: "owner", or "auto" for one of several processes on one SQLite file: the first process is the owner,
-                the others are clients, and one of them takes over within a second when the owner ends.
+            role: "owner"; or "auto" if several processes use one SQLite file. The first of them is then the owner, and
+                the others are clients. When the owner ends, one of them takes over within a second.
 
         Raises:
             InvalidJobError: For another *role*, or a task with an annotation that cannot be resolved.
@@ -72,17 +72,19 @@ class Scheduler(Fleet):
         """
         Stop firing, let handlers finish, write their ends, release the store, and close.
 
-        Pending jobs stay in the store. An attempt that was begun and not yet handed over does not count.
-        Before `start` it closes the client; a second call returns [], or finishes the first call if Ctrl-C ended that,
-        which releases the store even so. Inside a handler it returns [] at once and the stop continues in the
-        background.
-        Once the interpreter ends, it does nothing, and the next owner recovers the running jobs.
+        Pending jobs stay in the store. A counted attempt that was not yet given to its target does not count any more.
+
+        * Before `start`, it closes the client.
+        * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
+          finishes the rest.
+        * Inside a handler it returns [] at once, and the stop continues in the background.
+        * While the interpreter ends, it does nothing. The next owner recovers the running jobs.
 
         Args:
             timeout: Maximum seconds; None to wait for all handlers.
 
         Returns:
-            The firings that still run; the next owner recovers them.
+            The firings that are still running. The next owner recovers them.
         """
         return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
@@ -91,7 +93,7 @@ class Scheduler(Fleet):
     def __enter__(self) -> Self:
         try:
             return self.start()
-        except BaseException:  # there is no __exit__ then
+        except BaseException:  # then __exit__ is not called
             self.stop()
             raise
 
@@ -100,7 +102,7 @@ class Scheduler(Fleet):
     ) -> None:
         self.stop()
 
-    if not TYPE_CHECKING:  # checkers refuse `async with` where a class has neither
+    if not TYPE_CHECKING:  # for type checkers, `async with` must stay an error
 
         async def __aenter__(self) -> NoReturn:
             message = f"an `async with` enters {type(self).__name__}: write `with`, or use AsyncScheduler"
@@ -114,7 +116,7 @@ class Scheduler(Fleet):
 
     def _outside(self, _verb: str) -> Jobs:
         """
-        Return the executor of a verb that cannot join a transaction; Django's scheduler refuses it inside one.
+        Return the executor of a verb that cannot join a transaction. Django's scheduler refuses the verb inside one.
         """
         return self._core.client
 
@@ -152,24 +154,24 @@ class Scheduler(Fleet):
         """
         Set the job of *key*; a pending job of that key is replaced, unless `mode` says otherwise.
 
-        The job is durable when this returns. A recurring job that exists continues: it keeps its next run, a run that
-        is under way or owed, its attempts and its count. With the same rule and payload nothing is written, so a
-        program may set its recurring jobs at each start.
+        The job is durable when this returns. An existing recurring job continues: it keeps its next run, a running or
+        owed run, its attempts and its count. If rule and payload are the same, nothing is written, so a program may set
+        its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
             call: The call to run, as `cancel_order.of(number=17)`; without it `handler=` names the handler.
-            conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
-                SQLAlchemy Session or Connection or Django's `connection` to it. The write joins its transaction: it
+            conn: Your connection to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`); a SQLAlchemy
+                Session or Connection or Django's `connection` will do. The write joins the connection's transaction: it
                 takes effect if and only if you commit.
             if_generation: Set only if the live job has this generation, or, with 0, if there is no live job. Without
                 this argument the answer always has a job.
             **fields: The fields of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
-            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it is now. For a recurring job that exists:
-            UNCHANGED, CHANGED (after its end, for a run under way), CANCELLED if no run is left, RESTARTED, or DEAD
-            if it has ended as a dead letter, which `replay` or mode="restart" revives.
+            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it is now. For an existing recurring job:
+            UNCHANGED, CHANGED (a running run ends first), CANCELLED if no run is left, RESTARTED, or DEAD if the job is
+            a dead letter; `replay` or mode="restart" revives it.
 
         Raises:
             InvalidJobError: For an invalid value; its message names value and remedy. Nothing was stored.
@@ -188,7 +190,7 @@ class Scheduler(Fleet):
         """
         Set many jobs in as few commits as possible; the answers are in order.
 
-        Errors are those of `set`; one bad request refuses all, before any is set.
+        Raises the errors of `set`. If one request is invalid, none is set.
         """
         return self._do(SetJobs(check_requests(requests)), conn)
 
@@ -205,18 +207,18 @@ class Scheduler(Fleet):
         """
         Make the recurring jobs of a manifest (a named list of them) match *schedules*, in one commit.
 
-        Each job is set as by `set`: a job that exists continues, and keeps the runs that it owes. Jobs that an earlier
-        declaration had and this one lacks are cancelled; a run under way ends undisturbed. So a program may declare its
-        jobs at each start: if nothing changed, nothing is written. On a Redis cluster each partition has its own
-        commit.
+        Each job is set as by `set`: an existing job continues, and keeps the runs that it owes. Jobs of an earlier
+        declaration that are not in *schedules* are cancelled, but a running run ends normally. If nothing has changed,
+        nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition commits
+        separately.
 
-        A key that belongs to no manifest is taken into this one. A series with `max_runs=` that has ended, or was
-        cancelled, stays so until its rule changes; any other job that was cancelled is created again.
+        A key without a manifest is taken into this one. A series with `max_runs=` that has ended or was cancelled stays
+        so until its rule changes. Any other cancelled job is created again.
 
         Args:
             schedules: The jobs of the manifest, each key once; at most 10,000.
             manifest: Its name, such as that of the program: 1 to 255 bytes of UTF-8.
-            revision: The number of the build or release. If a newer one was declared, this call does nothing.
+            revision: The number of the build or release. If a newer revision was declared, this call does nothing.
             rollback: True to declare an older revision nevertheless.
             allow_empty: True to allow an empty list, which cancels all jobs of the manifest.
             dry_run: True to return the result without writing anything.
@@ -225,9 +227,9 @@ class Scheduler(Fleet):
             The outcome for each job, and as a whole: CHANGED, UNCHANGED or SUPERSEDED.
 
         Raises:
-            InvalidJobError: For an invalid value, a key of another manifest, or an empty list that is not allowed. Then
-                nothing was changed.
-            StoreError: If the store does not answer; transient, if others keep declaring the manifest.
+            InvalidJobError: For an invalid value, a key of another manifest, or an empty list that is not allowed.
+                Nothing was changed.
+            StoreError: If the store does not answer; or, transient, if other callers keep declaring the manifest.
         """
         asked = checked_declaration(
             schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
@@ -266,27 +268,28 @@ class Scheduler(Fleet):
         """
         Remove the pending or dead job of *key*; a recurring job also while it runs.
 
-        With *running*, and without *conn*, a running job is asked to stop: an async handler is cancelled, a process
-        killed, a thread sees `Firing.cancelled`, a pull worker loses it. It is not retried and has no next run.
+        With *running*, which excludes *conn*, a running job is asked to stop: an async handler is cancelled, a process
+        is killed, a thread sees `Firing.cancelled`, and a pull worker loses its lease. The job is not retried and has
+        no next run.
 
         Returns:
-            CANCELLED (it will not fire any more), STOPPING (it ran, and was asked to stop), TOO_LATE (it is running),
-            NOT_FOUND or WRONG_GENERATION.
+            CANCELLED (it will not fire any more), STOPPING (it is running, and was asked to stop), TOO_LATE (it is
+            running), NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(CancelJobs((key,), if_generation, running), conn)[0]
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """
-        Pause the pending job of *key*: it is not due until it is resumed; it uses no attempt.
+        Pause the pending job of *key*: it is not due until it is resumed, and uses no attempt.
 
-        It stays pending, keeps its instant, and shows its pause; it stays paused if it is set, moved or replaced.
-        A recurring job can also be paused while it runs: this run continues, and the next one waits. A second pause
-        replaces the note and author of the first.
+        It stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job can
+        also be paused while it runs: this run continues, and the next one waits. A second pause replaces the note and
+        author of the first.
 
         Args:
             key: The job's key.
-            note: Reason of the pause, shown to others; at most 1,000 bytes.
-            by: Author of the pause; None for this process, by its `SchedulerOptions.owner`.
+            note: Reason of the pause, shown to other users; at most 1,000 bytes.
+            by: Author of the pause; None for this process (`SchedulerOptions.owner`).
             if_generation: Pause only if the job has this generation.
 
         Returns:
@@ -296,10 +299,10 @@ class Scheduler(Fleet):
 
     def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        End the pause of the job of *key*, which is due at its instant again.
+        End the pause of the job of *key*. It is due at its due time again.
 
-        If its instant has passed, it is due at once. A recurring job handles the runs that it missed by its `misfire`
-        policy; a job past its `expires` is dropped.
+        If the due time has passed, the job is due at once. A recurring job treats missed runs by its `misfire` policy.
+        A job past its `expires` is dropped.
 
         Returns:
             RESUMED, KEPT (it was not paused), NOT_FOUND or WRONG_GENERATION.
@@ -308,29 +311,31 @@ class Scheduler(Fleet):
 
     def pause_scope(self, scope: str, *, note: str = "", by: str | None = None) -> Pause:
         """
-        Keep all jobs of "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all) from starting.
+        Pause all jobs of a scope: "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all jobs).
 
-        They stay pending and use no attempt, including jobs that are set later. Running jobs continue. Once this
-        returns, no job of the scope starts on this scheduler, and after 5 s none on other nodes. *note* and *by* are as
-        for `pause`.
+        The jobs stay pending and use no attempt. The pause includes jobs that are set later. Running jobs continue.
+        When this returns, no job of the scope starts on this scheduler any more; after 5 s, none starts on other nodes.
+        *note* and *by* as for `pause`.
         """
         return self._outside("pause_scope").pause_scope(scope, note, by)
 
     def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
         """
-        Let the jobs of *scope* start again, as after `resume`, on all nodes within 5 s; return True if it was paused.
+        Resume the jobs of *scope*, on all nodes within 5 s; return True if it was paused.
+
+        Overdue jobs are treated as by `resume`.
         """
         return self._outside("resume_scope").resume_scope(scope, by)
 
     def paused_scopes(self) -> Sequence[Pause]:
         """
-        Return the paused scopes, each with its time, author and note; `stats` counts the jobs that wait for each.
+        Return the paused scopes, each with its time, author and note. `stats` counts the jobs that wait in each.
         """
         return self._core.client.scopes()
 
     def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Skip the next run of the recurring job of *key*: it is moved to the run after that one.
+        Skip the next run of the recurring job of *key*: the job is moved to the run after it.
 
         A skipped run does not count for `max_runs`. A paused job stays paused.
 
@@ -355,36 +360,35 @@ class Scheduler(Fleet):
         """
         Run the recurring job of *key* once more for each of its instants in a range of the past.
 
-        Each run is a one-time job, `KEY@2030-01-01T09:00:00.000Z`, with the present payload, target and retries of the
-        recurring job, which continues unchanged. An instant whose job still waits or runs gets no second one, so a
-        backfill may be repeated. O(runs).
+        Each run is a one-time job, `KEY@2030-01-01T09:00:00.000Z`, with the current payload, target and retry policy of
+        the recurring job. The recurring job continues unchanged. An instant whose job still waits or runs gets no
+        second job, so a backfill may be repeated. O(runs).
 
         Args:
             key: The recurring job's key.
             since: The start of the range, inclusive.
             until: The end of the range, exclusive; at most the due time of the next run.
-            rate: Number of runs per second, one after the other; None for all of them now.
-            limit: Maximum number of runs, 1 to 10,000; the answer has the start of the rest.
-            dry_run: True to count them only.
+            rate: Number of runs per second, one after the other; None to make all of them due now.
+            limit: Maximum number of runs, 1 to 10,000. The answer has the start of the rest.
+            dry_run: True to count the runs only.
 
         Raises:
-            InvalidJobError: If no recurring job has this key, or another value is invalid; it names the remedy.
+            InvalidJobError: If no recurring job has this key, or a value is invalid; the message has the remedy.
             TypeError: For an instant of another type.
         """
         return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 
     def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
-        Change some fields of the pending job of *key*, such as its payload or its cron line; the others stay unchanged.
+        Change some fields of the pending job of *key*, such as its payload or its cron line. All other fields stay.
 
-        Attempts, a pause and the count of runs stay. The due time stays the same unless `every`, `cron`, `tz` or
-        `exclude` changes; a run that is owed or retried keeps it in any case. A running recurring job changes once its
-        run has ended.
+        Attempts, a pause and the count of runs stay. The due time stays unless `every`, `cron`, `tz` or `exclude`
+        changes; an owed or retried run keeps it in any case. A running recurring job changes when its run has ended.
 
         Args:
             key: The job's key.
             if_generation: Change only if the job has this generation.
-            **fields: payload, target, handler, retry, expires; of a recurring job also its rule: see `ChangeFields`.
+            **fields: payload, target, handler, retry, expires; for a recurring job also its rule: see `ChangeFields`.
 
         Returns:
             CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND
@@ -392,7 +396,7 @@ class Scheduler(Fleet):
 
         Raises:
             InvalidJobError: For an invalid value, a rule for a one-time job, or no field.
-            StoreError: If the store does not answer; transient, if others keep changing the job.
+            StoreError: If the store does not answer; or, transient, if other callers keep changing the job.
         """
         return self._outside("change").change(key, fields, if_generation)
 
@@ -409,13 +413,13 @@ class Scheduler(Fleet):
         self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
-        Move all pending jobs of *keys* to one instant; the answers are in order, each as from `move`.
+        Move all pending jobs of *keys* to one instant. The answers are in order, each as from `move`.
         """
         return self._do(MoveJobs(keys, When(delay, at)), conn)
 
     def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove the jobs of *keys*; the answers are in order, each as from `cancel`, which explains *running*.
+        Remove the jobs of *keys*. The answers are in order, each as from `cancel`; *running* as there.
         """
         return self._do(CancelJobs(keys, running=running), conn)
 
@@ -423,7 +427,7 @@ class Scheduler(Fleet):
         """
         Make the dead jobs of *keys* pending again; the answers are in order, each as from `replay`.
 
-        They are due now, or, with *rate*, one after the other, that many per second.
+        They are due now; with *rate*, one after the other, at this number per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
@@ -446,10 +450,10 @@ class Scheduler(Fleet):
         Change all jobs that match a filter, a thousand per commit; count them first with `dry_run=True`.
 
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
-        "resume". Pending jobs are changed unless `state=` says otherwise; "cancel" and "pause" also change running
-        recurring jobs, as the single verbs do, and "cancel" with `running=True` asks all running jobs to stop. A job
-        that others change at the same time is left alone, and counted as refused. An interrupted run is continued with
-        `cursor=`, and so is a run that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
+        "resume". Pending jobs are changed unless `state=` says otherwise. "cancel" and "pause" also change running
+        recurring jobs, as the single verbs do. "cancel" with `running=True` asks all running jobs to stop. A job that
+        other callers change at the same time is left alone, and counted as refused. Continue an interrupted run, or a
+        run that ended at `limit=`, with `cursor=`: no job is moved, run or replayed twice.
 
         Args:
             verb: The operation.
@@ -459,7 +463,7 @@ class Scheduler(Fleet):
                 shift, over, since, note, by, running, dry_run, limit, cursor, changes: see `BulkFields`.
 
         Raises:
-            InvalidJobError: For a field that does not go with the verb, or without a filter.
+            InvalidJobError: For a field that the verb does not take, or without a filter.
         """
         check_names("bulk", fields, BulkFields.__annotations__)
         return self._outside("bulk").bulk(verb, prefix, fields, on_progress)
@@ -468,8 +472,7 @@ class Scheduler(Fleet):
         """
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
 
-        Jobs that are set during the call may remain, and running jobs do. Costs time and memory in proportion to the
-        result.
+        Running jobs remain, and jobs that are set during the call may remain. Time and memory grow with the result.
 
         Args:
             prefix: Prefix of the keys; all jobs by default.
@@ -480,37 +483,37 @@ class Scheduler(Fleet):
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*, or else its dead one, or None.
+        Return the live job of *key*; otherwise its dead job, or None.
         """
         return self._core.client.get(key)
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Return why the job of *key* has not run yet: a reason, the figures of its lane, and a remedy.
+        Return the reason why the job of *key* has not run yet, with the figures of its lane and a remedy.
 
-        None if there is no such job. The process that fires the job answers from its memory; another one answers from
-        the store, and from the last report of that process. O(jobs in memory that wait), and a few reads of the store.
-        May be called from any thread.
+        None if there is no such job. The process that fires the job answers from its memory. Any other process answers
+        from the store, and from the last report of the process that fires it. O(jobs in memory that wait), and a few
+        reads of the store. May be called from any thread.
 
         Args:
             key: The job's key.
 
         Raises:
             InvalidJobError: If *key* is invalid.
-            StoreError: If the store refuses; a store that does not answer is an explanation.
+            StoreError: If the store refuses. If the store does not answer, that is the explanation.
         """
         return self._core.explain(key)
 
     def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return the history records of the jobs of *key*, the newest first, even if the key has no job any more.
+        Return the history records of the jobs of *key*, newest first, even if the key has no job any more.
 
-        A record is written in the commit that ends an attempt; `SchedulerOptions.history` says which are kept, and how
-        long.
+        A record is written in the commit that ends an attempt. `SchedulerOptions.history` determines which records are
+        kept, and for how long.
 
         Args:
             key: The job's key.
-            before: Return only records with numbers below this; pass the number of the last record for the next page.
+            before: Return only records with lower numbers. For the next page, pass the number of the last record.
             limit: Maximum number, 1 to 1000.
         """
         return self._core.client.history(key, before, limit)
@@ -525,8 +528,8 @@ class Scheduler(Fleet):
         """
         Return a page of jobs in the order of their keys; continue with `cursor=page.cursor` until that is None.
 
-        A page reads at most 10,000 keys, 2,000 on Redis, and so takes some ten milliseconds: a page may have fewer jobs
-        than requested, even none, and still not be the last. O(pages) if few jobs match.
+        A page reads at most 10,000 keys (2,000 on Redis), about ten milliseconds. It may therefore have fewer jobs than
+        its limit, or none, and still not be the last. If few jobs match, the list takes many pages.
 
         Args:
             prefix: Prefix of the keys.

@@ -1,7 +1,8 @@
 """
-The signature of a task: converts its arguments, by name, to a payload and back.
+The signature of a task: converts arguments to a payload, by name, and back.
 
-The annotations are read when the first call is made or a scheduler starts, so that a type may be defined below.
+The annotations are evaluated at the first call or the start of a scheduler, so that types may be defined later in the
+module.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Signature:
         Return the payload of a call: the passed arguments by name.
 
         Raises:
-            TypeError: For arguments that the function does not take, as from a call of the function.
+            TypeError: For arguments that the function does not take, as in a call of the function.
             InvalidJobError: For an argument that its annotation does not allow; it names the argument.
         """
         if self._firing is not None and _FIRING in kwargs:
@@ -85,7 +86,7 @@ class Signature:
         Return the arguments for a call of the function.
 
         Raises:
-            MisfitError: For a *payload* that it does not take.
+            MisfitError: For a *payload* that the function does not take.
         """
         values = self._decoded(payload)
         if self._firing is not None:
@@ -172,7 +173,8 @@ def _evaluated(function: Callable[..., Any], parameter: inspect.Parameter) -> An
     """
     Return the annotation of *parameter* as a type; Any without an annotation.
 
-    Each is evaluated alone: names in other annotations, such as the return value's, may exist for type checkers only.
+    Each annotation is evaluated alone. Names in other annotations, such as the return value's, may exist for type
+    checkers only.
     """
     if parameter.annotation is parameter.empty:
         return Any

@@ -1,8 +1,8 @@
 """
 Skips the next run of a recurring job.
 
-The job is read, and moved to the run after the next on the condition that it is unchanged: so only the caller needs to
-know the rule, and if several callers skip at once, each skips another run.
+The job is read, and then moved to the run after the next, on the condition that it is unchanged. Only the caller needs
+to be able to read the rule. If several callers skip at once, each skips a different run.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
 def _write(job: Job, now: int) -> Verb:
     """
-    Return the write that skips the next run of *job* and runs missed until *now*; without another run, the series ends.
+    Return the write that skips the next run of *job*, and all runs missed until *now*.
+
+    If no run is left, the write ends the series.
     """
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
     due_at = Recurrence.from_text(job.recurrence).next(job.key, max(job.due_at, now))
     if due_at is None:
         return CancelJobs((job.key,), job.generation)
-    at = (due_at - 0.5) / 1000  # instants are rounded up to the millisecond, and a float is not exact
+    at = (due_at - 0.5) / 1000  # times are rounded up to the millisecond, and a float is not exact
     return MoveJobs((job.key,), When(at=at), job.generation)

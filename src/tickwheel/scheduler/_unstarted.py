@@ -1,5 +1,5 @@
 """
-A scheduler in memory that was never started: its jobs fire nowhere, since no other process can reach them.
+Warns of a scheduler in memory that was never started. No other process can reach its jobs, so they would never fire.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Unstarted"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a job may be overdue before the warning: many programs set jobs just before they start."""
+"""Time that a job may be overdue before the warning: many programs set jobs just before they start."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Unstarted:
     """
-    Logs a warning, once, when a job is overdue or the program ends before the scheduler was started.
+    Logs one warning if a job is overdue, or the program ends, before the scheduler was started.
 
     Args:
         client: Reads the jobs.
-        runtime: Gives the timer that waits until the first job is overdue.
+        runtime: Provides the timer that waits until the first job is overdue.
     """
 
     def __init__(self, client: Client, runtime: Runtime) -> None:
@@ -53,7 +53,7 @@ class Unstarted:
 
     def end(self, *, is_started: bool = False) -> None:
         """
-        Stop watching; unless the scheduler *is_started*, warn if jobs are left. May be called twice.
+        Stop watching. Unless the scheduler *is_started*, warn if jobs are left. May be called twice.
         """
         with self._lock:
             is_done, self._is_done = self._is_done, True
@@ -66,9 +66,9 @@ class Unstarted:
 
     def _look_later(self, due_at: int) -> None:
         """
-        Check again once a job of *due_at* has been overdue for a moment, or at the planned check, if that is earlier.
+        Check again when a job due at *due_at* has been overdue for a moment, unless an earlier check is planned.
         """
-        with self._lock, suppress(ClosedError):  # it was started or stopped
+        with self._lock, suppress(ClosedError):  # the scheduler was started or stopped
             if self._is_done or due_at >= self._look_at:
                 return
             if self._timers is None:

@@ -1,8 +1,8 @@
 """
-Runs a recurring job again for a range of the past: one job for each of its instants.
+Runs a recurring job again for a range of the past, with one job for each instant.
 
-They are set in order, a thousand per commit, under keys that name job and instant: a job that still waits or runs is
-not set again, and an interrupted backfill can be repeated.
+The jobs are set in order, a thousand per commit. Their keys name the recurring job and the instant. A job that still
+waits or runs is not set again, so an interrupted backfill can be repeated.
 
 Internal: other packages use it, users do not.
 """
@@ -38,8 +38,9 @@ class Backfill:
 
     Attributes:
         runs: Number of instants, up to the limit.
-        created: Number of jobs that were set; the other instants have a live job. None in a dry run.
-        next_at: The first instant past the limit, in seconds since the epoch, to be the next `since`; None at the end.
+        created: Number of jobs that were set; all other instants already have a live job. None in a dry run.
+        next_at: The first instant after the limit, in seconds since the epoch: pass it as the next `since`. None at the
+            end.
     """
 
     runs: int
@@ -58,7 +59,7 @@ class BackfillRange:
 
 def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
     """
-    Set a job for each instant of the series of *key* in the range *asked*; blocks.
+    Set a job for each instant of the series of *key* in the range *asked*. Blocks.
     """
     limit = checks.check_count("limit", asked.limit, BACKFILL_MAX)
     step = 0.0 if asked.rate is None else 1 / checks.check_rate(asked.rate)
@@ -67,7 +68,7 @@ def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
     if job is None or job.recurrence is None:
         raise InvalidJobError("key", key, "a backfill is of a recurring job: name one that is there")
     series = Recurrence.from_text(job.recurrence)
-    ends = job.due_at - series.shift_ms(job.key)  # whatever its state: what is due then is its own
+    ends = job.due_at - series.shift_ms(job.key)  # in any state: the instant that is due then belongs to the job itself
     since, until = (checks.at_ms(getattr(asked, name), ends, name) for name in ("since", "until"))
     if not since < until <= ends:
         remedy = f"name a range of the past, from since= on to until=, at most {_text(ends)}, when its next run is due"
@@ -100,7 +101,7 @@ def _request(job: Job, run: int, delay: float) -> SetRequest:
         target=job.target,
         handler=job.handler,
         retry=job.retry,
-        if_generation=0,  # mode="keep" would replace one that runs
+        if_generation=0,  # mode="keep" would replace a running job
     )
 
 

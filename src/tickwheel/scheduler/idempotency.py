@@ -1,8 +1,8 @@
 """
-Effects that happen once, although a firing may be repeated.
+Makes the effect of a job happen once, although its firing may be repeated.
 
 A firing is repeated if its process ends between the work and the acknowledgement. If the work is a transaction in
-SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids, in the same commit.
+SQLite or PostgreSQL, a table of message ids in the same database recognises the repeat, in the same transaction.
 
     @scheduler.handler("bill")
     def bill(payload, firing):
@@ -10,8 +10,8 @@ SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids,
             if first_time(conn, firing):
                 conn.execute("INSERT INTO bills ...")
 
-The first firing that commits has the effect; every later one of the same life of the job finds its id there. Use
-`prune` to delete ids that are older than any repeat can be.
+The first firing that commits has the effect. Every later firing of the same run finds its id in the table. Use `prune`
+to delete ids that are older than any repeat can be.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ def first_time(conn: Any, firing: Firing) -> bool:
     """
     Return True if *firing* is the first to have its effect, and record it, in the transaction of *conn*.
 
-    Work in the same transaction happens once. If the transaction is rolled back, or its process ends, it has not
-    happened, and the next firing gets True. In PostgreSQL, a firing that runs at the same time waits for that commit.
+    Work in the same transaction happens once. If the transaction is rolled back, or its process ends, the work has not
+    happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits for the commit of the first.
 
     Args:
-        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect; a connection
-            that begins a transaction automatically will do. The table must exist: see `create_table`.
+        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection that
+            begins transactions automatically will do. The table must exist: see `create_table`.
         firing: The handler's firing.
 
     Raises:
-        TransactionError: If *conn* commits every statement at once: the id would be kept without the effect.
+        TransactionError: If *conn* commits every statement at once, because the id would be kept without the effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
@@ -73,9 +73,9 @@ async def first_time_async(conn: Any, firing: Firing) -> bool:
 
 def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
-    Delete ids that are older than *older_than_s*, and return their number; in the transaction of *conn*.
+    Delete ids that are older than *older_than_s*, in the transaction of *conn*; return their number.
 
-    A job must not be retried or snoozed for longer than that, or its effect could happen once more.
+    A job must not be retried or snoozed for longer than *older_than_s*: its effect could happen again.
     """
     age_ms = int(checks.seconds("older_than_s", older_than_s) * 1000)
     return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - age_ms,)).rowcount)

@@ -1,17 +1,17 @@
 """
 Moves jobs from one store to another.
 
-Each takes four steps, in batches, and is fireable in at most one store at any instant:
+Each job takes four steps, in batches. At any time it can fire in at most one store:
 
-    1  parked      the source makes it a dead letter with a mark in place of its error
-    2  staged      the target gets a copy that is a dead letter with a mark, too
-    3  removed     the source deletes it
-    4  activated   the target restores its state
+    1  parked      the source makes the job a dead letter with a mark in place of its error
+    2  staged      the target gets a copy, which is also a dead letter with a mark
+    3  removed     the source deletes the job
+    4  activated   the target restores the state of the job
 
-So whatever ends a migration, and whichever nodes own the stores before the next one, nothing is lost and nothing fires
-twice: the next migration finds the marks and continues with the step that follows. Every step is conditional on the
-generation that the step before it left, and the first one on the epoch of the source's shards: a caller that sets,
-replays or cancels a job in between wins.
+If a migration is interrupted, the next one finds the marks and continues with the following step. Nothing is lost and
+nothing fires twice, whichever nodes own the stores in the meantime. Each step is conditional on the generation that the
+previous step left; the first step is conditional on the epoch of the source's shards. If a caller sets, replays or
+cancels a job in between, the caller wins.
 
 Internal: other packages use it, users do not.
 """
@@ -56,7 +56,7 @@ from tickwheel.stores import Store, partitions_of
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
 _SCRATCH: Final = "tickwheel/migrate"
-"""A key of our own, which shows whether two URLs are two stores."""
+"""A key of tickwheel's own, to check whether two URLs lead to two stores."""
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3
@@ -64,12 +64,12 @@ _RENEWALS: Final = 3
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
-"""Number of keys that is enough to meet each of 256 shards."""
+"""Number of keys that suffices to find a key of each of 256 shards."""
 
 
 class SameStoreError(ValueError):
     """
-    The source and the target are one store.
+    The source and the target are the same store.
     """
 
 
@@ -79,13 +79,14 @@ class MigrationReport:
     The outcome of a migration.
 
     Attributes:
-        moved: Number of jobs that are in the target now, and no longer in the source.
+        moved: Number of jobs that are now in the target, and no longer in the source.
         finished: Number of them that an earlier migration had left unfinished.
-        changed: Number of jobs that other callers changed during the move; those changes are kept.
-        conflicts: Keys that both stores have; their jobs stay where they are.
-        others: Keys of the source that run, that are being moved to a third store, or that it refused to park.
-        late: Number of jobs that callers have set in the source since the last pass; another run moves them.
-        left: Number of jobs in the source now: the conflicts, the others and the late ones.
+        changed: Number of jobs that other callers changed during the move. The changes are kept.
+        conflicts: Keys that exist in both stores. Their jobs stay where they are.
+        others: Keys of jobs that stay in the source: they run, are being moved to a third store, or could not be
+            parked.
+        late: Number of jobs that callers have set in the source since the last pass. Another run moves them.
+        left: Number of jobs now in the source: `conflicts`, `others` and `late`.
         is_complete: True if every moved job has its former state.
     """
 
@@ -101,7 +102,7 @@ class MigrationReport:
 
 def identity_of(store: Store) -> str:
     """
-    Return the name of *store* in a mark, the same in every run.
+    Return the name of *store* in a mark. It is the same in every run.
     """
     place, _, query = store.url.partition("?")
     path = place.removeprefix("sqlite:///")
@@ -125,7 +126,7 @@ def is_parked(job: Job) -> bool:
 
 class Migration:
     """
-    One run; both stores are open, and no process fires jobs of the source.
+    One run of a migration. Both stores are open, and no process fires jobs of the source.
     """
 
     def __init__(
@@ -160,15 +161,15 @@ class Migration:
         self._renew_s = 0.0
         self._is_faithful = True
         self._refused: dict[str, Job] = {}
-        """Jobs that the source did not park, in their state at that time."""
+        """Jobs that the source did not park, as they were at that time."""
         self.report = MigrationReport()
 
     def run(self) -> MigrationReport:
         """
-        Move all jobs, first those that an interrupted run has left unfinished.
+        Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
-        It passes through the source until a pass finds nothing, or no fewer jobs than the pass before: then callers
-        keep setting jobs, and would prevent its end.
+        It repeats passes through the source until a pass finds no job. It also ends if a pass finds no fewer jobs than
+        the pass before, because callers keep setting jobs.
 
         Raises:
             StoreInUseError: If another owner fires the source's jobs.
@@ -178,7 +179,7 @@ class Migration:
         self._fence()
         try:
             self._check_that_they_differ()
-            for pause in self._source.scopes():  # before the jobs, which must not start there in the meantime
+            for pause in self._source.scopes():  # before the jobs, so that these do not start in the target
                 self._target.set_scope(pause.scope, pause, None)
             self._copy_manifests()
             self._finish()
@@ -187,7 +188,7 @@ class Migration:
                 before, found = found, self._pass()
             self._count_left()
         finally:
-            with suppress(StoreError):  # what ended the run is the better news, and a lease runs out
+            with suppress(StoreError):  # the run's own error matters more, and leases expire
                 self._source.release(self._owner)
         self.report.is_complete = self._is_faithful
         return self.report
@@ -222,7 +223,7 @@ class Migration:
                 leases = []
             if {lease.shard for lease in leases} >= shards:
                 break
-            # Shares that others still want are given back at once: they must not go without while this waits.
+            # Release shards at once if other nodes still want them: they need them while this process waits.
             self._source.release(self._owner)
             if time.monotonic() >= give_up:
                 what = f"{self._source.url}: {len(shards) - len(leases)} of {len(shards)} shards have an owner"
@@ -247,7 +248,7 @@ class Migration:
 
     def _check_that_they_differ(self) -> None:
         """
-        Check that there are two stores, and that no generation of the source is used again in the target.
+        Check that there are two stores, and that the target will not reuse a generation of the source.
         """
         (answer,) = self._source.apply([Set(Job(_SCRATCH, 0, _FAR))])
         is_same = self._target.get(_SCRATCH) is not None
@@ -266,7 +267,7 @@ class Migration:
 
     def _pass(self) -> int:
         """
-        Move all jobs of the source, and return the number of those that were taken up.
+        Move all jobs of the source, and return the number of jobs that were parked.
         """
         return sum(self._move(jobs) for jobs in pages_of(self._source, self._batch))
 
@@ -285,7 +286,7 @@ class Migration:
         self.report.finished += len(parked)
         parked += self._park(fresh)
         taken = {job.key for job in parked}
-        # Most likely somebody has changed them meanwhile; what the next pass finds unchanged would come back each time.
+        # Callers have probably changed these jobs. Remember them: if the next pass finds them unchanged, it skips them.
         self._refused |= {job.key: job for job in fresh if job.key not in taken}
         staged = self._stage(parked)
         self._activate(self._remove(staged))
@@ -305,7 +306,7 @@ class Migration:
             )
             writes += firing if job.pause is None else _as_resumed(job, job.pause, firing)
         answers = [*self._write(self._source, writes, "parked")]
-        for epoch in self._epochs.values():  # what is not in the shard of its key is in another one
+        for epoch in self._epochs.values():  # a job may be in another shard than its key's
             writes = [
                 replace(write, epoch=epoch)
                 for write, answer in zip(writes, answers[-len(writes) :], strict=True)
@@ -319,7 +320,7 @@ class Migration:
         done = (Outcome.CREATED, Outcome.SETTLED)
         parked = [answer.job for answer in answers if answer.job and answer.outcome in done]
         resumed = {answer.job.key for answer in answers if answer.job and answer.outcome is Outcome.KEPT}
-        return [unpaused(job) if job.key in resumed else job for job in parked]  # a caller was quicker
+        return [unpaused(job) if job.key in resumed else job for job in parked]  # a caller has resumed it
 
     def _stage(self, parked: list[Job]) -> list[tuple[Job, Job]]:
         copies = [self._copy(job) for job in parked]
@@ -330,9 +331,9 @@ class Migration:
             if answer.outcome is Outcome.CREATED and found:
                 staged.append((job, found))
             elif found and found.state is State.DEAD and found.error == copy.error:
-                staged.append((job, found))  # an earlier run came as far as this
+                staged.append((job, found))  # an earlier run came this far
             elif found and found.state is State.DEAD and (self._mark_of(found) or restored(job).state is State.PENDING):
-                again.append((job, Adopt(copy, found.generation)))  # a dead letter does not hold its key
+                again.append((job, Adopt(copy, found.generation)))  # a dead letter does not block its key
             else:
                 clashing.append(job)
         for (job, _), answer in zip(again, self._target.apply([write for _, write in again]), strict=True):
@@ -386,9 +387,9 @@ class Migration:
 
 def _as_resumed(job: Job, pause: Pause, firing: Sequence[Write]) -> list[Write]:
     """
-    Return the writes that apply *firing* to a paused *job*, which begins only while it is resumed.
+    Return the writes that apply *firing* to a paused *job*, which must be resumed to begin.
 
-    If the lease is lost and the firing is refused, the last write pauses the job again; a dead letter stays unchanged.
+    If the lease is lost and *firing* is refused, the last write pauses the job again. A dead letter stays unchanged.
     """
     again = SetPause(job.key, pause.by, pause.note, job.generation)
     return [Resume(job.key, job.generation), *firing, again]

@@ -1,5 +1,5 @@
 """
-Repeated requests, for a service over a scheduler: their first answers are kept.
+Keeps the first answers of requests that may be repeated, for a service over a scheduler.
 
 Internal: other packages use it, users do not.
 """
@@ -20,11 +20,11 @@ __all__ = ["Keeper", "keeper_of"]
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """
-    The answers that the store of a scheduler keeps.
+    Keeps answers in the store of a scheduler.
 
     Attributes:
-        is_whole: True if the store has one transaction for a whole request; otherwise a key must be claimed before
-            anything is written, because two requests under it may write to different partitions.
+        is_whole: True if the store has one transaction for a whole request. Otherwise a key must be claimed before
+            anything is written, because two requests with the same key may write to different partitions.
         keep: Writes a `Keep`.
     """
 

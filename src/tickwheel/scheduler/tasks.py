@@ -7,7 +7,7 @@ Tasks: functions that jobs call with typed arguments.
     scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
     cancel_order(17)    # a plain call runs it
 
-In a module that has no scheduler, `task` makes one; `Scheduler.register` lets a scheduler run it.
+In a module without a scheduler, use the function `task`, and register the task with `Scheduler.register`.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ class TaskMaker(Protocol):
 
 class Task(Generic[_P, _Q, _R]):
     """
-    A function that jobs call; `of` makes a call that a job can carry, and a plain call runs the function.
+    A function that jobs call. `of` returns a call for a job; a plain call runs the function.
 
     Made by `Scheduler.task`, by `task` of this module, or by `Jobs.task` of an integration.
 
     Attributes:
         name: Its name in jobs: module and qualified name, unless another name was given.
-        aliases: Its earlier names, whose jobs it also runs.
+        aliases: Its earlier names. It also runs jobs with these names.
         __wrapped__: The function.
     """
 
@@ -163,13 +163,13 @@ class Task(Generic[_P, _Q, _R]):
 
     def __reduce__(self) -> str:
         """
-        Pickle it by its name in its module, where another process finds it.
+        Pickle the task by its name in its module, where another process finds it.
         """
         return cast("str", getattr(self, "__qualname__", self.name))
 
     def __call__(self, *args: _Q.args, **kwargs: _Q.kwargs) -> _R:
         """
-        Run the function here and now; no job is involved.
+        Run the function immediately; no job is involved.
         """
         return self._function(*args, **kwargs)
 
@@ -181,8 +181,9 @@ class Task(Generic[_P, _Q, _R]):
 
         Raises:
             TypeError: For arguments that the function does not take.
-            InvalidJobError: For a value that its annotation does not allow, or an annotation that JSON cannot hold.
-            MissingExtraError: If msgspec is not installed: it is in the extra "tasks".
+            InvalidJobError: For a value that its annotation does not allow, or an annotation that JSON cannot
+                represent.
+            MissingExtraError: If msgspec, of the extra "tasks", is not installed.
         """
         return TaskCall(self.name, self._signature.payload(args, kwargs), self._retry)
 
@@ -191,14 +192,14 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: If an annotation cannot be resolved, or JSON cannot hold it; it names the parameter.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; it names the parameter.
             MissingExtraError: If msgspec is not installed.
         """
         self._signature.prepare()
 
     def misfit(self, payload: Any) -> str | None:
         """
-        Return why the function cannot take the decoded *payload*, or None if it can.
+        Return the reason why the function cannot take the decoded *payload*, or None if it can.
 
         Raises:
             InvalidJobError: As `prepare`.
@@ -207,7 +208,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return True if `dead_on` and `retry_on` exclude another attempt after *error*.
+        Return True if *error* must not be retried, by `dead_on` and `retry_on`.
         """
         if isinstance(error, self._dead_on):
             return True
@@ -230,7 +231,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function in a separate process, where its errors are judged.
+        Run the function; called in a separate process, which decides whether an error is final.
 
         Raises:
             FinalError: From an error that is final.
@@ -293,7 +294,7 @@ def task(function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFie
 
     Raises:
         InvalidJobError: If it has no name by which another process would find it, or an option is invalid.
-        TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
+        TypeError: If no payload could call it: it has `*args`, or a `firing` that is neither first nor has a default.
     """
     return made(function, fields, None)
 
@@ -302,7 +303,7 @@ def made(
     function: Callable[..., Any] | None, fields: TaskFields, keep: Callable[[Task[..., ..., Any]], object] | None
 ) -> Any:
     """
-    Return the task of *function* after passing it to *keep*, or, without *function*, the decorator that makes it.
+    Return the task of *function* after passing it to *keep*. Without *function*, return the decorator that does this.
     """
     check_names("task", fields, TaskFields.__annotations__)
 
@@ -320,7 +321,7 @@ def check_task(given: object) -> Task[..., ..., Any]:
     Return *given* if it is a task.
 
     Raises:
-        InvalidJobError: With the remedy.
+        InvalidJobError: If it is not; the message has the remedy.
     """
     if not isinstance(given, Task):
         raise InvalidJobError("task", given, "pass a task, which @task makes of a function")
