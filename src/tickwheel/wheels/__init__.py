@@ -11,8 +11,8 @@ Timing-wheel designs behind one protocol.
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
 | `CalendarWheel`     | one ring that adapts its slots to the timers        | discrete-event simulators     |
 
-`Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap. `CARDS` has what each
-design declares: its options, where it breaks, which geometry suits a load.
+`Wheel` is the protocol, and states the promise. `DelayQueue` is a blocking queue over the heap. `CARDS` has a
+description of each design: its options, the load at which it breaks down, and the geometry that suits a load.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tickwheel.wheels.native import NativeWheel
     from tickwheel.wheels.rounds import RoundsWheel
     from tickwheel.wheels.single import SingleWheel
-else:  # timers need only the protocol
+else:  # imported on demand, because timers need only the protocol
     __getattr__, __dir__ = later(
         __name__,
         {

@@ -1,7 +1,7 @@
 """
 Base class of the designs in Python: ids, counters and validation of deadlines.
 
-A design adds how an entry is filed and how it expires.
+A design adds the filing and the expiry of entries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BaseWheel(ABC, NonCopyable):
     """
     A wheel without its slots.
 
-    Each method completes its change of the structure before it drops a payload, whose finaliser may call the wheel.
+    Each method changes the structure completely before it drops a payload, because the finaliser may call the wheel.
     """
 
     abilities = Abilities()
@@ -95,7 +95,7 @@ class BaseWheel(ABC, NonCopyable):
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the index of the ring in `rings` and the slot in that ring where the entry is, or None.
+        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring, or None.
         """
         entry = self._entries.get(id)
         return None if entry is None else self._where(entry)
@@ -109,13 +109,13 @@ class BaseWheel(ABC, NonCopyable):
         return self._arrivals
 
     def _expire(self, entry: Entry) -> Expired:
-        # The entry is no longer in its place.
+        # By now the entry has left its place.
         del self._entries[entry.id]
         self._counts["fires"] += 1
         return entry.expired()
 
     def _check_counts(self) -> None:
-        # Each entry that was inserted either left in one of these two ways or is still here.
+        # Each inserted entry has fired, was cancelled, or is still pending.
         counts = self._counts
         assert counts["sets"] == counts["fires"] + counts["cancels"] + len(self._entries), counts
         for key, entry in self._entries.items():

@@ -20,7 +20,7 @@ __all__ = ["DueRun"]
 
 class DueRun:
     """
-    Due entries, sorted by deadline and then arrival; the run survives a limit.
+    Due entries, sorted by deadline and then arrival. Entries beyond a limit stay for the next call.
 
     A slot is sorted once, when it becomes due. Timsort sorts an almost sorted list in about linear time.
     """

@@ -19,8 +19,8 @@ class Ring:
     A ring of *size* slots.
 
     A slot is a dict by id. Like a linked list, it keeps the order of arrival and removes any entry in O(1).
-    `occupied` has one bit per slot, so that a search skips the empty slots: all bits are in one integer, which Python
-    shifts by some thirty slots per step.
+    `occupied` is an integer with one bit per slot. A search skips empty slots quickly, because Python shifts an integer
+    by about thirty bits per step.
     """
 
     __slots__ = ("_occupied", "_slots", "size")
@@ -54,7 +54,7 @@ class Ring:
         """
         Remove and return the slot at *index*, and leave an empty one.
 
-        It is removed as a whole, because entries that are filed again during the loop may return to the same slot.
+        It is removed as a whole, because the caller may file some of its entries into the same slot again.
         """
         slot = self._slots[index]
         if slot:

@@ -1,5 +1,5 @@
 """
-A slot that knows the tick at which it begins, and is queued by it.
+A slot that is queued by the tick at which it begins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Slot"]
 
 class Slot(Entry):
     """
-    A slot; while it is occupied it is an entry of the queue of slots, with the tick at which it begins as its deadline.
+    A slot. While it is occupied, it is an entry of the queue of slots; its deadline is the tick at which it begins.
     """
 
     __slots__ = ("_entries", "_queue")
@@ -41,7 +41,7 @@ class Slot(Entry):
 
     def take(self) -> dict[int, Entry]:
         """
-        Remove and return all entries at once: some of them may be filed into this slot again.
+        Remove and return all entries at once, because some of them may be filed into this slot again.
         """
         entries, self._entries = self._entries, {}
         self._queue.discard(self)

@@ -17,13 +17,13 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | `next_expiration` | O(1) on average | after the earliest entry has left; all days where none is due this year |
 | growing           | O(n)            | whenever the number of entries has doubled or halved; O(1) each         |
 
-"On average" is the price: a width that suits most of the entries crowds the others into one page, and a page of n is a
-sorted list of n. The wheels that expire by the tick have no such cliff, and that is why timers use those. Simulators,
-whose next event is always near the last one, use this.
+"On average" is the weak point: a width that suits most entries may crowd the others into one page, and a page of n
+entries is a sorted list of n. Wheels with ticks do not have this weakness, so timers use them. Simulators use calendar
+queues, because their next event is always near the last one.
 
 The source: R. Brown, "Calendar Queues: A Fast O(1) Priority Queue Implementation for the Simulation Event Set Problem",
-Communications of the ACM 31 (10), 1988. Its width comes from a sample of the separations; here it is the mean
-separation of the middle half of the entries, so that no outlier decides.
+Communications of the ACM 31 (10), 1988. Brown takes the width from a sample of the separations. Here it is the mean
+separation of the middle half of the entries, so that outliers do not matter.
 
     >>> wheel = CalendarWheel()
     >>> tea, eggs = wheel.insert(240, "tea"), wheel.insert(360, "eggs")
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 __all__ = ["CalendarWheel"]
 
 DAYS_MIN: Final = 8
-"""Minimum number of days of the ring; with fewer entries, any page is short."""
+"""Minimum number of days of the ring; with fewer entries, every page is short anyway."""
 A_PAGE: Final = 3
-"""Width of a day, in mean separations: Brown found 3 best. Fewer leave pages empty, more lengthen the sorted lists."""
+"""Width of a day, in mean separations. Brown found 3 best: less leaves pages empty, more lengthens the sorted lists."""
 
 
 class CalendarWheel(BaseWheel):
@@ -68,7 +68,7 @@ class CalendarWheel(BaseWheel):
         super().__init__()
         self._counts["refiled"] = 0
         self._parked = DueRun()
-        self._floor = 0  # only overdue entries, which are on its page, are before it
+        self._floor = 0  # only overdue entries are before it; they are on its page
         self._known_first: Entry | None = None
         self._is_first_known = True
         self._days: list[DueRun] = []

@@ -1,13 +1,14 @@
 """
-The card of a design: its name, its options, its limits, and the geometry that it advises for a load.
+The card of a design: its name, its options, its limits, and the geometry that suits a load.
 
-Each design's file ends with its card, and `wheels.CARDS` collects them; the lab reads nothing else about a design.
-The advice follows three rules, each of which comes from a cost:
+Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
+about geometry follows from three costs:
 
-* A tick is lateness. One percent of the shortest delays that matter (a tenth of all are shorter) is not noticeable.
-* A slot is a list to read. A ring should have enough slots for the usual delays (nine in ten) to fit into one turn, and
-  for a slot to hold a handful of the timers pending at the peak.
-* A level is a cascade. A hierarchical wheel files each entry again at most once per level.
+* Ticks cost lateness. A tick of one percent of the shortest delays that matter is not noticeable. (A tenth of all
+  delays are shorter than these.)
+* Long slots cost time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
+  each slot to hold only a handful of timers at the peak.
+* Levels cost cascades. A hierarchical wheel files each entry again at most once per level.
 
 Internal: other packages use it, users do not.
 """
@@ -24,7 +25,7 @@ __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "roun
 LATENESS_SHARE: Final = 100
 """A tick is at most 1/100 of the shortest delays that matter."""
 SLOTS_MAX: Final = 2**17
-"""Maximum number of slots of a ring; more, even if empty, take over 100 MB."""
+"""Maximum number of slots of a ring; more slots take over 100 MB, even if they are empty."""
 HANDFUL: Final = 8
 UNITS: Final = (
     ("days", 86_400_000_000, 2),
@@ -33,19 +34,19 @@ UNITS: Final = (
     ("s", 1_000_000, 1),
     ("ms", 1_000, 1),
 )
-"""Each unit, its length in microseconds, and the smallest number of units that is written in it."""
+"""Each unit: its name, its length in microseconds, and the smallest number that is written in this unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """
-    The statistics of a trace that determine a geometry.
+    The statistics of a trace from which a geometry is derived.
 
     Attributes:
         sets: Number of operations that set or move.
         cancelled: Fraction of sets that end in a cancel.
         moved: Fraction of operations that are moves.
-        peak_pending: Maximum number of timers pending at once.
+        peak_pending: Maximum number of timers that are pending at once.
         tenth_us, median_us, ninetieth_us, longest_us: Percentiles of the delays.
     """
 
@@ -62,7 +63,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """
-    Options for a design, or None if no geometry fits, with the reasons as sentences.
+    Options for a design (None if no geometry fits), and the reasons, as sentences.
     """
 
     options: Mapping[str, float] | None
@@ -87,13 +88,13 @@ class Card:
         make: Makes a wheel from its options.
         colour: Colour in charts.
         breaks: The load at which the design breaks down.
-        seen: The measurements that show it: "operation", "fire", "ring", "beat", "ticks" or "burst".
+        seen: The measurements that show this breakdown: "operation", "fire", "ring", "beat", "ticks" or "burst".
         advise: Returns the geometry that suits a load.
-        shown: Returns the geometry for a load that is small enough to draw.
-        fit: Completes given options for a load; by default with the advised ones.
+        shown: Returns a geometry for a load that is small enough to draw.
+        fit: Completes the given options for a load; by default with the advised options.
         options: Names of the options: tick, in seconds, and slots.
-        compared: Options for comparisons with other designs, as far as they do not depend on the load.
-        trials: Options that are worth a random test each.
+        compared: Options for comparisons with other designs, if they do not depend on the load.
+        trials: Sets of options; each gets a random test.
         is_ticked: True if the original implementations wake up at every tick.
     """
 

@@ -1,7 +1,7 @@
 """
 256 near slots and four rings of 64: the wheel of skynet and of older Linux kernels.
 
-The counter of ticks has 32 bits, and each ring looks at some of them:
+The counter of ticks has 32 bits, and each ring uses some of them:
 
     ring     slots    bits of the counter    a slot is       with 10 ms a tick, a turn is
     near     256      0 to 7                 1 tick          2.56 s
@@ -11,9 +11,9 @@ The counter of ticks has 32 bits, and each ring looks at some of them:
     far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
     later    a heap   the rest               2^32 ticks      -
 
-An entry is in the finest ring whose higher bits it shares with the counter: where those differ, it is beyond the
-turn. At the end of a ring's turn the next slot of the coarser ring cascades: its entries are filed again, each in a
-finer ring.
+An entry is in the finest ring whose higher bits are equal in the counter and in the entry's tick. (If they differ,
+the entry is beyond the current turn of the ring.) At the end of a ring's turn, the next slot of the coarser ring
+cascades: its entries are filed again, each in a finer ring.
 
 | operation         | cost          | why                                                                         |
 |-------------------|---------------|-----------------------------------------------------------------------------|
@@ -23,10 +23,10 @@ finer ring.
 | `next_expiration` | O(1)          | one search of at most 256 bits; where the near ring is empty it reads the   |
 |                   |               | first occupied far slot, once until the earliest entry leaves               |
 
-The originals are driven tick by tick, `execute, shift, execute`, four hundred times a second when idle. Here the
-counter jumps to the next occupied slot of any ring. The originals also take a delay near 2^32 ticks for one that is due
-in this turn, and fire it at once. Here what is due after the counter has wrapped waits beside the rings, in a heap, and
-is filed when that turn begins: any delay fits, and the counter may wrap as often as it likes.
+The originals move tick by tick, `execute, shift, execute`, four hundred times a second even when idle. Here the counter
+jumps to the next occupied slot of any ring. The originals also confuse a delay near 2^32 ticks with one that is due in
+the current turn, and fire it at once. Here, entries that are due after the counter has wrapped wait in a heap, and are
+filed when their turn begins. So any delay fits, and the counter may wrap any number of times.
 
 The source: the `timer_list` wheel of Linux up to 4.7, and `skynet_timer.c` of Cloud Wu's skynet.
 
@@ -65,7 +65,7 @@ __all__ = ["CascadingWheel"]
 BITS: Final = (8, 6, 6, 6, 6)
 """Number of bits of the counter that each ring uses."""
 SHIFTS: Final = (0, 8, 14, 20, 26)
-"""Number of bits below those."""
+"""Number of lower bits of the counter, below the bits of each ring."""
 LATER: Final = len(SHIFTS)
 """Pseudo-level of the entries that are due after the counter has wrapped."""
 COUNTER_BITS: Final = 32
@@ -76,7 +76,7 @@ class CascadingWheel(TickedWheel):
     Five rings of fixed size.
 
     Args:
-        tick: Seconds to a slot of the near ring; an entry expires up to one tick late.
+        tick: Seconds per slot of the near ring; an entry expires up to one tick late.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite.
@@ -159,7 +159,7 @@ class FiveRings:
         assert begins == sorted(set(begins)), "slots come in the order of time"
 
     def _take(self, level: int) -> list[Entry]:
-        # Take all slots that begin now together: an entry that is filed again must not pass the same slot twice.
+        # Take all slots that begin now at once, so that no entry that is filed again passes the same slot twice.
         if level < LATER:
             return list(self._rings[level].take(_index_for(self.pointer, level)).values())
         turn = []
@@ -169,7 +169,7 @@ class FiveRings:
         return turn
 
     def _cascades(self, entry: Entry) -> bool:
-        # Entries that are due now stay out; the others go into a finer ring.
+        # Entries that are due now are not filed again; the others go into a finer ring.
         if entry.tick == self.pointer:
             return False
         self.add(entry)

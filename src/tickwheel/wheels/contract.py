@@ -16,9 +16,9 @@ The promise
 9. Close is clean. `drain()` returns what was pending and leaves the wheel empty and usable.
 10. Any number is safe. Every integer in 0..NEVER is a deadline; anything else is refused by name.
 
-A wheel has no clock, no lock, no thread, and calls nothing: time comes in as an argument.
-It is used by one thread at a time; its owner sees to that.
-A new wheel is at time 0: its owner calls `advance(now)` before the first insert, which costs nothing while it is empty.
+A wheel has no clock, no lock and no thread, and calls no other code; the time is an argument. The owner of a wheel must
+use it in one thread at a time. A new wheel is at time 0, so its owner must call `advance(now)` before the first insert;
+on an empty wheel this costs nothing.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Abilities(NamedTuple):
     The declared abilities of a design; the contract suite reads them.
 
     Attributes:
-        tick_ns: The unit of filing that callers can see: an entry expires at the end of its tick, which is the first
-            multiple of *tick_ns* that is not before its deadline. 0 if deadlines are exact.
+        tick_ns: Length of a tick in nanoseconds; 0 if deadlines are exact. An entry expires at the end of its tick: the
+            first multiple of *tick_ns* that is not before its deadline.
         exact_order: True if entries of one tick expire in order of their deadlines, False if in order of arrival.
-        span_ns: The longest delay that fits, or None if any does. `NEVER` always fits.
+        span_ns: The longest delay that fits, in nanoseconds; None if any delay fits. `NEVER` always fits.
     """
 
     tick_ns: int = 0
@@ -49,9 +49,9 @@ class Abilities(NamedTuple):
 
     def due_at(self, deadline: int) -> int | None:
         """
-        Return the first time at which `advance` delivers an entry of this *deadline*, or None for `NEVER`.
+        Return the first time at which `advance` delivers an entry with this *deadline*, or None for `NEVER`.
 
-        The last tick before `NEVER` ends at `NEVER`.
+        The last tick ends at `NEVER`.
         """
         if deadline == NEVER:
             return None
@@ -62,9 +62,9 @@ class Wheel(Protocol):
     """
     The protocol of a design: entries are inserted with a deadline and expire when time has passed it.
 
-    An id is a positive integer below 2**63, made by `insert`, never used twice by one wheel, and stale once its entry
-    has expired, been cancelled or been drained. For a stale or unknown id the methods return False (or None); they do
-    not raise.
+    `insert` returns an id: a positive integer below 2**63 that the wheel never uses twice. It is stale once its entry
+    has expired, or was cancelled or drained. For a stale or unknown id, methods return False (or None) and do not
+    raise.
     """
 
     abilities: Abilities
@@ -73,14 +73,16 @@ class Wheel(Protocol):
         """
         File *payload* under *deadline* and return its id.
 
-        A deadline that has passed is allowed: the entry expires at the next `advance`, or, in a design with ticks, at
-        the first `advance` that reaches the end of its tick, which may be in the future (`Abilities.due_at`). `NEVER`
-        is allowed: the entry never expires, and can be cancelled, moved and drained like any other.
+        A deadline that has passed is allowed: the entry expires at the next `advance`. In a design with ticks it
+        expires at the first `advance` that reaches the end of its tick, which may be in the future
+        (`Abilities.due_at`). `NEVER` is allowed: the entry never expires, but can be cancelled, moved and drained like
+        any other.
 
         Raises:
             InvalidDeadlineError: If *deadline* is an integer outside of 0..NEVER. Nothing was filed.
             TypeError: If *deadline* is not an integer, or is a bool. Nothing was filed.
-            SpanExceededError: If it is past the design's span, counted from the furthest `advance`. Nothing was filed.
+            SpanExceededError: If *deadline* is further from the latest `advance` than the design's span. Nothing was
+                filed.
         """
 
     def cancel(self, id: int) -> bool:
@@ -108,8 +110,8 @@ class Wheel(Protocol):
         """
         Remove and return the entries that are due at *now*, in order, at most *limit* of them (None: all).
 
-        Time may go back: then no entry expires whose deadline is after the *now* of this call.
-        Call again while it returns *limit* entries. `limit=0` returns an empty list.
+        Time may go back: no entry expires before its deadline by the *now* of this call. If the result has *limit*
+        entries, call again. `limit=0` returns an empty list.
 
         Raises:
             InvalidDeadlineError: If *now* is an integer outside of 0..NEVER.

@@ -6,9 +6,9 @@ A queue whose items can be taken once their delay has passed.
     ------|--------------------|------- tea ------- eggs ------> time
                                          ^ take()     ^ take()
 
-One of the threads in `take` is the leader: it alone waits for the first item's time, and the others wait to be woken.
-A thread that leaves with an item, or takes the lead away by offering an earlier one, wakes one thread, which becomes
-the next leader. So an item wakes one thread, not all of them.
+One of the threads in `take` is the leader: it alone waits for the first item's time, and the other threads wait to be
+woken. A thread that leaves with an item wakes one thread, and so does a thread that offers an earlier item; the woken
+thread becomes the next leader. So each item wakes only one thread.
 
 The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al., "Pattern-
 Oriented Software Architecture", volume 2.
@@ -44,7 +44,7 @@ class DelayQueue(NonCopyable, Generic[T]):
     Every method may be called from any thread.
 
     Args:
-        clock: Source of time. Waits use its time, so a test that moves a manual clock must call `wake`.
+        clock: Source of time. After a manual clock was moved, call `wake`, because waiting threads do not notice it.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -78,7 +78,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def cancel(self, id: int) -> bool:
         """
-        Remove the item with this id; return True if it was in the queue, which means that no thread will take it.
+        Remove the item with this id; return True if it was in the queue. Then no thread will take it.
         """
         with self._changed:
             return self._heap.cancel(id)
@@ -88,7 +88,7 @@ class DelayQueue(NonCopyable, Generic[T]):
         Take the first item that is due, without waiting.
 
         Raises:
-            Empty: If nothing is due.
+            Empty: If no item is due.
             ClosedError: After close.
         """
         return self.take(0)
@@ -101,7 +101,7 @@ class DelayQueue(NonCopyable, Generic[T]):
             timeout: Maximum wait in seconds; None waits without a limit.
 
         Raises:
-            Empty: If nothing was due in that time.
+            Empty: If no item was due in that time.
             ClosedError: After close, also in threads that already wait.
             InvalidDelayError: If *timeout* is NaN.
         """
@@ -124,7 +124,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def wake(self) -> None:
         """
-        Make every waiting thread read the clock again, after it was moved.
+        Make every waiting thread read the clock again. Call it after the clock was moved.
         """
         with self._changed:
             self._leader = None

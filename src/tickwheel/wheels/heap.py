@@ -15,9 +15,9 @@ asyncio, Go and `java.util.concurrent.DelayQueue` use one. Tests compare the oth
 | `next_expiration` | O(1)     | the root                                                  |
 | `advance`         | O(log n) | for each entry that expires; O(1) where none is due       |
 
-A heap that cannot find an entry's position leaves a cancelled one in it as a tombstone until it surfaces (asyncio,
-`sched`, rloop): a server that sets and cancels a timeout per request then holds as many tombstones as requests fit in
-the timeout. With positions a cancel gives back at once.
+A heap without positions cannot find an entry, so a cancelled entry stays in it as a tombstone until it surfaces
+(asyncio, `sched`, rloop). A server that sets and cancels a timeout per request then holds one tombstone for each
+request of the last timeout's length. With positions, a cancel frees the entry at once.
 
 The idea: J. W. J. Williams, "Algorithm 232: Heapsort", 1964, with the positions of Sedgewick's `IndexMinPQ`.
 

@@ -11,8 +11,8 @@ With `tick=1, slots=8`:
 
     queue   the occupied slots of all wheels, by the tick they begin at: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
 
-When the first slot in the queue begins, a slot of wheel 0 expires, and a slot of any other wheel cascades: its entries
-are filed again, now nearer, so in a finer wheel.
+When the first slot in the queue begins, it expires if it belongs to wheel 0. A slot of any other wheel cascades: its
+entries, which are nearer now, are filed again in a finer wheel.
 
 | operation         | cost                  | why                                                              |
 |-------------------|-----------------------|------------------------------------------------------------------|
@@ -22,8 +22,8 @@ are filed again, now nearer, so in a finer wheel.
 | `next_expiration` | O(slots in use)       | after the earliest entry has left; and reads the first coarse    |
 |                   |                       | slot where none of wheel 0 begins before it                      |
 
-The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7; the queue of slots is
-that of Kafka's purgatory (`kafka.utils.timer`), which made wheels that need no tick.
+The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7. The queue of slots, with
+which a wheel needs no periodic tick, comes from Kafka's purgatory (`kafka.utils.timer`).
 
     >>> wheel = HierarchicalWheel(tick=1, slots=8)
     >>> second = 1_000_000_000
@@ -62,7 +62,7 @@ class HierarchicalWheel(TickedWheel):
     Args:
         tick: Seconds per slot of the finest wheel; an entry expires up to one tick late.
         slots: Number of slots per wheel, at least 2.
-        start: Initial time in seconds; equivalent to advancing the new wheel to it.
+        start: Initial time in seconds; the new wheel is advanced to it.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
@@ -102,7 +102,7 @@ class Wheels:
         return len(self._wheels)
 
     def add(self, entry: Entry) -> None:
-        # In units of this wheel: its slots cover one turn from the pointer's slot on.
+        # In the units of a wheel, its slots cover one turn, beginning with the pointer's slot.
         level, unit = 0, 1
         while entry.tick // unit - self.pointer // unit >= self._size:
             level, unit = level + 1, unit * self._size
@@ -115,7 +115,7 @@ class Wheels:
         due: list[Entry] = []
         while not due and (slot := self._queue.first()) is not None and slot.deadline <= reached:
             self.pointer = slot.deadline
-            # Slots of several wheels may begin at this tick; the order of delivery needs them all.
+            # Slots of several wheels may begin at this tick; all are needed to deliver in order.
             while (slot := self._queue.first()) is not None and slot.deadline == self.pointer:
                 for entry in slot.take().values():
                     if entry.tick == self.pointer:
@@ -129,7 +129,7 @@ class Wheels:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick; it reads the slots that begin before any other slot can hold an earlier tick.
+        Return the earliest tick. Read slots by their beginnings, until the next slot cannot have an earlier tick.
         """
         earliest = None
         for slot in sorted(self._queue):

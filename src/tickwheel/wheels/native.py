@@ -7,8 +7,8 @@ The wheel of the native core, the default.
     2        64^2             64^3                   fits and nothing is clamped
     ...
 
-Entries are filed by slot and expire by their exact deadline: a slot whose span has begun is sorted once. `crates/wheel`
-has the algorithm and its table of costs; this module wraps it in the protocol.
+Entries are filed by slot, and expire by their exact deadline, because a slot is sorted once when its span begins.
+`crates/wheel` has the algorithm and its table of costs. This module wraps it in the protocol.
 
     >>> wheel = NativeWheel()
     >>> tea = wheel.insert(240, "tea")
@@ -85,7 +85,7 @@ class NativeWheel(NonCopyable):
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the index of the ring in `rings` and the slot in that ring where the entry is, or None.
+        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring, or None.
         """
         place = self._wheel.slot_of(id)
         if place is not None:

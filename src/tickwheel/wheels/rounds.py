@@ -1,5 +1,5 @@
 """
-One ring, many turns: each entry knows in which round it is due.
+One ring, many turns: each entry stores the round in which it is due.
 
 With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 
@@ -16,12 +16,12 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | `next_expiration` | O(n / slots)     | for each slot up to the one that has something due, after the     |
 |                   |                  | earliest entry has left; all n where nothing is due this round    |
 
-Any delay fits, and long ones are paid for at every turn: make the ring longer than the delays that are common.
+Any delay fits, but a long one costs some time in every turn. So make the ring longer than the common delays.
 
-The originals (Netty's `HashedWheelTimer`, go-zero's "circle") write a countdown of rounds into each entry and lower it
-at every pass, so they must visit every tick, also of an idle wheel. Here an entry's round is absolute: a pass only
-reads, nothing has to be visited in vain, and a move is an ordinary move (go-zero compares slot numbers instead of
-distances from the pointer, and fires a quarter of its moves in the wrong turn).
+The originals (Netty's `HashedWheelTimer`, go-zero's "circle") store a countdown of rounds in each entry, and lower it
+at every pass. So they must visit every tick, even in an idle wheel. Here an entry's round is absolute: a pass only
+reads, empty ticks need no visit, and a move is an ordinary move. (go-zero compares slot numbers instead of distances
+from the pointer, and so fires a quarter of its moves in the wrong turn.)
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 6.
 
@@ -79,7 +79,7 @@ class Rounds(OneTurn):
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Move to the next tick that has entries and take those; entries of later rounds stay.
+        Move to the next tick that has entries, and take these entries; entries of later rounds stay.
         """
         tick = self.first()
         self.pointer = reached if tick is None else min(tick, reached)
@@ -98,7 +98,7 @@ class Rounds(OneTurn):
             tick = self.pointer + distance
             first = min(entry.tick for entry in self._ring.slot(tick % self._ring.size).values())
             if first == tick:
-                return first  # it is in this round, so all others are later
+                return first  # it is in this round, so no other entry is earlier
             if earliest is None or first < earliest:
                 earliest = first
         return earliest

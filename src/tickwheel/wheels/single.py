@@ -1,5 +1,5 @@
 """
-One ring, one tick a slot: the simplest wheel.
+One ring with one tick per slot: the simplest wheel.
 
 With `tick=1, slots=8`, at the end of tick 10:
 
@@ -14,9 +14,9 @@ With `tick=1, slots=8`, at the end of tick 10:
 | `advance`         | O(1)      | for each entry that expires; empty slots are jumped over                |
 | `next_expiration` | O(slots)  | a search through the bits of the ring, after the earliest entry has left|
 
-A slot represents one tick, so the ring holds no delay of more than its span, `(slots - 1) * tick`. (Not `slots * tick`:
-a delay that starts late in a tick ends late in its last one.) A longer one is refused with the span named; taken
-modulo the ring it would expire a turn early, as in many a wheel on the web.
+A slot represents one tick, so the longest delay is the span, `(slots - 1) * tick`. (It is not `slots * tick`, because a
+delay that starts late in a tick also ends late in a tick.) A longer delay is refused, and the message gives the span.
+Many wheels on the web take it modulo the ring, and so let it expire a turn early.
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 4.
 

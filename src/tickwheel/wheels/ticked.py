@@ -5,11 +5,12 @@ The base of the designs with a tick: a pointer, the run of due entries, and a pl
     tick         0            1              2     ...       which is never before its deadline
     expires at   0         tick         2 tick     ...
 
-The pointer is the last tick whose slot has been emptied. The run holds ticks up to the pointer, the slots hold later
-ones: every entry of the run is before every entry of the slots. A limit stops between two slots or inside the run.
+The pointer is the last tick whose slot has been emptied. The run has the due entries, up to the pointer, and the slots
+have the later entries. So every entry of the run is before every entry of the slots. A limit stops between two slots or
+inside the run.
 
-A design consists of its `Slots`: they decide where an entry waits and which entries expire next. Empty slots are
-skipped, so nothing runs per tick: `next_expiration` returns the next time to call, or None for an idle wheel.
+A design consists of its `Slots`, which decide where an entry waits and which entries expire next. Empty slots are
+skipped, so ticks cost nothing: `next_expiration` returns the next time to call, or None for an idle wheel.
 
 Internal: other packages use it, users do not.
 """
@@ -37,7 +38,7 @@ __all__ = ["Slots", "TickedWheel", "checked_slots", "checked_tick"]
 
 class Slots(Protocol):
     """
-    The slots of a design: entries whose tick is after the pointer.
+    The slots of a design. They have the entries whose tick is after the pointer.
 
     Attributes:
         pointer: The last tick that was emptied; `step` moves it forward only.
@@ -55,7 +56,7 @@ class Slots(Protocol):
 
     def add(self, entry: Entry) -> None:
         """
-        File *entry*, whose tick is after the pointer, and at most `turn` ticks after it.
+        File *entry*. Its tick must be after the pointer, by at most `turn` ticks.
         """
 
     def step(self, reached: int) -> Collection[Entry]:
@@ -86,7 +87,7 @@ def checked_tick(tick: Seconds) -> int:
 
 def checked_slots(slots: object) -> int:
     """
-    Return *slots*, which must be at least 2: a ring of one slot cannot distinguish this tick from the next.
+    Return *slots* if it is at least 2: a ring of one slot cannot distinguish this tick from the next.
 
     Raises:
         TypeError: If it is not an integer.
@@ -110,7 +111,7 @@ class TickedWheel(BaseWheel):
     def __init__(self, tick: Seconds, slots: Slots) -> None:
         super().__init__()
         self._tick_ns = checked_tick(tick)
-        # A delay that starts late in a tick ends late in its last tick, so the span is one tick less than a turn.
+        # A delay that starts late in a tick also ends late in a tick, so the span is one tick less than a turn.
         span_ns = None if slots.turn is None else min((slots.turn - 1) * self._tick_ns, NEVER)
         self.abilities = Abilities(tick_ns=self._tick_ns, exact_order=True, span_ns=span_ns)
         self._slots = slots
@@ -129,13 +130,13 @@ class TickedWheel(BaseWheel):
         while True:
             left = None if limit is None else limit - len(expired)
             expired += map(self._expire, self._run.take_until(until, left))
-            # A limit leaves entries in the run; without one, or if the limit is 0, the pointer moves on.
+            # The pointer moves on unless a limit has left entries in the run.
             if self._run or not self._step(reached):
                 return expired
 
     def next_expiration(self) -> int | None:
         """
-        Return the end of the earliest occupied tick, or None; cached until that entry leaves.
+        Return the end of the earliest occupied tick, or None. The result is cached until the earliest entry leaves.
         """
         first = self._run.first()
         if first is not None:
@@ -169,11 +170,11 @@ class TickedWheel(BaseWheel):
         self._slots.check()
 
     def _tick_of(self, deadline: int) -> int:
-        # The tick at whose end it expires, rounded up so that it is never early.
+        # An entry expires at the end of its tick, so the tick is rounded up: it is never early.
         return -(-deadline // self._tick_ns)
 
     def _ended(self, now: int) -> int:
-        # The last tick that has ended, rounded down. The tick that NEVER cuts short ends with it.
+        # The last tick that has ended, rounded down. The last tick of all is cut short by NEVER, and ends there.
         return self._tick_of(now) if now == NEVER else now // self._tick_ns
 
     def _admit(self, deadline: int) -> None:
@@ -187,7 +188,7 @@ class TickedWheel(BaseWheel):
             return
         entry.tick = self._tick_of(entry.deadline)
         if self._slots.turn is not None:
-            # If a limit has held the pointer back, the slot may still hold the previous turn: empty that first.
+            # If a limit has held the pointer back, the slot may still have entries of the last turn: empty it first.
             while self._step(entry.tick - self._slots.turn):
                 pass
         if entry.tick <= self._slots.pointer:

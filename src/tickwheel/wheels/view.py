@@ -15,7 +15,7 @@ __all__ = ["RingView", "ShownWheel"]
 
 class RingView(NamedTuple):
     """
-    One ring, or another place of entries, at one moment.
+    A snapshot of one ring, or of another place with entries.
 
     Attributes:
         name: Label in the picture.
@@ -35,12 +35,12 @@ class RingView(NamedTuple):
 class ShownWheel(Wheel, Protocol):
     def rings(self) -> list[RingView]:
         """
-        Return the due entries that are not delivered, then the rings from fine to coarse; changes nothing.
+        Return a view of the due entries that are not delivered, then of the rings from fine to coarse. Changes nothing.
         """
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the index of the ring in `rings` and the slot in that ring where the entry is; changes nothing.
+        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring. Changes nothing.
 
         None if the entry is not pending, or is in no ring because it is never due.
         """
