@@ -1,5 +1,5 @@
 """
-Automatic expiry of a cache: one timer on a wheel, set to the earliest deadline.
+Automatic expiry of a cache by one timer on a wheel, which is set to the earliest deadline.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tickwheel.typing import Callback
 __all__ = ["Alarm"]
 
 BATCH: Final = 4096
-"""Maximum number of entries that expire in one turn, about half a millisecond of work."""
+"""Maximum number of entries that expire in one turn; they take about half a millisecond."""
 
 _AGAIN_S: Final = 0.05
-"""Delay before another attempt, if an executor was full."""
+"""Seconds before another attempt, if an executor was full."""
 
 
 class Alarm(TimerProxy):
     """
     Removes expired entries of a cache when a timer fires.
 
-    It does not keep the cache alive. If its wheel is closed, the cache still expires entries when it is used.
+    It does not keep the cache alive. After its wheel is closed, the cache still expires entries when it is used.
 
     Args:
         cache: The cache.
@@ -49,7 +49,7 @@ class Alarm(TimerProxy):
 
     def set(self) -> None:
         try:
-            held(self._lock, self._set)  # so that the thread that read the earlier deadline is the last to set it
+            held(self._lock, self._set)  # the lock ensures that the earliest deadline is set last
         except BaseException:
             self._forget()
             raise
@@ -77,7 +77,7 @@ class Alarm(TimerProxy):
 
     def failed(self) -> None:
         """
-        Set the timer again after any error: the expiry continues.
+        Set the timer again after any error, so that the expiry continues.
         """
         self.set()
 
@@ -95,7 +95,7 @@ class Alarm(TimerProxy):
 
     def refused(self) -> None:
         """
-        Try again soon: a full pool does not end the expiry.
+        Try again soon, because a full pool must not end the expiry.
         """
         held(self._lock, self._restart)
 

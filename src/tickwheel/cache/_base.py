@@ -1,8 +1,8 @@
 """
 The base of all caches: a mapping whose entries expire automatically.
 
-Storage, expiry and eviction are native (`tickwheel._core.Cache`). This module converts the arguments, and has the
-methods that need no native code.
+Storage, expiry and eviction are native (`tickwheel._core.Cache`). This module converts arguments, and has the methods
+that need no native code.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SHOWN: Final = 20
 
 class BaseCache(NativeCache[K, V]):
     """
-    A bounded mapping whose entries expire automatically; `TTLCache` and `TLRUCache` determine the deadlines.
+    A bounded mapping whose entries expire automatically. `TTLCache` and `TLRUCache` determine the deadlines.
 
-    Every method may be called from any thread, and is atomic.
-    `take` and its variants are the exception: their loaders run outside of the lock.
+    Every method may be called from any thread, and is atomic, except `take` and its variants: their loaders run outside
+    of the lock.
     """
 
     _options: Options
@@ -55,7 +55,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        If a subclass overrides item methods, give it bulk methods that call them, except where it has its own.
+        If a subclass overrides item methods, give it bulk methods that call them, unless it has its own.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():
@@ -106,16 +106,15 @@ class BaseCache(NativeCache[K, V]):
     @abstractmethod
     def _life_rules(self) -> dict[str, Any]:
         """
-        Return the lifetime of entries as keyword arguments of `_open`.
+        Return the lifetime of entries as keyword arguments of `_open`: `life_ns` or `lifetime`.
 
-        `life_ns`, or `lifetime`: a function of key and value that returns the current time and the deadline in
-        nanoseconds.
+        `lifetime` is a function of key and value. It returns the current time and the deadline in nanoseconds.
         """
 
     @staticmethod
     def getsizeof(value: Any) -> float:  # noqa: ARG004 - a subclass may use it
         """
-        Return the size of a value, in units of maxsize: 1, unless a subclass or the argument overrides it.
+        Return the size of a value, in the unit of *maxsize*; 1 unless a subclass or an argument overrides it.
         """
         return 1
 
@@ -129,7 +128,7 @@ class BaseCache(NativeCache[K, V]):
     @property
     def currsize(self) -> float:
         """
-        Return the sum of the sizes of all values; a float sum, which is exact up to 2**53.
+        Return the sum of the sizes of all values. It is a sum of floats, exact up to 2**53.
         """
         size = self._size()
         return int(size) if size.is_integer() else size
@@ -149,9 +148,10 @@ class BaseCache(NativeCache[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         """
-        Iterate over the current keys, the least recently used first.
+        Iterate over the current keys, least recently used first.
 
-        Keys that leave, expire or are added during the iteration are not yielded. Does not count as a use.
+        Keys that leave, expire or are added during the iteration are not yielded. The iteration does not count as a
+        use.
         """
         return self._iterate(KEYS)
 
@@ -185,7 +185,7 @@ class BaseCache(NativeCache[K, V]):
     def pop(self, key: K, default: D) -> V | D: ...
     def pop(self, key: K, default: Any = _NOTHING) -> Any:
         """
-        Remove *key* and return its value, or *default*; without one, raise KeyError.
+        Remove *key* and return its value. If *key* is missing, return *default*, or raise KeyError without a default.
         """
         value = self._pop(key, default)
         if value is _NOTHING:
@@ -196,7 +196,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Remove and return the least recently used key with its value.
 
-        Each eviction calls the `popitem` of a subclass that overrides it.
+        If a subclass overrides this method, each eviction calls it.
 
         Raises:
             KeyError: If the cache is empty.
@@ -209,18 +209,18 @@ class BaseCache(NativeCache[K, V]):
 
     def expire(self, time: Any = None) -> list[tuple[K, V]]:
         """
-        Remove all expired entries and return them, in order of the deadlines.
+        Remove all expired entries and return them, in order of their deadlines.
 
-        Each set first calls the `expire` of a subclass that overrides it.
+        If a subclass overrides this method, each set first calls it.
 
         Args:
-            time: The time that counts, by `timer`; None for now.
+            time: The time to use instead of now, in the units of `timer`; None for now.
         """
         return self._expire(None if time is None else self._time_ns(time))
 
     def remaining(self, key: K) -> float | None:
         """
-        Return the remaining life of *key* in seconds, `inf` if unlimited, None if it is missing; not a use.
+        Return the remaining life of *key* in seconds: `inf` if unlimited, None if missing. Does not count as a use.
         """
         left = self._remaining_ns(key)
         return None if left is None else seconds(left)
@@ -229,16 +229,15 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the value of *key*; if it is missing, call `loader(key)`, store the result and return it.
 
-        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. An
-        error of the loader is raised in all of them, a copy in each, and nothing is stored; a KeyboardInterrupt or the
-        like is raised only in its own thread, and another one loads. A value that does not fit is returned and not
-        stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored: a
-        value that was set is returned instead, and later callers do not get the older one. A loader may return a
-        `Loaded`, a value with its own lifetime.
+        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. If
+        the loader raises an error, each of them raises a copy of it, and nothing is stored. A KeyboardInterrupt or the
+        like is raised only in the loading thread, and another caller loads. A value that does not fit is returned but
+        not stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored. If
+        it was set, that newer value is returned. A loader may return a `Loaded`: a value with its own lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
-            LoadTimeoutError: If another thread or task takes longer to load it than the cache's `load_timeout`.
+            LoadTimeoutError: If another thread or task needs longer than the cache's `load_timeout` to load the key.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)
@@ -250,10 +249,10 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the value of *key*; if it is missing, await `loader(key)`, store the result and return it.
 
-        The load is a task of its own, shared as in `take`. A cancellation from inside the loader, and any other
-        exception that is not an Exception, is raised in all tasks of the loop. If a task is cancelled while it waits,
-        the load continues for the others; with the last waiter the load is cancelled, as it is after the cache's
-        `load_timeout`. Errors are those of `take`.
+        The load is a separate task, shared as in `take`. If the loader raises a cancellation, or any other exception
+        that is not an `Exception`, all waiting tasks of the loop raise it. If a waiting task is cancelled, the load
+        continues for the others; if no waiter is left, or after the cache's `load_timeout`, the load is cancelled.
+        Raises the errors of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)
@@ -263,12 +262,12 @@ class BaseCache(NativeCache[K, V]):
 
     def take_many(self, keys: Iterable[K], loader: Callable[[list[K]], Mapping[K, V]]) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; missing ones are loaded together, and stored.
+        Return a dict of the values of *keys*; load the missing values together, and store them.
 
         Args:
             keys: The keys; each is loaded once.
-            loader: Called at most once, with the list of missing keys that no other caller is loading; returns
-                a mapping of those that it has found. The others are not in the result, and not stored.
+            loader: Called at most once, with the list of missing keys that no other caller is loading. Returns a
+                mapping of the keys that it has found. Keys that it has not found are neither returned nor stored.
 
         Raises:
             ReentrantError: If the loader takes a key that it is loading.
@@ -280,9 +279,9 @@ class BaseCache(NativeCache[K, V]):
         self, keys: Iterable[K], loader: Callable[[list[K]], Awaitable[Mapping[K, V]]]
     ) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; missing ones are loaded together by an async loader, and stored.
+        Return a dict of the values of *keys*; load the missing values together with an async loader, and store them.
 
-        Otherwise as `take_many` and `take_async`.
+        See also `take_many` and `take_async`.
         """
         return await self._loads.take_async(self, keys, loader)
 
@@ -323,9 +322,9 @@ class BaseCache(NativeCache[K, V]):
 
     def __getstate__(self) -> dict[str, Any]:
         """
-        Return the state of a pickle: remaining lifetimes, since monotonic clocks of two machines differ.
+        Return the state for a pickle. It has remaining lifetimes, because monotonic clocks of two machines differ.
 
-        The copy expires entries only when it is used: wheel and clock are not pickled.
+        The copy expires entries only when it is used, because the wheel and the clock are not pickled.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         state: Any = super().__getstate__()

@@ -1,8 +1,8 @@
 """
 get, pop, setdefault and the bulk methods for subclasses that override the access to single items.
 
-The native methods access the storage directly. A subclass that overrides `__getitem__` expects them to call it, as in
-cachetools.
+The native methods access the storage directly. A subclass that overrides `__getitem__` expects all methods to call it,
+as in cachetools.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pop(self: Any, key: Any, default: Any = _NOTHING) -> Any:
         del self[key]
         return value
     with suppress(KeyError):
-        del self[key]  # so that a running load of it stores nothing
+        del self[key]  # so that a running load of the key stores nothing
     if default is _NOTHING:
         raise KeyError(key)
     return default

@@ -25,7 +25,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 class CachedFunction(Protocol[P, R_co]):
     """
-    A function with cached results, as `cached` returns it: a function with these attributes.
+    A function with cached results, and these attributes: the result of `cached`.
     """
 
     cache: BaseCache[Any, Any]
@@ -70,18 +70,18 @@ def cached(
     not cached, and a result that does not fit is still returned. The function gets the attributes of `CachedFunction`.
 
     Args:
-        cache: The cache; several functions that share one need distinct keys. None caches nothing: each call runs.
+        cache: The cache. Functions that share a cache need distinct keys. None caches nothing: each call runs.
         key: Makes a key of the arguments; None for `call_key`, which needs hashable arguments.
-        typed: True if 1, 1.0 and True are different arguments: `typed_call_key`.
+        typed: True to distinguish the arguments 1, 1.0 and True, by `typed_call_key`.
 
     Raises:
         TypeError: If *cache* is neither a cache of tickwheel nor None, both *key* and *typed* are given, or the
-            function is a generator, whose result can be used only once. At a call, if a function that is not a
-            coroutine function returns a coroutine.
+            function is a generator function, because a generator can be used only once. Also at a call, if a function
+            that is not a coroutine function returns a coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:
-        make_key = _no_key  # a call shares nothing with another one, not even while both run
+        make_key = _no_key  # calls share no result, not even while both run
     cache = found(cache)
 
     def decorate(function: Callable[P, R]) -> CachedFunction[P, R]:

@@ -21,7 +21,7 @@ S = TypeVar("S")
 
 class CachedMethod(Generic[S, P, R]):
     """
-    A method whose results are stored in a cache of its object, as `cachedmethod` returns it.
+    A method whose results are stored in a cache of its object: the result of `cachedmethod`.
 
     Args:
         method: The method.
@@ -61,7 +61,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    The method of one object. It is made for each look-up, so it is small; other attributes come from the method.
+    The method of one object. It is small, because each look-up makes one; its other attributes come from the method.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")
@@ -142,16 +142,16 @@ def cachedmethod(
             @cachedmethod(lambda self: self.cache)
             def rate(self, currency): ...
 
-    Unlike `cached` on a method it keeps no object alive, and objects need not be hashable. Otherwise as `cached`:
+    Unlike `cached` on a method, it does not keep objects alive, and objects need not be hashable.
     `prices.rate.cache_info()` and `cache_clear()` refer to the cache of that object.
 
     Args:
-        cache: Returns the cache of an object, or None to cache nothing; methods that share one need distinct keys.
+        cache: Returns the cache of an object, or None to cache nothing. Methods that share a cache need distinct keys.
         key: Makes a key of the arguments without the object; None for `call_key`.
         typed: As for `cached`.
 
     Raises:
-        TypeError: As for `cached`; for the result of *cache*, when the method is looked up.
+        TypeError: As for `cached`. If *cache* returns a wrong object, the look-up of the method raises it.
     """
     if not callable(cache):
         message = f"cache is {cache!r}: pass a function of the object that returns its cache"

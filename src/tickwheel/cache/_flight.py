@@ -1,11 +1,11 @@
 """
-One call of a loader that is running, and the keys that it loads.
+A flight: one running call of a loader, and the keys that it loads.
 
-An exception of a signal handler, such as a time limit or Ctrl-C, may come between any two lines. So that no key stays
-blocked, objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
-All other clean-up (striking the loads, waking the waiters) may be repeated: where an exception may come in between, it
-is called twice, once in a `finally` around the other. If anything still remains, the next caller that finds it removes
-it.
+An exception of a signal handler, such as a time limit or Ctrl-C, may come between any two lines, but no key may stay
+blocked. So objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
+All other clean-up (removing the loads, waking the waiters) may be repeated. It is called twice, the second time in a
+`finally` around the first, in case an exception interrupts the first. The next caller removes anything that still
+remains.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Ticket: TypeAlias = tuple[int, list[int]]
-"""The time from which the cache watches hashes, and these hashes, as `_core.Cache._begin_load` returns them."""
+"""The result of `_core.Cache._begin_load`: the time from which the cache watches hashes, and these hashes."""
 
 OPEN: Final = object()
 """The outcome of a load that has not ended."""
@@ -35,15 +35,15 @@ def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -
     """
     Call *step* while holding a *lock*.
 
-    The `with` is on one line: a debugger's or test's trace of lines may raise on the way out of a `with` on two lines,
-    before the lock is released. Signals cannot.
+    The `with` is on one line. On the way out of a `with` on two lines, a line trace (of a debugger or a test) may raise
+    before the lock is released; signals cannot.
     """
     with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
 
 
 class FailedLoadError(Exception):
     """
-    Carries the error of a load, so that an exception from a signal, which may be of any type, is not taken for one.
+    Wraps the error of a load, to distinguish it from an exception of a signal handler, which may have any type.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -53,12 +53,12 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    An error as the outcome of a load; each waiter gets a copy.
+    A load that ended with an error. Each waiter gets a copy of the error.
 
     Args:
         error: The error that the loader raised.
         outer: The error that the thread was handling when it called the loader.
-        is_given: True if the loading thread raises the error itself; otherwise the first waiter gets it.
+        is_given: True if the loading thread raises the error itself; if False, the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -78,7 +78,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return the traceback from the loader on, without the frames above, which belong to one caller.
+    Return the traceback from the loader on. The frames above belong to one caller.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next
@@ -127,22 +127,22 @@ class Flight:
         self.timeout_s = timeout_s
         self.until = None if timeout_s is None else time.monotonic() + timeout_s
         self.gate = threading.Lock()
-        """Held while the loads are registered, and by a thread while it loads."""
+        """A lock that is held while the loads are registered, and by a thread while it loads."""
         self.is_queued = False
-        """True while it waits for a worker of the pool."""
+        """True while the flight waits for a worker of the pool."""
         self.is_ended = False
         self.is_abandoned = False
         self.loads: dict[Any, Load] = {}
         self.tickets: list[Ticket] = []
         self.failure: Failure | None = None
         self.on_failure: Callable[[Any, list[Any]], object] | None = None
-        """Called with the cache and the keys before the end of a load that fails."""
+        """Called with the cache and the keys when a load fails, before the flight ends."""
         self.waiters: dict[object, Callable[[], object]] = {}
         """The waiters, each with a function that wakes it."""
 
     def is_over(self) -> bool:
         """
-        Return True if it has ended, was interrupted, or can never end because its loop was closed.
+        Return True if the flight has ended, was interrupted, or can never end because its loop was closed.
         """
         if self.is_ended or self.is_lost():
             return True
@@ -160,10 +160,9 @@ class Flight:
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
-        Return True if this thread, or a task of *loop* on it, would see the end.
+        Return True if this thread, or a task of *loop* in this thread, can wait for the end.
 
-        A thread cannot wait for a task of the loop that it runs itself, and no thread can wait for one whose loop is
-        blocked.
+        A thread cannot wait for a task of the loop that it runs itself, or of a loop that is blocked.
         """
         if self.is_abandoned:
             return False
@@ -196,7 +195,7 @@ class Flight:
 
 class Load:
     """
-    One key of a flight. Its outcome is `(value,)`, a `Failure`, or None if another caller has to load.
+    One key of a flight. The outcome is `(value,)`, a `Failure`, or None if another caller has to load.
     """
 
     __slots__ = ("flight", "outcome", "ticket")

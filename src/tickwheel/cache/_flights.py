@@ -1,5 +1,5 @@
 """
-One load for each missing key: callers that ask for it while it runs wait for it, in threads and tasks.
+One load for each missing key: threads and tasks that need the key during its load wait for this load.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _LOOK_AGAIN_S: Final = 1.0
 """Interval in seconds at which a thread, or a task of another loop, checks that the load still runs."""
 
 LoadsAll: TypeAlias = Callable[[list[Any]], Any]
-"""Receives keys, and returns a mapping of those that it has found, or an awaitable of it."""
+"""Receives keys, and returns a mapping of the keys that it has found, or an awaitable of such a mapping."""
 
 
 _SWEEP_FROM: Final = 64
-"""Minimum number of loads at which interrupted ones are searched for."""
+"""Minimum number of loads at which interrupted loads are searched for."""
 
 
 class Loading(Protocol):
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if the key has a value, else None; counts no miss.
+        Return `(value,)` if the key has a value, else None. Does not count a miss.
         """
 
     def _begin_load(self, key: Any, /) -> Ticket: ...
@@ -50,9 +50,9 @@ class Flights:
     """
     The running loads of one cache, by key.
 
-    The cache is an argument of each call: a reference to it here would make a cycle. A raised error holds the frames
-    that it has passed, and a load holds the error; so these frames delete their references to loads, or both would stay
-    until the next garbage collection.
+    The cache is an argument of each call, because a reference to it here would make a cycle. A load holds its error,
+    and the error holds the frames that it has passed. So these frames delete their references to loads; otherwise both
+    would stay until the next garbage collection.
 
     Args:
         timeout_s: Maximum time of a load; None for no limit.
@@ -85,10 +85,10 @@ class Flights:
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*; those without a running load are loaded by `load_all`, called in this thread.
+        Return the values of *keys*; call `load_all`, in this thread, for the keys without a running load.
 
         Raises:
-            FailedLoadError: With the error of a load, of this or another caller.
+            FailedLoadError: If a load of this or another caller has failed; it has the error.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -117,7 +117,7 @@ class Flights:
         todo: list[Any] = []
         if not theirs:
             return todo
-        bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # gevent may replace it at any time
+        bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # looked up here, because gevent may replace the class
         load: Load | None = None
         try:
             self._join(theirs, bell, partial(bell.put, None))
@@ -137,7 +137,7 @@ class Flights:
 
     async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Like `take`, but await `load_all` in a separate task, which is cancelled only if no waiter is left.
+        Like `take`, but await `load_all` in a separate task. The task is cancelled only if no waiter is left.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -224,7 +224,7 @@ class Flights:
         if load.flight.is_over():
             self._strike(cache, load.flight)
             return False
-        # A load that began before a write or removal does not answer callers that come after it.
+        # If the key was written or removed during a load, callers that come later do not use this load.
         return not cache._is_overtaken(load.ticket)
 
     def _begin(self, cache: Loading, flight: Flight, keys: list[Any]) -> None:
@@ -246,7 +246,7 @@ class Flights:
 
     def run(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Load in this thread and return the values, or raise FailedLoadError; `end` wakes all waiters.
+        Load in this thread and return the values, or raise FailedLoadError. `end` wakes all waiters.
         """
         outer = sys.exception()
         try:
@@ -262,7 +262,7 @@ class Flights:
         try:
             running = self._run_async(cache, flight, load_all)
             task = asyncio.ensure_future(running)
-        except BaseException:  # of the task factory, or of an eager first step, after which the flight has ended
+        except BaseException:  # of the task factory, or of an eager first step, which also ends the flight
             if running is not None:
                 running.close()
             raise
@@ -286,7 +286,7 @@ class Flights:
                 self._keep(cache, flight, await _in_time(flight, load_all))
             except Exception as error:  # noqa: BLE001 - it is raised in every caller that waits
                 self._fail(cache, flight, Failure(error))
-            except BaseException as error:  # such as a cancellation: by the last waiter, or from inside
+            except BaseException as error:  # such as a cancellation, by the last waiter or from inside the loader
                 flight.failure = Failure(error)
                 raise
             finally:
@@ -337,9 +337,10 @@ class Flights:
 
     def end(self, cache: Loading, flight: Flight) -> None:
         """
-        End a flight: waiters for an unfinished load get the failure, or load themselves if there is none.
+        End a flight. Waiters for an unfinished load get the failure, or load themselves if there is no failure.
 
-        Callers call it twice, in one `finally` around the other: an exception of a signal handler may come in between.
+        Callers call it twice, the second time in a `finally`, because an exception of a signal handler may interrupt
+        it.
         """
         if not flight.is_ended:
             for load in list(flight.loads.values()):
@@ -417,7 +418,7 @@ async def _see_out_async(flight: Flight, loop: asyncio.AbstractEventLoop, bell: 
             await asyncio.wait((flight.task,))
         return
     while not flight.is_over() and flight.can_be_waited_for(loop):
-        # A thread's end rings the bell; polling is needed only where the time limit may pass.
+        # The end of a thread's load rings the bell, so polling is needed only for a time limit or a task.
         pause_s = None if flight.loop is None and flight.until is None else _pause_s(flight)
         bell.clear()
         if not flight.is_over():
@@ -436,10 +437,10 @@ def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
     """
-    Return the outcome of a load that has ended, or raise FailedLoadError, as a thread or a task of *loop* sees it.
+    Return the outcome of a load that has ended, for a thread or a task of *loop*, or raise FailedLoadError.
 
-    If an exception that is not an Exception, such as a cancellation, ended a task of another loop, return None: the
-    caller loads.
+    Return None if the caller has to load: a task of another loop ended with an exception that is not an `Exception`,
+    such as a cancellation.
     """
     outcome: Any = load.outcome
     try:

@@ -23,7 +23,7 @@ _KEYWORDS: Final = _Keywords()
 
 def call_key(*args: Hashable, **keywords: Hashable) -> tuple[Hashable, ...]:
     """
-    Return the key of a call: its arguments; the order of keywords does not matter.
+    Return the key of a call, made of its arguments. The order of keywords does not matter.
     """
     return (*args, _KEYWORDS, *sorted(keywords.items())) if keywords else args
 

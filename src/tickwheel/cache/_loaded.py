@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 class Loaded(NamedTuple, Generic[V]):
     """
-    The result of a loader with a lifetime of its own: `take` and its variants return only the value.
+    The result of a loader with a lifetime of its own. `take` and its variants return only the value.
 
         def resolve(name):
             answer = ask(name)
@@ -23,7 +23,7 @@ class Loaded(NamedTuple, Generic[V]):
 
     Attributes:
         value: The value.
-        ttl: Its lifetime, in seconds or a timedelta; None for the cache's default, 0 to store nothing.
+        ttl: The lifetime, in seconds or a timedelta; None for the cache's default, 0 to store nothing.
     """
 
     value: V

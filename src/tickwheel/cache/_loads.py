@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""Minimum number of resting keys at which ended rests are searched for."""
+"""Minimum number of resting keys at which the keys whose rest has ended are removed."""
 
 
 class Taking(Loading, Protocol):
@@ -53,7 +53,7 @@ class Loads:
         self._loads_max = rules.loads_max
         self._retry_ns = rules.retry_ns
         self._resting: dict[Any, int] = {}
-        """For each key whose load has failed, the time before which no other load begins."""
+        """The keys whose load has failed, each with the earliest time of its next load."""
         self._rests_kept = _RESTS_KEPT
         self._background: set[Flight] = set()
         self._pool: PoolExecutor | None = None
@@ -64,7 +64,7 @@ class Loads:
 
     def take_one(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
-        Return the value of *key*; without rules, the caller's lookup has missed it.
+        Return the value of *key*. Without rules, it is called only after the caller's lookup has missed the key.
         """
         if self.has_rules:
             return self.take(cache, (key,), _One(loader))[key]
@@ -145,7 +145,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return how long before its end a life is renewed: `ahead`, or half the life if that is not longer.
+        Return the time before its end at which a life is renewed: `ahead`, or half a life that is not longer.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 
@@ -180,7 +180,7 @@ class Loads:
 
     def _refresh(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
         flight = Flight(is_background=True, timeout_s=self._flights.timeout_s)
-        flight.thread = None  # replaced by that of the worker once it starts
+        flight.thread = None  # the worker sets its thread when it starts
         held(flight.gate, self._begin, cache, keys, load_all, flight, self._submit)
 
     def _refresh_async(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
@@ -194,7 +194,7 @@ class Loads:
                 return
             try:
                 start(cache, flight, load_all)
-            except (RuntimeError, MemoryError) as error:  # no thread available: the present value is returned
+            except (RuntimeError, MemoryError) as error:  # no thread is available: return the present value
                 self._flights.give_up(cache, flight)
                 self._flights.count("refused", number)
                 log_error(error, load_all)
@@ -220,7 +220,7 @@ class Loads:
             held(self._flights.lock, self._open_pool)
         run = partial(copy_context().run, held, flight.gate, self._run, cache, flight, load_all)
         self._pool.submit(_Job(run))  # type: ignore[union-attr, arg-type]
-        flight.is_queued = True  # its worker waits for the gate, which is held here
+        flight.is_queued = True  # the worker waits for the gate, which is held here
 
     def _open_pool(self) -> None:
         if self._pool is None:
@@ -262,7 +262,7 @@ class _One:
 
     def __call__(self, keys: list[Any]) -> Any:
         (key,) = keys
-        return {key: self._loader(key)}  # without a comprehension, which is a frame of its own before Python 3.12
+        return {key: self._loader(key)}  # not a comprehension, which adds a frame before Python 3.12
 
 
 class _OneAwaited(_One):

@@ -26,12 +26,12 @@ __all__ = ["Leaving", "Options"]
 @dataclass(frozen=True, slots=True)
 class Options:
     """
-    The options of a cache; the classes describe each of them.
+    The options of a cache; `TTLCache` and `TLRUCache` describe them.
 
     Raises:
         ValueError: If maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is not above
             0.
-        TypeError: If one of them is not a number, a callback is not callable or is a coroutine function, or several
+        TypeError: If one of these is not a number, a callback is not callable or is a coroutine function, or several
             sources of time are given.
     """
 
@@ -104,10 +104,10 @@ def _check_number(name: str, value: object, remedy: str) -> None:
 
 class Leaving:
     """
-    Calls the callbacks for each entry that has left; errors of callbacks are logged, so that no lookup fails.
+    Calls the callbacks for each entry that has left. Errors of callbacks are logged, so that no lookup fails.
 
     Args:
-        options: The options with the callbacks, `on_expire` for expired entries and `on_evict` for all others.
+        options: The options with the callbacks: `on_expire` for expired entries, and `on_evict` for all others.
     """
 
     def __init__(self, options: Options) -> None:

@@ -18,7 +18,7 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     """Its deadline passed."""
     SIZE = "size"
-    """A new entry needed the room, and this one was the least recently used."""
+    """A new entry needed its space, and it was the least recently used entry."""
     REPLACED = "replaced"
     """Its key was set to another value."""
     REMOVED = "removed"

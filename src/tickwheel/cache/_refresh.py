@@ -23,24 +23,26 @@ class Refresh:
 
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 
-    The second and third are those of RFC 5861. Only loads return an expired value; for `cache[key]`, `get` and all
-    other methods it is missing. It counts in `currsize` and leaves, with `on_expire`, once it may no longer be
-    returned. A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; its errors
-    are logged and counted, and the old value stays as long as it may be returned.
+    `stale_while_revalidate` and `stale_if_error` come from RFC 5861. Only `take`, its variants and `cached` return an
+    expired value; for `cache[key]`, `get` and all other methods it is missing. It counts in `currsize`. It leaves, with
+    `on_expire`, when it may no longer be returned. A background load runs in a thread of the cache, or, for
+    `take_async`, in a task of the loop. Its errors are logged and counted, and the old value stays as long as it may be
+    returned.
 
     Args:
-        ahead: In the last seconds of its life a value is returned, and a new one loaded in the background. For a life
-            that is not longer than this, it is the second half.
-        stale_while_revalidate: The same for this many seconds after its end.
-        stale_if_error: For this many seconds after its end a value is returned if loading another one fails, unless it
-            was removed during the load.
-        loads_max: Maximum number of background loads at once; no other background load starts then.
-        retry_after: Seconds after a failed load of a key before another one starts, if there is a value that
-            may be returned: callers get that. 0 to try at each take.
+        ahead: In this many last seconds of its life, a value is returned, and a new one is loaded in the background. If
+            the life is not longer than this, the second half of the life counts.
+        stale_while_revalidate: For this many seconds after the end of its life, a value is returned, and a new one is
+            loaded in the background.
+        stale_if_error: For this many seconds after the end of its life, a value is returned if the load of a new one
+            fails, unless the value was removed during the load.
+        loads_max: Maximum number of background loads at once.
+        retry_after: Minimum seconds between a failed load of a key and its next load, as long as there is a value that
+            may be returned. 0 to try at each take.
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
-        TypeError: If one is neither a number nor a timedelta, or *loads_max* is not an int.
+        TypeError: If a duration is neither a number nor a timedelta, or *loads_max* is not an int.
     """
 
     ahead: float | timedelta = 0.0

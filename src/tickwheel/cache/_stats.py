@@ -22,11 +22,11 @@ class LoadStats:
         loaded: Keys whose loader has returned.
         failed: Calls of loaders that raised.
         uncached: Values that did not fit, and were returned without being stored.
-        overtaken: Values that were not stored because their key was written or removed during the load.
+        overtaken: Values that were not stored, because their key was written or removed during the load.
         stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
         refreshes: Background loads that started.
         shared: Keys for which a call waited for the load of another thread or task.
-        refused: Background loads that did not start because `Refresh.loads_max` were running, or no thread was
+        refused: Background loads that did not start, because `Refresh.loads_max` were running or no thread was
             available.
     """
 
@@ -42,7 +42,7 @@ class LoadStats:
 
 class CacheInfo(NamedTuple):
     """
-    The counters of `cache_info()`, as `functools.lru_cache` has them.
+    The counters of `cache_info()`, like those of `functools.lru_cache`.
 
     Attributes:
         hits: Calls that were answered from the cache.
@@ -63,9 +63,9 @@ class CacheStats:
     The counters of a cache since it was made.
 
     Attributes:
-        hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`, one for each key of the bulk
-            methods.
-        misses: All other lookups, including those that returned a stale value. A cache with
+        hits: Lookups that found a value, by `cache[key]`, `get`, `setdefault` or `take`. A bulk method does one lookup
+            for each key.
+        misses: All other lookups, including lookups that returned a stale value. A cache with
             `Refresh.stale_if_error` does a second lookup after a failed load.
         expirations: Expired entries, counted when they were removed.
         evictions: Other entries that have left, by reason.
@@ -81,7 +81,7 @@ class CacheStats:
     @property
     def hit_rate(self) -> float:
         """
-        Return hits divided by lookups, 0 before the first lookup.
+        Return the number of hits divided by the number of lookups; 0 before the first lookup.
         """
         lookups = self.hits + self.misses
         return self.hits / lookups if lookups else 0.0

@@ -1,5 +1,5 @@
 """
-A user's time function as the clock of a cache: its results need comparison and addition only.
+A user's time function as the clock of a cache. Its results only need to support comparison and addition.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["CacheTimer", "TimerClock", "duration_ns", "life_between"]
 
 ENDS: Final = (math.inf, -math.inf)
 LONGEST_NS: Final = 2**62
-"""The longest life that is not endless, in a cache with a timer of its own: 146 years."""
+"""The longest finite life in a cache with a user's timer: 146 years."""
 _ENDLESS: Final = 1e24
-"""A life of this many units or more is endless whatever the unit: femtoseconds would pass 31 years."""
+"""A life of this many units or more is endless, whatever the unit: even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""Longer times are converted in steps of this length, in seconds: a float of 12 days still resolves nanoseconds."""
+"""Longer times are converted in steps of this many seconds (12 days): a float of them still resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -29,8 +29,8 @@ class CacheTimer:
     """
     The time of a cache, `cache.timer`: a call returns the time, and a `with` block freezes it.
 
-    Attributes are those of the function. Within the block it returns the same time to every thread. A cache with
-    a time function of its own is frozen too, a cache on the system's clock is not.
+    It has the attributes of the function. Within the block, every thread gets the same time. A cache with a user's time
+    function is frozen, too; a cache on the system's clock is not.
 
     Args:
         function: Returns the time.
@@ -76,8 +76,8 @@ class TimerClock:
     """
     The readings of a time function in nanoseconds, as a clock for the wheel.
 
-    Time is the difference to the first reading, a number of seconds or a timedelta, and 0 before it. It may be of any
-    size: a timer that counts in milliseconds or microseconds passes 292 years of seconds.
+    The time is the difference to the first reading (a number of seconds or a timedelta), and 0 before it. It may be
+    larger than 292 years of seconds, because a timer may count in milliseconds or microseconds.
 
     Args:
         timer: Returns the time; it is called once.
@@ -102,7 +102,7 @@ class TimerClock:
 
     def to_ns(self, reading: Any) -> int:
         """
-        Convert a reading to nanoseconds, at least 0; monotonic: order is preserved.
+        Convert a reading to nanoseconds, at least 0. Of two readings, the later one never becomes the smaller number.
         """
         passed = self._passed(reading)
         ns = duration_ns(passed, "time", is_signed=True)
@@ -125,12 +125,11 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return how long an entry lives, in nanoseconds; `inf` becomes NEVER.
+        Return the lifetime of an entry in nanoseconds; `inf` becomes NEVER.
 
         Raises:
-            ValueError: If it is NaN or negative; with a timer of numbers, also if it is over 146 years, but not
-                endless.
-            TypeError: If it is neither a number nor a timedelta.
+            ValueError: If *duration* is NaN or negative, or, with a timer of numbers, over 146 years but not endless.
+            TypeError: If *duration* is neither a number nor a timedelta.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -144,7 +143,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return an entry's set time and life in nanoseconds, from two readings; *clock* is None for seconds.
+    Return an entry's time of setting and lifetime in nanoseconds, from two readings; *clock* is None for seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))
@@ -166,7 +165,7 @@ def _is_number(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """
-    Return *value*, or a NumPy number as Python's: differences of NumPy's short integers wrap around.
+    Return *value*, but a NumPy number as a Python number, because differences of NumPy's short integers wrap around.
     """
     return value.item() if _kind(value) in tuple("biuf") else value
 

@@ -24,16 +24,16 @@ V = TypeVar("V")
 
 class TLRUCache(BaseCache[K, V]):
     """
-    A mapping whose entries have deadlines of their own; otherwise as `TTLCache`.
+    A mapping whose entries have deadlines of their own; otherwise like `TTLCache`.
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 
     Args:
         maxsize: As for `TTLCache`.
-        ttu: Called with key, value and the time; returns the deadline by the same timer. A deadline that is not after
-            the time stores nothing, and removes the key.
+        ttu: Called with key, value and the time; returns the deadline by the same timer. If the deadline is not after
+            the time, the value is not stored, and the key is removed.
         timer: Returns the time; None for the monotonic clock in seconds.
-        getsizeof: As for `TTLCache`, as are the others.
+        getsizeof: As for `TTLCache`.
         on_expire: As for `TTLCache`.
         on_evict: As for `TTLCache`.
         wheel: As for `TTLCache`.
@@ -43,7 +43,7 @@ class TLRUCache(BaseCache[K, V]):
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.
-        TypeError: If it is not a number, *ttu* is not callable, or several sources of time are given.
+        TypeError: If *maxsize* is not a number, *ttu* is not callable, or several sources of time are given.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-TTLCache: all entries have the same lifetime, unless a set overrides it.
+TTLCache: all entries have the same lifetime, unless `set` gives another.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ V = TypeVar("V")
 
 class TTLCache(BaseCache[K, V]):
     """
-    A mapping whose entries live for *ttl* seconds; when room is needed, the least recently used is evicted.
+    A mapping whose entries live for *ttl* seconds. If it is full, the least recently used entry is evicted.
 
         cache = TTLCache(maxsize=10_000, ttl=300.0)
         cache["a"] = 1
         cache.set("b", 2, ttl=5.0)
 
-    An entry is gone exactly at its deadline: no lookup finds it from then on. It is removed, and `on_expire` called,
-    when the cache is used next; with a *wheel* or *clock*, at the deadline.
+    From exactly its deadline on, no lookup finds an entry. It is removed, and `on_expire` called, when the cache is
+    used next, or, with a *wheel* or *clock*, at the deadline.
 
     Every operation is O(1). `__hash__` and `__eq__` of keys may use the cache.
 
@@ -38,29 +38,29 @@ class TTLCache(BaseCache[K, V]):
         maxsize: Maximum number of entries, or maximum sum of their sizes; `math.inf` for no limit, 0 to store nothing.
         ttl: Lifetime of an entry, in seconds or a timedelta; `math.inf` for no end.
         timer: Returns the time, in seconds or as a datetime of Python, NumPy or pandas; None for the monotonic clock.
-            A function that counts in another unit makes that the unit of every life here, up to 2**62 / 10**9 of it;
-            for nanoseconds there is *clock*.
-        getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
+            If it counts in another unit, every lifetime here is in that unit, up to 2**62 / 10**9 units; for
+            nanoseconds, use *clock*.
+        getsizeof: Returns the size of a value, 0 or more; None: each value counts 1.
         sliding: True if a lookup restarts the entry's ttl.
-        jitter: Maximum fraction by which a lifetime is shorter or longer, at random: 0.05 spreads entries that were set
+        jitter: Maximum fraction by which a lifetime is shorter or longer, at random. 0.05 spreads entries that were set
             together over 10 % of the ttl, so that they are not all loaded again at once. Not for a *timer* of
             datetimes.
-        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held; not a coroutine function. Its errors
-            are logged.
+        on_expire: Called with key, value and `Reason.EXPIRED`, without a lock. Not a coroutine function. Its errors are
+            logged.
         on_evict: Called in the same way for entries that leave for another reason.
-        wheel: Expires entries on time, in its thread or loop; the cache uses its clock.
-        clock: As *wheel*: a new wheel on this clock.
-        refresh: Rules for values that are about to expire, or have expired; None for none.
-        max_age: Maximum lifetime of an entry after it was set, in seconds or a timedelta, however often a lookup or
-            `touch` restarts it: with *sliding*, *ttl* is the idle timeout and this the absolute one.
-        load_timeout: Maximum time of a load, in seconds or a timedelta. A task is then cancelled; a thread cannot be
-            ended, but callers stop waiting for it, and the next caller loads. None for no limit.
+        wheel: A wheel that expires entries on time, in its thread or loop. The cache uses its clock.
+        clock: A clock for a new wheel that expires entries on time.
+        refresh: Rules for values that are about to expire, or have expired; None for no rules.
+        max_age: Maximum lifetime of an entry after it was set, in seconds or a timedelta, even if lookups or `touch`
+            restart the ttl. With *sliding*, *ttl* is the idle timeout, and this is the absolute timeout.
+        load_timeout: Maximum time of a load, in seconds or a timedelta; None for no limit. After it, a task is
+            cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 
     Raises:
-        ValueError: If a number is NaN, negative, or a *jitter* over 1, or a life by a *timer* is over 146 years of
-            seconds and not endless.
-        TypeError: If one is not a number, several sources of time are given, *timer* returns nanoseconds, or a callback
-            is a coroutine function.
+        ValueError: If a number is NaN or negative, *jitter* is over 1, or a lifetime by a *timer* is over 146 years
+            of seconds and not endless.
+        TypeError: If one is not a number, several sources of time are given, *timer* returns nanoseconds, or a
+            callback is a coroutine function.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ KEYS: Final = 0
 VALUES: Final = 1
 ITEMS: Final = 2
 RECORDS: Final = 3
-"""Key, value, lifetime, the part of it that is left, and the part of the maximum age that is left, in nanoseconds."""
+"""Each record has key, value, lifetime, remaining lifetime and remaining maximum age, in nanoseconds."""
 
 
 class CacheItems(ItemsView[K, V]):
