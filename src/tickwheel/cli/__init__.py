@@ -1,7 +1,7 @@
 """
-The command line, one command a file.
+The command line. Each command is a file.
 
-    app            the group, which imports a command when it is called
+    app            the group of commands, which imports a command when it is called
     exits          the exit codes of errors
     options        shared options
     values         durations, times and JSON on the command line

@@ -15,7 +15,7 @@ __all__ = ["LazyGroup"]
 
 class LazyGroup(click.Group):
     """
-    A group whose `modules` map each command, in the order of the help text, to the module with its `command`.
+    A group that maps each command, in the order of the help text, to the module that defines its `command`.
     """
 
     modules: Mapping[str, str]

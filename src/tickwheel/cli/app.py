@@ -1,5 +1,5 @@
 """
-The group of commands: it imports a command when it is called, and reports errors in one line.
+The group of commands. It imports a command when it is called, and reports an error in one line.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ COMMANDS: Final = {
 
 
 _FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?:True\b|(?!\w))")
-"""A field at the beginning of an error, or one that is named as an argument, such as `payload=` or `is_new=True`."""
+"""A field at the beginning of an error message, or an argument in it, such as `payload=` or `is_new=True`."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 """Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
 
@@ -104,9 +104,9 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except OSError as error:
-        # The buffered output cannot be written any more.
+        # The buffered output cannot be written any more, so discard it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # its reader has closed the pipe
+        if not isinstance(error, BrokenPipeError):  # a reader that closed the pipe is not an error
             return _say(f"the system reports: {error}", ExitCode.FAILED, is_json=is_json)
     return ExitCode.DONE
 
@@ -120,7 +120,7 @@ def _show(error: click.ClickException, *, is_json: bool) -> int:
 
 def _with_options(message: str, arguments: Sequence[str]) -> str:
     """
-    Return *message* with the options of the command in place of the fields that it names, such as `every` or `tz=`.
+    Return *message* with fields, such as `every` or `tz=`, replaced by the command's options.
     """
     command: click.Command = cli
     context = click.Context(cli)

@@ -1,7 +1,7 @@
 """
-The jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and the detection of APScheduler 3 or 4.
+Reads the jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and detects APScheduler 3 or 4.
 
-Neither APScheduler nor any code of the pickles is needed: triggers are read from their states.
+APScheduler and the code in the pickles are not needed, because triggers are read from their states.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
 
     Args:
         url: A URL of SQLAlchemy or of Redis.
-        table: Name of its table; None for the default of APScheduler 3, or else 4.
+        table: Name of the table; None for the default table of APScheduler 3, or else of 4.
         target: Target of the jobs.
     """
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
@@ -159,7 +159,7 @@ def _date(_fields: Mapping[str, Any], due: _Due, _notes: Notes) -> dict[str, Any
 
 
 def _interval(fields: Mapping[str, Any], due: _Due, notes: Notes) -> dict[str, Any]:
-    every = fields["interval"]  # counted from the previous run, which may have been moved, and not from start_date
+    every = fields["interval"]  # counted from the previous run, not from start_date, because runs may have been moved
     return {"every": every, "at": start_of_interval(due.at, every, due.grace), **_common(fields, notes)}
 
 
@@ -194,7 +194,7 @@ def _expression(expression: Foreign, field: str) -> str:
         nth = _NTH[values["option_num"]]
         return f"{DAYS[values['weekday']]}{nth}"
     first, last = values["first"], values["last"]
-    if field == "day_of_week":  # Monday is 0 there and 1 here: the names are the same
+    if field == "day_of_week":  # numbers differ (Monday is 0 there and 1 here), but names are the same
         last = (6 if step else first) if last is None else last
         return day_names(first, last, values.get("step") or 1)
     return f"{first}{step}" if last in (None, first) else f"{first}-{last}{step}"

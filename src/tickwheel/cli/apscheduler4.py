@@ -1,7 +1,7 @@
 """
-The schedules of APScheduler 4, from the tables of its SQLAlchemyDataStore, as 4.0.0a6 writes them.
+Reads the schedules of APScheduler 4 from the tables of its SQLAlchemyDataStore, as version 4.0.0a6 writes them.
 
-Pickles and JSON are read; no code of the pickles is run.
+They may be pickles or JSON. No code of the pickles is run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def request_of(row: Mapping[str, Any], function: str | None, target: str, notes:
     """
     Convert a *row* of the schedules to a request.
 
-    *notes* gets the differences, and the next run if that is overdue or may differ from the rule's.
+    *notes* gets the differences, and the next run if it is overdue or may differ from the rule's next run.
     """
     if row["paused"]:
         raise CannotTakeOverError("it is paused")

@@ -1,7 +1,7 @@
 """
 `tickwheel bench`: quick benchmarks of this machine.
 
-One run, one process, no comparison. `python -m benchmarks` in the source tree is thorough.
+They are one run in one process, without a comparison. `python -m benchmarks` in the source tree is thorough.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ def real_time() -> list[tuple[str, float, str]]:
 
 async def durable(folder: Path) -> tuple[str, float, str]:
     """
-    Return the rate of jobs that are set, fired and settled in a SQLite file on this disk, each with a flush.
+    Return the rate of jobs that are set, fired and settled in a SQLite file on this disk. Each write is flushed.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     missing = _JOBS
 
-    def count(event: Event) -> None:  # always called on the store's writer thread
+    def count(event: Event) -> None:  # only called on the store's writer thread
         nonlocal missing
         if isinstance(event, JobSucceeded):
             missing -= 1

@@ -72,13 +72,13 @@ def change_all(
     scheduler: Scheduler, verb: str, chosen: dict[str, Any], *, as_json: bool = False, **more: Any
 ) -> BulkAnswer:
     """
-    Apply *verb* to all jobs of the filter, and print their number; if it ends early, print how to continue.
+    Apply *verb* to all jobs that match the filter, and print their number; after an early end, print how to continue.
     """
     last: BulkAnswer | None = None
     prefix = chosen.pop("prefix") or ""
     if not prefix and not _has_filter(chosen):  # an empty prefix means all
         if more.get("running"):
-            chosen["due_from"] = 0  # matches any instant, so pending and running jobs
+            chosen["due_from"] = 0  # matches every job with a due time: pending and running jobs
         else:
             chosen["state"] = "dead" if verb == "replay" else "pending"
     total = sum(scheduler.stats()[name] for name in ("pending", "running", "dead"))

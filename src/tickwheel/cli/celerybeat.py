@@ -1,5 +1,5 @@
 """
-The entries of Celery beat, from its settings or from its file.
+Reads the entries of Celery beat, from its settings or from its file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
 
 def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
     """
-    Yield the entries of beat's file, `celerybeat-schedule`. No code of it is run.
+    Yield the entries of beat's file, `celerybeat-schedule`. No code in the file is run.
     """
     schedules = schedules_of_celery()
     known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
@@ -88,7 +88,7 @@ def schedules_of_celery() -> Any:
 
 def _zone(zone: object, *, is_utc: bool) -> str | None:
     """
-    Return the name of the *zone* of crontabs, or None if it is that of beat's machine.
+    Return the name of the *zone* of crontabs, or None for the local zone of beat's machine.
     """
     return str(zone) if zone else "UTC" if is_utc else None
 
@@ -112,7 +112,7 @@ def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], tar
 
 def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
     """
-    Return the fields of an entry's rule; a run that beat owes since the *last* one is due at once.
+    Return the fields of an entry's rule. If a run is overdue since the *last* run, it is due at once.
     """
     if isinstance(schedule, int | float):
         schedule = timedelta(seconds=schedule)

@@ -32,9 +32,9 @@ __all__ = ["command"]
 
 _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
-"""Maximum time of a message besides the latency of its link."""
+"""Maximum duration of a message in seconds, in addition to the latency of its link."""
 _LEASE_S: Final = 5.0
-"""The lease of a store with several owners; the default would hide late firings after a kill."""
+"""Lease of a store with several owners, in seconds. The default lease would hide late firings after a kill."""
 
 
 class _Faults(click.ParamType[tuple[str, ...]]):
@@ -128,7 +128,7 @@ def command(
 @contextmanager
 def _kept(found: History, path: Path | None) -> Iterator[None]:
     """
-    Write the result to *path* at the end, also of an interrupted run, unless it had not begun.
+    Write the result to *path* at the end of the run, even if the run was interrupted, provided that it had begun.
     """
     is_whole = False
     try:

@@ -1,8 +1,8 @@
 """
 The service for `tickwheel chaos`: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
-Like `tickwheel serve`, but its webhooks may reach this machine, where the target is, and a failing target
-is avoided only briefly, so that a run does not consist mostly of waiting.
+It differs from `tickwheel serve` in two points. Its webhooks may reach this machine, where the target is. And it avoids
+a failing target only briefly, so that a run does not consist mostly of waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 def main(store: str, port: int) -> None:
     """
-    Serve until SIGTERM, or until standard input ends, which means that the parent has ended.
+    Serve until SIGTERM, or until standard input ends because the parent has ended.
     """
     threading.Thread(target=_end_with_parent, name="tickwheel-parent", daemon=True).start()
     scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"], open_s=0.5)})
@@ -30,7 +30,7 @@ def main(store: str, port: int) -> None:
 
 
 def _end_with_parent() -> None:
-    while os.read(sys.stdin.fileno(), 1024):  # unbuffered: the interpreter needs the buffer's lock when it ends
+    while os.read(sys.stdin.fileno(), 1024):  # unbuffered, because the exiting interpreter needs the buffer's lock
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

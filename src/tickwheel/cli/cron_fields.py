@@ -1,8 +1,8 @@
 """
 Converts the fields of an APScheduler cron trigger to a cron line.
 
-In APScheduler a day has to match both day fields, and the field of the day of the month may have weekday terms, such as
-`2nd fri`, besides its numbers: one of its terms has to match.
+In APScheduler, a day has to match both day fields. The field for the day of the month may contain numbers and weekday
+terms, such as `2nd fri`; one of its terms has to match.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.cli.takeover import CannotTakeOverError
 __all__ = ["DAYS", "cron_of", "day_names"]
 
 DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-"""Names of days, which are the same here and in APScheduler: Monday is 0 there and 1 here."""
+"""Names of days. They are the same as in APScheduler; numbers differ, because Monday is 0 there and 1 here."""
 
 
 def day_names(first: int, last: int, step: int) -> str:

@@ -1,12 +1,14 @@
 r"""
-A crontab, read line by line into jobs to set, as Debian's cron and cronie read it.
+Reads a crontab line by line into jobs to set, like Debian's cron and cronie.
 
-* `NAME = value`, where either may be quoted, is a variable of the commands that follow. `CRON_TZ` is not passed on: it
-  is the zone of the lines that follow, and an empty one goes back to the default. `TZ` is a variable of the commands.
-* A line has five fields or an alias, and then a command. With a user's column, the user precedes the command.
-* In a command, `%` begins the standard input, where each further `%` is a line end; `\%` is a per cent sign.
+* `NAME = value`, where either may be quoted, is a variable of the commands that follow. `CRON_TZ` is not a variable of
+  the commands, but the zone of the lines that follow; if it is empty, the default zone applies again. `TZ` is a
+  variable of the commands.
+* A line has five fields or an alias, and then a command. If the file has a column for users, the user precedes the
+  command.
+* In a command, the first `%` begins the standard input, and each further `%` is a line end; `\%` is a per cent sign.
 
-There is no shell here: command, standard input and variables are the payload of a job.
+No shell is run: command, standard input and variables become the payload of a job.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _ALONE_WITH_STEP: Final = re.compile(r"(?:^|,)([^*/,\s-]+)/\d+")
 _LIKE_A_FIELD: Final = re.compile(r"[\d*][\d*,/-]*")
 _PERCENT: Final = re.compile(r"\\(.)|%", re.DOTALL)
 _ALSO_COMMANDS: Final = frozenset({"git", "mail", "man", "sync"})
-"""Names of accounts that are also commands on common systems."""
+"""Account names that are also names of commands on common systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class CrontabLine:
     One job of a crontab.
 
     Attributes:
-        line: Its line number, from 1.
+        line: The line number, from 1.
         cron: The fields, or an alias.
         tz: The zone of the fields.
-        text: The command as written, which identifies the job when the file is imported again.
+        text: The command as written. It identifies the job when the file is imported again.
         command: The command for a shell.
         stdin: The standard input of the command, or None.
         user: The account of the command, if the file has a column for it.
@@ -83,9 +85,9 @@ class Remark:
     A remark about a valid line that may surprise its author.
 
     Attributes:
-        line: Its number.
+        line: The line number.
         text: The remark.
-        is_left_out: True if the line makes no job.
+        is_left_out: True if the line is not imported.
     """
 
     line: int
@@ -132,10 +134,10 @@ def parse(
 
 def keyed(entries: Iterable[CrontabLine], prefix: str) -> Iterator[tuple[str, CrontabLine]]:
     """
-    Yield each of *entries* with its key: *prefix*, the name of its program, and a hash of its command.
+    Yield each entry with its key: *prefix*, the name of its program, and a hash of its command.
 
-    So a job keeps its key, with its pause and history, when other lines are added and when its fields change. The
-    second line with the same command ends in `-2`, and so on.
+    So a job keeps its key, and with it its pause and history, when other lines are added or its fields change. The key
+    of a second line with the same command ends in `-2`, and so on.
     """
     counts: dict[str, int] = {}
     for entry in entries:

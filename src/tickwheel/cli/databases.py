@@ -1,5 +1,5 @@
 """
-SQLAlchemy, for reading other schedulers' tables.
+Reads other schedulers' tables with SQLAlchemy.
 """
 
 from __future__ import annotations

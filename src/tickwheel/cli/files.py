@@ -25,7 +25,7 @@ def name_of(file: BinaryIO) -> str:
 
 def text_of(file: BinaryIO) -> str:
     try:
-        return file.read().decode("utf-8-sig")  # line ends are kept, as a cell of a table may contain some
+        return file.read().decode("utf-8-sig")  # line ends are kept, because a cell of a table may contain line ends
     except UnicodeDecodeError as error:
         message = f"{name_of(file)!r} is not text in UTF-8 ({error.reason}): convert it first"
         raise Refused(ExitCode.USAGE, message) from None

@@ -29,7 +29,7 @@ __all__ = ["command"]
 _SHOWN_MAX = 20
 _BATCH = 1000
 _FAR: Final = 99 * 365 * 86_400.0
-"""Seconds: nearly the maximum delay of a job."""
+"""A delay of 99 years, in seconds: nearly the maximum delay of a job."""
 
 
 @click.group("import")
@@ -164,7 +164,7 @@ def _import_lines(
 
 def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_columns: bool) -> None:
     """
-    Set jobs that are paused from the start: a placeholder job of the same key, due in the far future, is paused first.
+    Set jobs that are paused from the start: first set and pause a placeholder with the same key, due in the far future.
     """
     if not lines:
         return
@@ -177,7 +177,7 @@ def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_column
                         [SetRequest(request.key, delay=_FAR, target=request.target, handler=request.handler)]
                     )
                     scheduler.pause(request.key, note=note)
-                scheduler.set_many([request])  # it stays paused
+                scheduler.set_many([request])  # the job stays paused
 
 
 def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_columns: bool = False) -> None:

@@ -1,8 +1,8 @@
 """
 Jobs as lines: the output of `export`, and the input of `import jsonl` and `import csv`.
 
-A line has the fields of `set`, and the key: an import of an export makes the same jobs. A paused job's line
-has `pause`, and that of a dead letter has `state` and `error`.
+A line has the fields of `set`, and the key, so an import of an export makes the same jobs. The line of a paused job
+also has `pause`, and the line of a dead letter has `state` and `error`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["Imported", "csv_lines", "exported", "imported", "json_lines", "reque
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
-"""The columns that are fields of a set with the same name and value."""
+"""The columns of a job that are fields of a set, with the same name and value."""
 _BESIDE: Final = frozenset({"state", "pause", "error", "raised_in"})
 """The fields of a line that are not fields of a set."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
 _JSON: Final = frozenset({"payload", "retry", "pause"})
-"""The columns whose cells are JSON, or else plain text."""
+"""The columns whose cells are JSON, or, if not valid JSON, plain text."""
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # the columns are in ms
 
 _AS_IN_RULE: Final = (
@@ -91,7 +91,7 @@ def exported(job: Job) -> dict[str, Any]:
     }
     if job.expires_at not in (None, STOPPED):
         length = job.expires_at - job.due_at if job.recurrence is None else Definition.of(job).expires_ms
-        line["expires"] = max(1, length or 0) / 1000  # a retry may be due later than it expires
+        line["expires"] = max(1, length or 0) / 1000  # at least 1 ms, because a retry may be due after it expires
     line |= {name: value for name in _AS_THEY_ARE if (value := getattr(job, name)) != columns.DEFAULTS[name]}
     if job.recurrence is not None:
         del line["at"]  # the rule determines it
@@ -112,12 +112,12 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     line |= {name: rule[name] for name in _AS_IN_RULE if name in rule}
     if isinstance(series.rule, Dates):
         is_whole = series.rule.step.days or series.rule.date_of(nominal).day == series.rule.anchor_on.day
-        line["at"] = _instant(nominal if is_whole else series.rule.starts_at)  # a short month would move the others
+        line["at"] = _instant(nominal if is_whole else series.rule.starts_at)  # a run in a short month has another day
     elif "cron" in rule:
         if nominal > time.time() * 1000:  # a future start, or past runs that were skipped
             line["at"] = _instant(nominal)
     else:
-        next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first one, which has passed
+        next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the anchor, which has passed
         line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
     for name, of_rule in _IN_MS.items():
         if of_rule in rule:
@@ -165,7 +165,7 @@ def _policy(values: dict[str, Any]) -> RetryPolicy:
 
 def json_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
-    Read JSON documents, one a line; empty lines are left out.
+    Read one JSON document per line; empty lines are skipped.
     """
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -182,9 +182,9 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
 
 def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
-    Read a table whose first line names its columns; an empty cell is a field that is not given.
+    Read a table whose first line names its columns. An empty cell is a field that is not given.
 
-    These are the fields of a line, and `attempts`, which is that of `retry`. A payload, a retry and a pause are JSON.
+    The columns are the fields of a line, and `attempts`, a field of `retry`. Payload, retry and pause are JSON.
     """
     reader = csv.DictReader(lines, strict=True)
     try:
@@ -198,7 +198,7 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
                 _with_attempts({name: _cell(name, text) for name, text in row.items() if text}, where),
             )
     except csv.Error as error:
-        where = f"line {reader.line_num + 1}"  # the lines before it were read
+        where = f"line {reader.line_num + 1}"  # `line_num` is the last line that was read
         raise InvalidJobError(where, str(error), "mend its quotes") from None
 
 
@@ -229,7 +229,7 @@ def _cell(name: str, text: str) -> Any:
         try:
             return float(text)
         except ValueError:
-            return text  # with a unit; text without one is refused with the job
+            return text  # a duration with a unit; text without a unit is refused with the job
     if name in _COUNTS and text.isdecimal():
         return int(text)
     return text

@@ -1,5 +1,5 @@
 """
-Interruptible work: it ends on Ctrl-C, SIGTERM or SIGHUP (on Windows Ctrl-Break).
+Runs work that ends on Ctrl-C, SIGTERM or SIGHUP (on Windows Ctrl-Break).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] |
 
     Args:
         work: The coroutine.
-        end: Called at the first signal, to let *work* complete; the next signal cancels it. None: the first
-            cancels it.
+        end: Called at the first signal, so that *work* can complete; the next signal cancels *work*. None: the first
+            signal cancels *work*.
 
     Raises:
-        KeyboardInterrupt: If a signal has cancelled it.
+        KeyboardInterrupt: If a signal has cancelled *work*.
     """
     try:
         return asyncio.run(_heeding(work, end))
@@ -47,7 +47,7 @@ async def _heeding(work: Coroutine[Any, Any, _T], end: Callable[[], object] | No
     before = {number: signal.getsignal(number) for number in numbers}
     heeded = [number for number in numbers if before[number] is not signal.SIG_IGN]
     for number in heeded:
-        signal.signal(number, interrupted)  # not by the loop: loops of Windows cannot
+        signal.signal(number, interrupted)  # not the loop's method, which loops on Windows lack
     try:
         return await work
     finally:

@@ -1,5 +1,5 @@
 """
-The options that describe a job: those of `set`, and those of `change`.
+The options that describe a job, for `set` and for `change`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         click.option(
             "--tz",
             metavar="ZONE",
-            is_eager=True,  # times are read in this zone
+            is_eager=True,  # read before the times, which are in this zone
             help="The zone of --cron, --time and --exclude, or 'local'; and of times without an offset (else local).",
             **usual("UTC"),
         ),

@@ -56,7 +56,7 @@ def command(
                 yield job
                 searched, listed = job.key, listed + 1
         except KeyboardInterrupt:
-            is_cut = True  # a long search: the jobs that it has found are shown
+            is_cut = True  # the search takes long: show the jobs that it has found
 
     with opened(store) as scheduler:
         jobs = found(islice(jobs_of(scheduler, prefix, cursor, note, **filters), None if has_all else limit))

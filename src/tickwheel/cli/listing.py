@@ -22,9 +22,9 @@ def jobs_of(
     **asked: Any,
 ) -> Iterator[Job]:
     """
-    Yield the jobs whose key begins with *prefix*, in the order of their keys, filtered by *asked* as in `list`.
+    Yield the jobs whose key begins with *prefix*, in the order of their keys; *asked* are the filters of `list`.
 
-    Begins after *cursor*, and calls *on_page* with the last key that was searched, after each page.
+    Begin after *cursor*. After each page, call *on_page* with the last key that was searched.
     """
     while True:
         page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)

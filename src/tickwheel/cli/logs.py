@@ -1,8 +1,8 @@
 """
 The log of a server on standard error: lines for people, or one JSON document per line.
 
-Events of jobs are logged, too: those that may need attention at `warning` and above, others at `debug`.
-Both formats have the same facts; in JSON they are members: `key`, `generation`, `attempt`, `fire_id`, ...
+Events of jobs are logged, too: at `warning` and above if they may need attention, otherwise at `debug`. Both formats
+have the same facts. In JSON these are members: `key`, `generation`, `attempt`, `fire_id`, ...
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 FACTS: Final = "_tickwheel_facts"
-"""The attribute of a record with our facts; a name that no handler's `extra=` uses by chance."""
+"""The attribute of a log record with our facts. No `extra=` of other code uses this name by chance."""
 _LOG: Final = logging.getLogger("tickwheel.jobs")
 _FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {
@@ -75,7 +75,7 @@ def set_up(level: str, *, as_json: bool) -> None:
         logging.captureWarnings(capture=True)
         sys.excepthook = lambda *error: root.critical("the process ends by an error", exc_info=error)
         threading.excepthook = _log_end_of_thread
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are about requests: a client could fill a disk
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients could fill the disk with its warnings about requests
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of the target `log`, at any level: the user asked for it.
+    Log one firing of the target `log` at any log level, because the user asked for it.
     """
     job = firing.job
     facts = {
@@ -138,7 +138,7 @@ def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
 
 class _TextFormatter(logging.Formatter):
     """
-    The message, followed by the facts as `name=value`; control characters are escaped.
+    Formats a record as the message, followed by the facts as `name=value`. Control characters are escaped.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library

@@ -1,5 +1,5 @@
 """
-The user's own modules, which options name.
+Imports the user's modules that options name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["imported"]
 
 def imported(name: str, what: str) -> ModuleType:
     """
-    Import the module *name*, also from the working folder, as `python -m` does; *what* is the option that named it.
+    Import the module *name*, also from the working folder, like `python -m`. *what* is the option that named it.
     """
     here = str(Path.cwd())
     if here not in sys.path:

@@ -44,7 +44,7 @@ _COMPLETED: Final = 100
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
     """
-    Return keys that begin with *begin*, for the shell; none if the store is not available.
+    Return keys that begin with *begin*, for the shell's completion; no keys if the store is not available.
     """
     try:
         with opened(context.params.get("store") or DEFAULT_STORE) as scheduler:
@@ -121,12 +121,12 @@ def opened(
     store: str, *, has_to_exist: bool = True, has_targets: bool = False, by: str | None = None
 ) -> Iterator[Scheduler]:
     """
-    Open *store* as a client, which fires nothing; a server may own it.
+    Open *store* as a client, which fires no jobs. A server may own the store.
 
     Args:
-        store: Its URL, or a service's, which has its own targets.
-        has_to_exist: True if a file must exist.
-        has_targets: True if jobs are set, so that the targets of the environment are needed.
+        store: The URL of the store, or of a service, which has its own targets.
+        has_to_exist: True if a file must already exist.
+        has_targets: True if jobs will be set, which needs the targets of the environment.
         by: Author of changes; None for this process.
     """
     path = sqlite_path(store)

@@ -1,7 +1,7 @@
 """
 Output of the commands: a table for people, tab-separated lines for pipes, JSON lines for programs.
 
-Keys and errors may contain any text: control sequences of terminals are escaped.
+Keys and errors may contain any text, so control sequences of terminals are escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""Characters that JSON does not escape, and at which Python and other programs end a line."""
+"""Characters that JSON does not escape, although Python and other programs end a line at them."""
 _REFUSALS = {
     Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
     Outcome.TOO_LATE: (ExitCode.TOO_LATE, "job {key!r} is running: it can be neither moved nor cancelled any more"),
@@ -73,7 +73,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
     flush_right = set(right)
     made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        is_right = column in flush_right  # a number is not broken into two lines; names give way
+        is_right = column in flush_right  # never wrap a number; wrap names instead
         made.add_column(column, justify="right" if is_right else "left", overflow="fold", no_wrap=is_right)
     for row in rows:
         made.add_row(*(Text(printable(str(cell))) for cell in row))

@@ -1,7 +1,7 @@
 """
-Pickles of other programs, read without running any of their code.
+Reads pickles of other programs without running any of their code.
 
-An unknown class is replaced by a `Foreign` one, which keeps the arguments of the original.
+An unknown class is replaced by a subclass of `Foreign`, which keeps the arguments of the original.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Foreign", "foreign_in", "load"]
 
 class Foreign:
     """
-    An object of a class that is not imported; pickle passes it the data of the original.
+    An object whose class is not imported. pickle passes the data of the original to it.
     """
 
     path: ClassVar[str]
@@ -27,7 +27,7 @@ class Foreign:
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
         """
-        Keep the arguments here, since pickle may not call `__init__`.
+        Keep the arguments here, because pickle may not call `__init__`.
         """
         made = super().__new__(cls)
         made.arguments, made.fields = arguments, dict(named)
@@ -52,7 +52,7 @@ class Foreign:
 
 def _zone_maker(owner: object, name: str) -> object:
     """
-    Return the constructor of a zone: the only use of `getattr` in pickles of zones.
+    Return the constructor of a zone. Pickles of zones use `getattr` only for this.
     """
     if owner is ZoneInfo and name == "_unpickle":
         return lambda key, _cached: ZoneInfo(key)
@@ -76,7 +76,7 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
     ("zoneinfo", "ZoneInfo"): ZoneInfo,
     ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
 }
-"""Classes that are made as they are: they only hold values."""
+"""Classes whose objects are created as themselves, because they only hold values."""
 
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
@@ -85,7 +85,7 @@ def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> An
 
     Args:
         data: A pickle of any protocol.
-        known: Further classes that are made as they are, by module and name.
+        known: Classes whose objects are created as themselves, by module and name.
     """
 
     class Reader(pickle.Unpickler):

@@ -210,7 +210,7 @@ def command(
             targets=made,
             tracer=None if trace is None else _tracer(trace),
         )
-        scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # otherwise every firing would pay for it
+        scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # routine events cost time at every firing
         for name in handlers:
             _register(name, scheduler)
         announce = _log_start if log_json else _announce

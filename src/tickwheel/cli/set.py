@@ -59,7 +59,7 @@ def command(
 
 def _check_not_past(at: datetime | float | None, *, now: bool) -> None:
     """
-    Refuse a past due time unless *now*; up to a second late is allowed, for the time of typing.
+    Refuse a past due time unless *now* is given. A second in the past is allowed, because typing takes time.
     """
     if at is None or now:
         return

@@ -1,5 +1,5 @@
 """
-The import of another scheduler's schedules, with a report of those that cannot be imported.
+Imports another scheduler's schedules, and reports the schedules that cannot be imported.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _BATCH: Final = 1000
 
 class CannotTakeOverError(ValueError):
     """
-    A schedule without a counterpart here; the message has the reason.
+    The schedule has no counterpart here; the message has the reason.
     """
 
 
 @dataclass(slots=True)
 class Notes:
     """
-    Notes about a schedule, made while it is read.
+    Notes about a schedule, collected while it is read.
 
     Attributes:
-        remarks: Differences.
-        next_at: The other scheduler's next run, if it may differ from the rule's: owed, or moved.
+        remarks: Differences between the schedule and its import.
+        next_at: The other scheduler's next run, if it is overdue or was moved, and so may differ from the rule.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -64,10 +64,10 @@ class Found:
     A schedule of the other scheduler.
 
     Attributes:
-        name: Its name there.
-        request: The request of a set, or None if it cannot be imported.
-        remarks: The reason for that, or differences.
-        next_at: New due time of the first run of a created job, or None to keep it.
+        name: The name in the other scheduler.
+        request: The request of a set, or None if the schedule cannot be imported.
+        remarks: The reason why it cannot be imported, or the differences.
+        next_at: New due time of the first run if the job is created; None to keep the rule's.
     """
 
     name: str
@@ -111,9 +111,9 @@ def readable(payload: dict[str, Any]) -> dict[str, Any]:
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
-    Return the first instant of a series that is not in the past, in UTC, so that it keeps its phase.
+    Return the first instant of the series that is not in the past, in UTC. So the series keeps its phase.
     """
-    start, now = start.astimezone(UTC), datetime.now(UTC)  # with summer time, not all days have 24 hours
+    start, now = start.astimezone(UTC), datetime.now(UTC)  # in UTC every day has 24 hours
     if start >= now or not every:
         return start
     return start + every * -((start - now) // every)
@@ -121,12 +121,12 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series whose next run is *due*: that run, which is due at once if it is owed.
+    Return the start of a series whose next run is *due*. The start is that run; if it is overdue, it is due at once.
 
     Args:
         due: The other scheduler's next run.
         every: The interval.
-        grace: Maximum lateness of a run there; None for no limit.
+        grace: Maximum lateness of a run in the other scheduler; None for no limit.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -134,13 +134,13 @@ def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) 
 
 def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta, notes: Notes) -> datetime | None:
     """
-    Return the start of a calendar rule whose next run is *due*, or None for now; *notes* get an owed run.
+    Return the start of a calendar rule whose next run is *due*, or None for now.
 
     Args:
         due: The other scheduler's next run.
-        grace: Maximum lateness of a run there; None for no limit.
+        grace: Maximum lateness of a run in the other scheduler; None for no limit.
         spread: Maximum shift by jitter from the calendar's instant.
-        notes: Notes of the schedule.
+        notes: Notes of the schedule; they get an overdue run.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():
@@ -167,7 +167,7 @@ def take_over(
     With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual.
 
     Raises:
-        Refused: If a schedule cannot be imported, unless *skip_bad*; nothing is set then.
+        Refused: If a schedule cannot be imported, unless *skip_bad*. Then no job is set.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]

@@ -1,5 +1,5 @@
 """
-The targets that are configured: by `--target NAME=URL`, or by variables, which no list of processes shows.
+The configured targets: by `--target NAME=URL`, or by environment variables, which process listings do not show.
 
     TICKWHEEL_TARGET_RABBITMQ=amqp://user:password@localhost/     the target "rabbitmq"
     TICKWHEEL_TARGET_CELERY=shop.worker:app                       an object of a module: an application, a broker, or a
@@ -35,15 +35,15 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""For each kind of object: a method that only it has, and the module and class of the target for it."""
+"""The kinds of objects: by a method that only this kind has, the module and the class of its target."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
     """
-    Return the definition of each target: the *options*, and the environment for names without an option.
+    Return the definition of each target, by name, from the *options* and the environment; options take precedence.
 
     Raises:
-        Refused: If a name is invalid or repeated; no value is shown, as it may contain a password.
+        Refused: If a name is invalid or repeated. The message shows no value, because a value may contain a password.
     """
     named: dict[str, str] = {}
     for option in options:

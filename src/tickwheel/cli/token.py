@@ -40,7 +40,7 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
     line = Token(Access[access.upper()], digest_of(token), " ".join(comment.split()), prefix or "", until).line()
     if file is not None:
         try:
-            file.touch(mode=0o600)  # write access is enough to add tokens
+            file.touch(mode=0o600)  # because a writer of the file can add tokens
             begin = "" if _ends_a_line(file) else "\n"
             with file.open("a", encoding="utf-8") as tokens:
                 tokens.write(f"{begin}{line}\n")
@@ -57,4 +57,4 @@ def _ends_a_line(file: Path) -> bool:
     try:
         return file.read_bytes()[-1:] in {b"", b"\n"}
     except PermissionError:
-        return False  # an empty line does no harm
+        return False  # then an empty line may precede the token

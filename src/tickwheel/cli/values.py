@@ -33,7 +33,7 @@ __all__ = [
 
 _CENTURY_S: Final = 36_525 * 86_400
 _COMPACT: Final = re.compile(r"((?:19|2\d)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
-"""A date of 1900 to 2999, with an optional time, in digits only."""
+"""A date from 1900 to 2999, with an optional time, written in digits only."""
 
 
 class _Duration(click.ParamType[float]):
@@ -76,7 +76,7 @@ class DurationRange(_Duration):
 
 class _Every(_Duration):
     """
-    A duration, or a number of days, weeks or months as written: `3 days`, `1 month`.
+    A duration, or a calendar interval, which stays text: `3 days`, `1 month`.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -131,7 +131,7 @@ class _Json(click.ParamType[Any]):
 
 class OutputPath(click.Path):
     """
-    A file that is writable, as far as can be checked before the output exists.
+    A path that is writable, as far as this can be checked before the file exists.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ def epoch_seconds(text: str) -> float | None:
     Parse *text* as seconds since the epoch; None if it is not a number.
 
     Raises:
-        ValueError: With the remedy, if it may be a date instead: as seconds it would be another day.
+        ValueError: If the text may be meant as a date, which would be another day if read as seconds.
     """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"

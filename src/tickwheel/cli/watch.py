@@ -47,7 +47,7 @@ def _changes(
     scheduler: Scheduler, key: str, every_s: float
 ) -> Iterator[tuple[Job | None, Progress | None, Sequence[HistoryRecord]]]:
     """
-    Yield the job and its progress whenever they change, and the records since then, oldest first.
+    Yield the job, its progress, and the records since the last yield (oldest first), whenever any of them changes.
     """
     seen = max((record.number for record in scheduler.history(key, limit=1)), default=0)
     job = scheduler.get(key)

@@ -30,7 +30,7 @@ COLOURS: Final = {
 }
 """Colours of the series by name: the designs, and the measurements of a load."""
 WIDTH: Final = 420
-"""A width at which text of 13 units is legible on a phone 390 pixels wide."""
+"""Width of a chart, at which text of 13 units is legible on a phone 390 pixels wide."""
 HEIGHT: Final = 300
 LEFT: Final = 80
 RIGHT: Final = 96
@@ -62,7 +62,7 @@ def drawing(parts: Sequence[str], height: float, title: str) -> str:
 
 def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
     """
-    Return a chart of *series*, each a list of values at *xs* with name and colour; NaN values are left out.
+    Return a chart of *series*: lists of values at *xs*, by name. NaN values are left out.
     """
     values = [max(value, _least(y)) for heights in series.values() for value in heights if not math.isnan(value)]
     across = _Scale(x, xs, LEFT, WIDTH - RIGHT, pad=False)
@@ -153,7 +153,7 @@ def _round_step(least: float) -> float:
 
 
 def _least(axis: Axis) -> float:
-    # A logarithmic axis has no zero; half the smallest value is drawn at its foot.
+    # A logarithmic axis has no zero; zeros are drawn at its foot, as half of the smallest value.
     return 0.5 if axis.is_log else 0.0
 
 
@@ -188,7 +188,7 @@ def _end_label(name: str, top: float) -> str:
 
 
 def _spread(ends: Mapping[str, float]) -> dict[str, float]:
-    # Names that would overlap are moved apart: down, and from the bottom of the chart up again.
+    # Move names that would overlap apart: first down, then, from the bottom of the chart, up again.
     places = sorted(ends.items(), key=itemgetter(1))
     tops: list[float] = []
     for _, top in places:

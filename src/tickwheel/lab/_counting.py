@@ -1,5 +1,5 @@
 """
-Counts comparisons of entries by a design in Python, from outside, without changing the design.
+Counts how often a design in Python compares entries, without changing the design.
 """
 
 from __future__ import annotations

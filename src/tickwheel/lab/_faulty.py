@@ -1,7 +1,7 @@
 """
-Two wheels with faults of real ones, which the lab shows; no other code uses them.
+Two wheels with the faults of real wheels. Only the lab uses them, to show the faults.
 
-They are the ring of `wheels/single.py` with the faulty rule.
+Each is the ring of `wheels/single.py` with a faulty rule.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class RawSlotWheel(SingleWheel):
     """
     Moves a timer by comparing slot numbers instead of distances from the pointer, as go-zero's `MoveTimer` does.
 
-    A timer behind the ring's seam that is moved to before it waits for its old slot first, and then for the
-    rest of the turn: it fires a turn late.
+    If a timer is moved back across the end of the ring, it first waits for its old slot, and then for the rest of the
+    turn. So it fires a turn late.
     """
 
     def __init__(self, tick: Seconds, slots: int) -> None:

@@ -1,5 +1,5 @@
 """
-The memory of this process, from the source of each system.
+Reads the memory of this process, with the means of each operating system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAGES: Final = Path("/proc/self/statm")
 
 def resident_bytes() -> int:
     """
-    Return the bytes of physical memory; on macOS the maximum in the life of the process.
+    Return the physical memory in bytes; on macOS, the maximum so far.
     """
     if _PAGES.exists():
         _give_back()
@@ -30,7 +30,7 @@ def resident_bytes() -> int:
 
 
 def _give_back() -> None:
-    # Reading into arrays left free memory behind, which would hide the wheel's memory: release it first.
+    # Release free memory first: otherwise the wheel would use memory that an earlier step has freed, and not be seen.
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:  # glibc
         give_back(0)

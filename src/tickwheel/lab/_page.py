@@ -1,5 +1,5 @@
 """
-A report as one HTML page without network access: a table, charts, and all figures, also as JSON.
+A report as one HTML page that needs no network: a table, charts, and all figures, also as JSON.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def section(title: str, text: str, picture: str) -> str:
 
 def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> str:
     """
-    Return a table of text, in a scrollable box; with the *kind* "words" its cells are sentences.
+    Return a table of text, in a scrollable box. The *kind* "words" is for cells with sentences.
 
-    A first cell with the name of a series has the series' colour.
+    If the first cell of a row is the name of a series, it gets the colour of the series.
     """
     lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
     lines += [_first(cells[0]) + "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:]) for cells in rows]

@@ -1,5 +1,5 @@
 """
-Short films besides the one of a trace: faults of designs, and a timer of the user's.
+Short films in addition to the film of a trace: faults of designs, and a timer of the user's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS: Final = 120
 LEAD_IN: Final = 3
 """Number of steps shown before the burst."""
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
-"""The recorded delays for a timer of the user's."""
+"""The recorded delays from which the user chooses."""
 
 
 def scenes() -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """
-The cost of many timers that are not due soon: it shows scans, logarithms and ticks.
+The cost of many pending timers that are not due soon. It shows scans, logarithms and ticks.
 
-    beat     one short timer after the other besides them, each set when the one before has fired
-    quiet    nothing is set or due, and time is still ticked, as the original implementations of the designs with
-             a tick do; a design without a tick is not called at all
+    beat     one short timer after the other is set and fires, while the many timers are pending
+    quiet    no timer is set or due; a design with ticks is called at every tick, like its original implementation;
+             a design without ticks is not called at all
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["beat_ns", "filled", "quiet_ns"]
 HOUR_NS: Final = 3_600_000_000_000
 MS_NS: Final = 1_000_000
 BLOCK: Final = 10
-"""Number of beats or ticks that are timed together; the median block counts."""
+"""Number of beats or ticks that are timed together as a block; the result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Total time after which no further block is timed; a scan of a million entries reaches it in the first."""
+"""Nanoseconds after which no further block is timed; a scan of a million entries reaches it in the first block."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:
     """
-    Fill a new *wheel* whose time is 0, and return the nanoseconds until the first of its timers is due.
+    Fill a new *wheel* whose time is 0, and return the nanoseconds until its first timer is due.
 
-    The timers are due in the second hour; if the span of the design is shorter, in its second half.
+    The timers are due in the second hour, or, if the span of the design is shorter, in the second half of the span.
     """
     span_ns = wheel.abilities.span_ns
     first_ns = HOUR_NS if span_ns is None else span_ns // 2
@@ -62,7 +62,7 @@ def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
 
 def quiet_ns(wheel: Wheel, now: int) -> float:
     """
-    Return the CPU time of one tick in which nothing is due; 0 for a design without ticks.
+    Return the CPU time of one tick in which no timer is due; 0 for a design without ticks.
     """
     tick_ns = wheel.abilities.tick_ns
 

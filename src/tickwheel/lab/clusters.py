@@ -2,8 +2,8 @@
 Published facts of some of Twitter's cache clusters, to generate caches like them.
 
 From J. Yang, Y. Yue and K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI
-2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The chosen clusters have many writes,
-and one TTL, several, short ones, or deletes.
+2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The chosen clusters have many writes.
+They differ in their TTLs (one, several, or short ones) and in their deletes.
 
 Internal: other packages use it, users do not.
 """
@@ -25,11 +25,11 @@ class Cluster:
     One row of the table.
 
     Attributes:
-        rate: Requests per second; only writes and deletes touch a timer.
-        writes: Fraction of set and add, which start a TTL.
-        deletes: Fraction of delete.
+        rate: Requests per second; only writes and deletes concern a timer.
+        writes: Fraction of requests that are a set or add, and so start a TTL.
+        deletes: Fraction of requests that are a delete.
         ttls: The TTLs in seconds, and their shares.
-        zipf: Skew of the keys: the frequency of the k-th key is 1 / k ** zipf of the first.
+        zipf: Skew of the keys: the k-th key is 1 / k ** zipf times as frequent as the first.
     """
 
     rate: float

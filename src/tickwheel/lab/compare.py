@@ -1,5 +1,5 @@
 """
-Designs side by side under the same load, at several sizes.
+Compares designs under the same load, at several sizes.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def compare(
 
     Args:
         name: Name of the trace.
-        operations: The trace, of which copies overlap until enough timers are pending.
+        operations: The trace. Copies of it overlap until enough timers are pending.
         designs: The designs.
-        sizes: Numbers of pending timers at the start.
-        steps: Number of operations after that.
+        sizes: Numbers of timers that are pending at the start.
+        steps: Number of operations after the start.
         progress: Called with a text before each case, and with "done" at the end.
     """
     rows = []

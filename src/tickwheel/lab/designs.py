@@ -1,5 +1,5 @@
 """
-Designs by name, as the lab's commands take them: `native`, `rounds:tick=0.1,slots=512`.
+Finds designs by the names that the lab's commands accept: `native`, `rounds:tick=0.1,slots=512`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Design:
     A design with its geometry.
 
     Attributes:
-        name: Its name.
-        options: tick in seconds, and slots, as far as given.
+        name: The name.
+        options: The given ones of tick (in seconds) and slots.
     """
 
     name: str
     options: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        # The shortest number that reads back as itself.
+        # Write the shortest number that reads back as the same value.
         options = ",".join(f"{name}={_shortest(value)}" for name, value in self.options.items())
         return f"{self.name}:{options}" if options else self.name
 

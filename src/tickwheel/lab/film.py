@@ -1,18 +1,18 @@
 """
-A film of a wheel at work: each timer keeps its identity, and every step shows the new place of each, and the reason.
+A film of a wheel at work. Every step shows the timers that have moved, their new places, and the reason.
 
-A step is a document with short names, because a page holds thousands:
+A step is a document with short names, because a page has thousands of steps:
 
     t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
     k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
     x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new, or another
     y    the reason, by its number in `why`        c    [comparisons, places written, cache lines] so far
 
-A ring of -1 is a timer that fired, -2 one that was cancelled. The wheel is a real one, which reports the place of each
-entry (`where`). Comparisons are counted as they are made; a sort, which hides its own, counts the minimum of one per
-neighbour. Cache lines are those of the structure in C: one for each entry read or written, one for each eight
-neighbouring places of a heap or slots of a ring, and one for the bits of each ring. The binary search in a page of the
-calendar is not counted.
+The ring is -1 if the timer has fired, and -2 if it was cancelled. The film runs a real wheel, which reports the place
+of each entry (`where`). Comparisons are counted as they happen. Comparisons of a sort cannot be observed, so one is
+counted per pair of neighbours, the minimum. Cache lines are counted as for a structure in C: one for each entry read or
+written, one for each eight neighbouring places of a heap or slots of a ring, and one for the bits of each ring. The
+binary search in a page of the calendar is not counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Where = tuple[int, int]
 FIRED: Final = -1
 CANCELLED: Final = -2
 LINE: Final = 8
-"""Places or slot heads of eight bytes per cache line of 64."""
+"""Number of places or slot heads (eight bytes each) per cache line of 64 bytes."""
 SECOND_US: Final = 1_000_000
 NAMED: Final = 3
 
@@ -53,7 +53,7 @@ class Recorder:
         self.steps: list[dict[str, Any]] = []
         self._wheel = wheel
         self._most = most
-        self._is_lazy = isinstance(wheel, NativeWheel | RawSlotWheel)  # a move may only write the deadline
+        self._is_lazy = isinstance(wheel, NativeWheel | RawSlotWheel)  # a move may change only the deadline
         self._ids: dict[str, int] = {}
         self._timers: list[str] = []
         self._numbers: dict[int, int] = {}
@@ -69,7 +69,7 @@ class Recorder:
 
     def play(self, operations: Sequence[TraceOperation], progress: Callable[[int], object] | None = None) -> Film:
         """
-        Run until the trace or the steps are at their end, and return the film.
+        Run until the trace ends or the maximum of steps is reached, and return the film.
 
         Args:
             operations: A trace.
@@ -120,7 +120,7 @@ class Recorder:
         if self._is_lazy:
             comparisons.ids.add(entry)
         elif kind == "move":
-            self._places.pop(entry, None)  # it is written again, even if the place is the same
+            self._places.pop(entry, None)  # record the place again, even if it stays the same
         what = {"set": f"set {key} to fire in {delay}", "move": f"move {key} to {delay} from now"}
         self._step(now, kind, what.get(kind, f"cancel {key}"), why, comparisons, gone={entry: CANCELLED})
 
@@ -146,7 +146,7 @@ class Recorder:
 
     def _go_to(self, now: int) -> None:
         while (due_at := self._wheel.next_expiration()) is not None and due_at <= now:
-            due_at = max(due_at, self._now)  # a delay of 0 was due when it was set
+            due_at = max(due_at, self._now)  # with a delay of 0, the timer was due when it was set
             self._cascade_until(due_at - 1)
             with counted() as comparisons:
                 expired = self._wheel.advance(due_at)
@@ -174,7 +174,7 @@ class Recorder:
         self._step(now, "fire", f"fire {', '.join(keys[:NAMED])}{more}", why, comparisons, gone=gone)
 
     def _cascade_until(self, until: int) -> None:
-        # A slot is emptied when the pointer reaches it: advance slot by slot, to record each.
+        # A slot is emptied when the pointer reaches it, so advance slot by slot to record each step.
         while (begins := self._next_beginning()) is not None and begins <= until and not self._is_full():
             waiting = self._waiting()
             comparisons = self._advance(begins)
@@ -190,12 +190,12 @@ class Recorder:
         self._advance(until)
 
     def _waiting(self) -> int:
-        # Entries that have left the slots and are not due: the native wheel sorts a slot when it begins.
+        # Number of entries that have left the slots but are not due: the native wheel sorts a slot when it begins.
         return sum(self._wheel.rings()[0].counts.values())
 
     def _advance(self, now: int) -> Comparisons:
         if now < self._now:
-            return Comparisons()  # due entries must not be delivered on the way
+            return Comparisons()  # the call must not deliver due entries
         self._now = now
         with counted() as comparisons:
             expired = self._wheel.advance(now)
@@ -203,7 +203,7 @@ class Recorder:
         return comparisons
 
     def _next_beginning(self) -> int | None:
-        # The start of an occupied slot in a ring that is not the finest; a single ring has no cascade.
+        # The starts of occupied slots in all rings except the finest; a single ring has no cascade.
         begins = []
         rings = [(ring, ring.pointer) for ring in self._wheel.rings() if ring.pointer is not None]
         for ring, pointer in rings if len(rings) > 1 else ():
@@ -256,7 +256,7 @@ class Recorder:
         self._places.update(placed)
 
     def _shown(self, views: Sequence[RingView]) -> dict[str, Any]:
-        # The parts of the rings that differ from the last step. A heap may have fewer levels, a calendar other slots.
+        # Record the rings that differ from the last step. A heap may have fewer levels, and a calendar other slots.
         shapes, pointers = [], []
         for number, view in enumerate(views):
             if number == len(self._shape):

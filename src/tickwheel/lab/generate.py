@@ -1,5 +1,5 @@
 """
-Synthetic traces of the loads that timers see, each from a seed.
+Generates synthetic traces of typical loads of timers, each from a seed.
 
 | kind          | contents                                             | size is             | timers mostly |
 |---------------|------------------------------------------------------|---------------------|---------------|
@@ -8,8 +8,8 @@ Synthetic traces of the loads that timers see, each from a seed.
 | `ttl-cache`   | writes to a cache, with the TTLs of a real cluster   | keys                | moved, fired  |
 | `cron-herd`   | jobs on the minute, the five minutes and the hour    | jobs                | fired at once |
 
-The cache follows the published facts of Twitter's clusters (`lab/clusters.py`): shares of TTLs, of writes and of
-deletes, rate, and how skewed the keys are.
+The cache follows published facts of Twitter's clusters (`lab/clusters.py`): the rate, the shares of TTLs, writes and
+deletes, and the skew of the keys.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Load:
 
     Attributes:
         kind: One of `KINDS`.
-        seconds: Length of the trace; timers that are pending then fire later.
-        size: See the table.
+        seconds: Length of the trace; timers that are pending at its end fire later.
+        size: The number in the column "size is" of the module's table.
         seed: The same seed gives the same trace.
         cluster: Cluster whose statistics a cache uses.
     """
@@ -66,7 +66,7 @@ def generate(load: Load) -> Iterator[TraceOperation]:
 
 
 def _connections(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
-    # Arrivals are Poisson; a connection is active every half second, usually for seconds and sometimes for minutes.
+    # Arrivals are a Poisson process. A connection is active every half second, usually for seconds, rarely for minutes.
     timeout_us = 30 * SECOND
     end = load.seconds * SECOND
     events: list[tuple[float, int, float]] = [(rng.expovariate(load.size) * SECOND, 0, 0.0)]
@@ -112,7 +112,7 @@ def _ttl_cache(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
 
 
 def _cron_herd(load: Load, rng: random.Random) -> Iterator[TraceOperation]:
-    # Each job is set when its worker has started, and again as soon as it has run, for the next full period.
+    # A job is set when its worker starts, and again after each run, for the start of the next period.
     periods = rng.choices((60, 300, 3_600), (0.2, 0.3, 0.5), k=load.size)
     runs = [(rng.randrange(SECOND), job) for job in range(load.size)]
     heapq.heapify(runs)

@@ -1,16 +1,16 @@
 """
-Measures one design under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
+Measures one design under one workload: `python -m tickwheel.lab.measure` reads a job and prints the figures, as JSON.
 
-It runs in a separate process, because of memory and caches. In each phase it acts like a driver that
-sleeps until the next deadline and is woken for an earlier one:
+It runs in a separate process, so that memory and caches are its own. In each phase, it acts like a driver that sleeps
+until the next deadline and is woken for an earlier deadline:
 
     fill     the initially pending timers are set
-    churn    the steps of the workload, as they come; in its second half each call is timed
-    rest     nothing is set any more, and most pending timers fire
-    beat, quiet     see `lab.background`; on a new wheel with as many timers
+    churn    the steps of the workload, in order; in its second half each call is timed
+    rest     no more timers are set, and most pending timers fire
+    beat, quiet     see `lab.background`; on a new wheel with the same number of timers
 
-Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
-and a full collection is timed separately.
+Times are CPU time of the thread, so that other processes do not count. Python's garbage collector is off; a full
+collection is timed separately.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tickwheel.wheels.view import RingView, ShownWheel
 __all__ = ["Measurement", "main"]
 
 BINS: Final = 128
-"""Maximum number of bins of a longer ring, each with the fullest of its slots."""
+"""Maximum number of bins in a picture of a longer ring; each bin shows the fullest of its slots."""
 PARTS: Final = 120
-"""Number of parts of the rest, for curves over time."""
+"""Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""The rest ends when this fraction of the initially pending timers would have fired."""
+"""The phase `rest` ends when this fraction of the initially pending timers would have fired."""
 
 
 class Measurement:
@@ -90,7 +90,7 @@ class Measurement:
             self._longest_ns = max(self._longest_ns, thread_time_ns() - began)
 
     def _step(self, position: int) -> None:
-        # The work of a driver and its engine: wake up for due timers, advance the wheel, set, move or cancel.
+        # Do the work of a driver and its engine: wake up for due timers, advance the wheel, set, move or cancel.
         workload, wheel, ids = self._workload, self._wheel, self._ids
         now, number, deadline = workload.times[position], workload.numbers[position], workload.deadlines[position]
         while self._armed <= now:
@@ -110,13 +110,13 @@ class Measurement:
         self._armed = NEVER if due_at is None else due_at
 
     def _wake(self) -> list[Expired]:
-        # A cancelled timer may wake the driver in vain, as a real one; the wheel then returns the next deadline.
+        # As in real use, a cancelled timer may wake the driver in vain; then the wheel returns the next deadline.
         expired = self._wheel.advance(self._armed)
         self._arm()
         return expired
 
     def _rest(self, now: int) -> dict[str, Any]:
-        # The curves: fired timers, cascaded timers and the longest wake-up, in each part of the rest.
+        # Record the curves: fired timers, cascaded timers and the longest wake-up, in each part of the phase.
         rest_ns = sorted(self._workload.fill)[int(REST * (len(self._workload.fill) - 1))]
         parts = [self._rest_part(now + rest_ns * number // PARTS) for number in range(1, PARTS + 1)]
         fired, cascades, longest, wake_ups, spent = map(list, zip(*parts, strict=True))
@@ -141,7 +141,7 @@ class Measurement:
 
 
 def _occupied(ring: RingView) -> dict[str, Any]:
-    # The fills start with the next slot.
+    # The first fill is that of the next slot.
     first = 0 if ring.pointer is None else ring.pointer + 1
     bins = min(ring.slots, BINS)
     fills = [0] * bins

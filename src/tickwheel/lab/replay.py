@@ -1,9 +1,9 @@
 """
 Run a trace on a wheel, like a driver with a perfect clock.
 
-The trace's clock determines a timer's outcome: at equal times due timers fire first, and a due timer cannot be
-moved or cancelled any more. A design with ticks delivers it at the end of its tick, which counts as lateness.
-So every correct design gives the same counters, whatever its tick.
+The trace's clock determines the outcome of a timer. At equal times, due timers fire first, and a due timer cannot be
+moved or cancelled any more. If a design delivers it later, at the end of its tick, this counts as lateness. So every
+correct design gives the same counters, with any tick.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ReplayCounts:
         cancel: Pending timers that were removed.
         late_cancel: Removals of timers that had fired or did not exist.
         fire: Timers that fired.
-        fired_within_span: Those that were due by the last operation.
+        fired_within_span: Timers that fired and were due by the time of the last operation.
         peak_pending: Maximum number of pending timers.
     """
 
@@ -64,7 +64,7 @@ class Replay:
     Attributes:
         counts: The counters so far.
         wake_ups: Number of times a driver would have woken.
-        late_max_ns: Maximum lateness, which only ticks cause here.
+        late_max_ns: Maximum lateness; only ticks cause lateness here.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -73,7 +73,7 @@ class Replay:
         self.wake_ups = 0
         self.late_max_ns = 0
         self._ids: dict[str, int] = {}
-        # Due timers that wait for the end of their tick: by the trace's clock they have fired.
+        # Due timers that still wait for the end of their tick. By the trace's clock, they have fired.
         self._overdue: set[int] = set()
         self._deadlines: list[tuple[int, int]] = []
 
@@ -144,7 +144,7 @@ def replay(
     Args:
         operations: A trace.
         wheel: An empty wheel.
-        progress: Called with the number of operations done, every ten thousand and at the end.
+        progress: Called after every ten thousand operations, and at the end, with the number of operations done.
     """
     run = Replay(wheel)
     number = 0

@@ -1,5 +1,5 @@
 """
-A comparison as one HTML page without network access: the costs and weak points of each design.
+A comparison as one HTML page that needs no network: the costs and weak points of each design.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _by_size(
 
 def _quiet(row: Row) -> float:
     """
-    Return the CPU time of a second in which nothing is due, in nanoseconds.
+    Return the CPU time, in nanoseconds, of a second in which no timer is due.
     """
     return row["quiet_ns"] * 1e9 / row["tick_ns"] if CARDS[row["design"]].is_ticked else 0.0
 

@@ -28,7 +28,7 @@ __all__ = ["COLUMNS", "TraceError", "TraceOperation", "read_trace", "write_trace
 
 COLUMNS: Final = ("t_us", "op", "key", "delay_us")
 LATEST_US: Final = 2**62 // 1_000
-"""Maximum time, 146 years: times and delays have to add up to a deadline."""
+"""Maximum time and maximum delay, 146 years each, so that their sum is a valid deadline."""
 NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -45,7 +45,7 @@ class TraceOperation(NamedTuple):
 
 class TraceError(TickwheelError, ValueError):
     """
-    A file that is not a trace, from some line on.
+    The file is not a trace; the message has the line.
     """
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
@@ -124,7 +124,7 @@ def _operation(
         raise TraceError(path, line, f"t_us is {t_us}, after {before[-1].t_us}: expected times that never go back")
     if op == "C":
         return TraceOperation(t_us, op, key, 0)
-    # A negative delay is a time that had passed when it was set, as in real programs.
+    # A negative delay is allowed: real programs set timers for times that have passed.
     return TraceOperation(t_us, op, key, _number(path, line, "delay_us", delay, least=-t_us))
 
 

@@ -1,5 +1,5 @@
 """
-Tuning: the tick and the number of slots for a trace, with reasons, by the cards of the designs.
+Finds the tick and the number of slots for a trace, with reasons, from the cards of the designs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["SLOTS_MAX", "Advice", "Load", "advise", "facts_of", "fitted"]
 @dataclass(frozen=True, slots=True)
 class Advice:
     """
-    A geometry for one design, or None, and the reasons as sentences.
+    A geometry for one design (None if no geometry fits), and the reasons, as sentences.
     """
 
     design: Design | None

@@ -1,8 +1,8 @@
 """
-Wheels at work, as one HTML page that explains them: recorded runs of the real designs, to be stepped through.
+Writes one HTML page that shows wheels at work: recorded runs of the real designs, which the reader steps through.
 
 The page has chapters: a clock, the trace on every design, a timer of the user's, and the weak points of designs. It
-shows recordings of `lab.film` and computes nothing itself.
+only shows recordings of `lab.film`, and computes nothing itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def small(design: Design, load: Load) -> Design:
     """
     Return *design* with rings that are small enough to draw, unless its geometry was given.
 
-    The delays of *load* are one or two turns of the finest ring, so that slots are reused and cascade.
+    The delays of *load* take one or two turns of the finest ring, so that slots are used again and cascade.
     """
     return Design(design.name, {**CARDS[design.name].shown(load), **design.options})
 
@@ -47,13 +47,13 @@ def render_watch(
 
     Args:
         trace: Name of the trace.
-        designs: The designs, with small rings (see `small`); the first two are shown side by side at first.
-        operations: The trace, which is played until the frames are full.
+        designs: The designs, with small rings (see `small`). At first, the page shows the first two side by side.
+        operations: The trace. It is played until *frames* steps are recorded.
         frames: Maximum number of steps per design.
         progress: Called with the name of each design before it is recorded.
 
     Raises:
-        SpanExceededError: If the first design cannot hold a delay; other such designs are left out.
+        SpanExceededError: If the first design cannot hold a delay. Other designs that cannot are left out.
     """
     films = []
     for design in designs:

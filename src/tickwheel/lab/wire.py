@@ -1,7 +1,7 @@
 """
 Minimal HTTP/1.1: a client that keeps its connections, and a receiver of webhooks.
 
-A measuring client should leave most of the machine to the service. Parsing is httptools'.
+It is minimal because a measuring client should leave most of the machine to the service. httptools does the parsing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 class UrlError(TickwheelError, ValueError):
     """
-    A text that is not the URL of a service.
+    The text is not the URL of a service.
     """
 
     def __init__(self, url: str) -> None:
@@ -34,7 +34,7 @@ class UrlError(TickwheelError, ValueError):
 
 class Answer(NamedTuple):
     """
-    An answer: its status, or 0; its body, or the reason for none; and the time of the request.
+    An answer: its status (0 without an answer), its body or the reason for its absence, and the time of the request.
     """
 
     status: int
@@ -52,7 +52,7 @@ class _Asked(NamedTuple):
 
 class Client:
     """
-    Sends requests to one service over several connections, one at a time on each; others wait in line.
+    Sends requests to one service over several connections, one at a time on each. Further requests wait in a queue.
 
     Args:
         url: URL of the service.
@@ -100,7 +100,7 @@ class Client:
 
     def submit(self, method: str, path: str, body: str | None, done: Done) -> None:
         """
-        Send a request, and call *done* with the answer; never within this call.
+        Send a request, and call *done* with the answer, but never within this call.
         """
         content = (body or "").encode()
         head = f"{method} {path}{self._head}content-length: {len(content)}\r\n\r\n"
@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
 
 class Delivery(NamedTuple):
     """
-    A webhook that arrived: its headers by lower-case name, its body, and its start by the loop's clock.
+    A webhook that arrived: its headers by lower-case name, its body, and the time of its start by the loop's clock.
     """
 
     headers: dict[str, str]

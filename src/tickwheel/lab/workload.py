@@ -1,8 +1,8 @@
 """
-Overlapping copies of a trace, until enough timers are pending.
+Overlays copies of a trace, until enough timers are pending.
 
-The copies begin at many moments of the trace, evenly distributed. The timers that are pending at those moments fill the
-wheel; then the copies run together, each from its moment.
+The copies begin at different moments of the trace, evenly distributed. The timers that are pending at these moments
+fill the wheel. Then all copies run together, each from its own moment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WARM = 0.1
 
 class WorkloadError(TickwheelError, ValueError):
     """
-    The trace does not give such a load.
+    The load cannot be made from the trace.
     """
 
 
@@ -38,7 +38,7 @@ class Workload:
     They are in arrays, because a million objects would dominate the memory of the measured process.
 
     Attributes:
-        timers: Number of timers, numbered from 0; the first ones are pending at the start.
+        timers: Number of timers. They are numbered from 0; the first ones are pending at the start.
         copies: Number of copies of the trace.
         fill: Deadlines of the timers that are pending at the start, in nanoseconds.
         times: Time of each step, in nanoseconds.
@@ -86,12 +86,12 @@ def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) 
 
 
 def _moments(first_us: int, last_us: int, copies: int) -> list[int]:
-    # Never at the very end, where no operations are left.
+    # No copy begins at the very end, where no operations are left.
     return [first_us + (last_us - first_us) * number // (copies + 1) for number in range(copies)]
 
 
 def _snapshots(operations: Sequence[TraceOperation], moments: list[int]) -> list[dict[str, int]]:
-    # The timers that are pending at each moment: the deadline of each key, relative to it.
+    # For each moment, find the pending timers: the deadline of each key, relative to the moment.
     live: dict[str, int] = {}
     snapshots = []
     position = 0

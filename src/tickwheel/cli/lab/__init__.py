@@ -1,7 +1,7 @@
 """
-`tickwheel lab`: traces through the designs, to compare, tune and watch them.
+`tickwheel lab`: runs traces on the designs, to compare, tune and watch them.
 
-    replay, compare, tune, generate, watch    the commands, one a file
+    replay, compare, tune, generate, watch    the commands, one per file
     options                                   shared options
 """
 

@@ -79,5 +79,5 @@ def command(
 
 def _comparable(design: Design, facts: Load) -> Design:
     usual = fitted(Design(design.name, {**CARDS[design.name].compared, **design.options}), facts)
-    # With this tick some traces have delays that are longer than a ring. Then take the finest tick that fits.
+    # Some traces have delays that are longer than a ring with this tick. For these, use the finest tick that fits.
     return fitted(design, facts) if usual.options.get("slots", 0) > SLOTS_MAX else usual

@@ -52,8 +52,8 @@ def command(traces: tuple[Path, ...], wheels: tuple[str, ...], as_json: bool) ->
 
 
 def _print(row: dict[str, Any], *, as_json: bool) -> None:
-    # Each result is printed at once, since a long trace takes minutes. A table on a terminal waits for its column
-    # widths.
+    # Each result is printed at once, because a long trace takes minutes. Only a table on a terminal needs all
+    # results, for its column widths.
     if as_json:
         print_json(row)
     elif not _is_table(as_json=as_json):

@@ -40,7 +40,7 @@ def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> Non
     if len(wheels) > len(FIRST):
         message = f"--wheel is given {len(wheels)} times: give the two designs that are shown first"
         raise click.UsageError(message)
-    # Most operations are a frame each, so operations far behind the last frame need not be read.
+    # Most operations make a frame each, so operations far beyond the last frame need not be read.
     operations = read_trace(trace, OPERATIONS_A_FRAME * frames)
     facts = facts_of(operations)
     asked = [parse_design(text) for text in wheels or FIRST]

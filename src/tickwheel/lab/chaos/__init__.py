@@ -5,6 +5,6 @@ Chaos tests of a service: faults, and a check of its promise.
     link        a connection that can be slow, cut or closed
     subject     the service's process, which can be paused and killed
     history     requests, acknowledgements, deliveries and faults
-    judge       violations of the promise in a history
-    run         all of it together
+    judge       finds violations of the promise in a history
+    run         runs everything together
 """

@@ -14,14 +14,14 @@ __all__ = ["Delivery", "Fault", "History", "Outcome", "Write"]
 
 class Outcome(StrEnum):
     """
-    The outcome of a write, as far as its sender knows it.
+    The outcome of a write, as known to its sender.
     """
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
     """The job was running, or did not exist."""
     UNKNOWN = "unknown"
-    """No answer, or an ambiguous one: the write may have been done."""
+    """No answer came, or an ambiguous answer: the write may have been done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Write:
         verb: set, move or cancel.
         began_at, ended_at: Time of the request, and of its answer or timeout.
         outcome: The known outcome.
-        generation, due_at: As acknowledged.
+        generation, due_at: The acknowledged values.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Delivery:
     Attributes:
         key, generation, attempt: From the fire id.
         due_at: The due time in the message.
-        arrived_at: Time of its first byte.
+        arrived_at: Time at which its first byte arrived.
         is_accepted: True if the target acknowledged it.
     """
 

@@ -2,14 +2,13 @@
 Finds violations of the promise in a history.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
-    doubled       an accepted fire id arrived again; or an accepted job did, without a fault in between
-    early         a job arrived before the acknowledged instant, or before the one that it carries
-    unexpected    a job arrived that was never set, or was moved or cancelled before; or it carries another instant
-    silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
-                  explains it
+    doubled       an accepted fire id arrived again, or an accepted job arrived again without a fault in between
+    early         a job arrived before the acknowledged instant, or before the instant in its message
+    unexpected    a job arrived that was never set, or was moved or cancelled before, or its message has another instant
+    silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
 
-A job is fired at least once, so one that arrives again after a fault is allowed: the fault may have lost the target's
-answer, or its record. It has another attempt in its fire id, and is counted as repeated.
+    A job is fired at least once, so it may arrive again after a fault, which may have lost the target's answer or the
+    record of it. Then its fire id has another attempt, and it is counted as repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tickwheel.lab.chaos.history import Delivery, Fault, History, Outcome, Write
 __all__ = ["Verdict", "judge", "owed"]
 
 _SILENT_MS = 5_000.0
-"""Maximum lateness of a job, from the end of the last fault that delayed it."""
+"""Maximum lateness of a job in ms, from the end of the last fault that delayed it."""
 
 T = TypeVar("T", Write, Delivery)
 
@@ -38,7 +37,7 @@ class Verdict:
     Attributes:
         lost, doubled, early, unexpected, silent: The violations.
         repeated: Repeated arrivals that a fault explains.
-        late_ms: Lateness of each generation, by the acknowledged due time, first arrivals only.
+        late_ms: Lateness of the first arrival of each generation, from the acknowledged due time.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -61,12 +60,12 @@ def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdi
 
     Args:
         history: The history of a completed run.
-        in_flight_ms: Maximum time of a message to the target without a fault.
-        lease_ms: Time for which no other process may fire the jobs of a killed one.
+        in_flight_ms: Maximum time that a message takes to the target without a fault.
+        lease_ms: Time for which no other process may fire the jobs of a killed process.
     """
     verdict = Verdict()
     writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)
-    # A process that is stopped after it began a firing sends it when it continues.
+    # A process that is paused after it began a firing sends the message when it continues.
     stalled_ms = in_flight_ms + max((fault.ended_at - fault.began_at for fault in history.faults), default=0.0)
     for key in {**writes, **deliveries}:
         life = _Life(writes.get(key, []))
@@ -87,7 +86,7 @@ def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
 
 class _Life:
     """
-    The deliveries that the writes of one key allow and require.
+    The deliveries that the writes of one key require and allow.
     """
 
     def __init__(self, writes: Sequence[Write]) -> None:
@@ -102,7 +101,7 @@ class _Life:
         return [f"{key}/{generation}, due {self._due[generation]:.0f}"]
 
     def _owed(self) -> int | None:
-        # This generation, or a later one, has to arrive.
+        # This generation or a later one has to arrive.
         generation = None
         for write in self._writes:
             if _is_new(write):
@@ -119,7 +118,7 @@ class _Life:
             elif due_at is not None and one.due_at < due_at:
                 yield f"{_fire_id(one)} carries {one.due_at:.0f}, and {due_at:.0f} was acknowledged"
             for write in self._writes:
-                # A set may come during a firing and lets it end; moves and cancels are refused then.
+                # During a firing, a set is accepted, and the firing completes; moves and cancels are refused.
                 until = write.ended_at + (stalled_ms if write.verb == "set" else in_flight_ms)
                 if _overrules(write, one) and one.arrived_at > until:
                     yield f"{_fire_id(one)} arrived {one.arrived_at - write.ended_at:.0f} ms after its {write.verb}"
@@ -139,7 +138,7 @@ class _Life:
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
-                    if fault.kind == "kill":  # its successor polls every third of a lease
+                    if fault.kind == "kill":  # the next owner polls every third of a lease
                         start = max(start, fault.began_at + lease_ms * 4 / 3)
             if one.arrived_at - start > _SILENT_MS:
                 yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"
@@ -153,7 +152,7 @@ def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict
     accepted: set[tuple[int, int]] = set()
     taken: dict[int, list[Delivery]] = defaultdict(list)
     for one in arrived:
-        if (one.generation, one.attempt) in accepted:  # a receiver without room gets the same attempt again
+        if (one.generation, one.attempt) in accepted:  # a receiver that was full gets the same attempt again
             verdict.doubled.append(f"{_fire_id(one)} arrived again")
         if one.is_accepted:
             accepted.add((one.generation, one.attempt))

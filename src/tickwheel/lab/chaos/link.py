@@ -1,5 +1,5 @@
 """
-A TCP link that can be slow, cut or closed; it keeps the order of data.
+A TCP link that can be slow, cut or closed. It keeps the order of data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Link:
     Args:
         host: Host of the other end.
         port: Port of the other end.
-        latency_s: Delay of data from the caller, and so of the answer.
+        latency_s: Delay of data from the caller; so the answer is delayed, too.
         jitter_s: Maximum deviation of the delay, evenly distributed.
         dice: Random source of the jitter.
     """
@@ -62,7 +62,7 @@ class Link:
                     group.create_task(self._pass_on(reader, onward, self._latency_s, self._jitter_s))
                     group.create_task(self._pass_on(back, writer, 0.0, 0.0))
         except (OSError, ExceptionGroup, asyncio.CancelledError):
-            pass  # a broken connection breaks on both sides, as a real one does
+            pass  # like a real connection, it breaks on both sides
         finally:
             self._connections.discard(task)
             for end in (writer, onward):
@@ -92,6 +92,6 @@ class Link:
             data = b"begin"
             while data:
                 data = await reader.read(_CHUNK)
-                # Never before earlier data.
+                # Data never overtakes earlier data.
                 last_at = max(last_at, loop.time() + latency_s + self._dice.uniform(-jitter_s, jitter_s))
                 line.put_nowait((last_at, data))

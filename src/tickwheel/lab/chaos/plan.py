@@ -22,7 +22,8 @@ FAULTS: Final[dict[str, tuple[float, float]]] = {
     "cut-store": (0.0, 0.0),
     "close-store": (0.2, 2.0),
 }
-"""Faults by name, with their minimum and maximum duration in seconds.
+"""
+Faults by name, with their minimum and maximum duration in seconds.
 
 kill: SIGKILL, and an immediate restart. pause: SIGSTOP, and SIGCONT later. errors: the target answers 503. cut: every
 connection breaks. close: new connections are refused, and existing ones break."""
@@ -50,7 +51,7 @@ def plan_of(seed: int, seconds: float, kinds: Sequence[str], every_s: float) -> 
     """
     Return random faults for *seconds* of the given *kinds*, about *every_s* apart.
 
-    Each kind occurs before any is repeated, so that a short run has some of each.
+    Every kind occurs once before any kind is repeated, so that a short run has all kinds.
     """
     dice = random.Random(seed)  # noqa: S311 no secret
     plan: list[PlannedFault] = []

@@ -1,5 +1,5 @@
 """
-The run: jobs are set, moved and cancelled over HTTP, and arrive as webhooks, while faults occur.
+A chaos run: jobs are set, moved and cancelled over HTTP, and arrive as webhooks, while faults occur.
 
     caller  ->  service  ->  link  ->  target          arrivals are recorded, and judged at the end
                     |
@@ -34,7 +34,7 @@ PATIENCE_S: Final = 60.0
 """Maximum wait for owed deliveries after the last fault; only a failure takes that long."""
 AGAIN_S: Final = 0.1
 CONNECTIONS: Final = 256
-"""Number of connections: enough that writes share a commit in the service, instead of waiting for a connection."""
+"""Number of connections: enough for writes to share a commit in the service, instead of waiting for a connection."""
 _DONE: Final = range(200, 300)
 _REFUSED: Final = frozenset({404, 409})
 _UNREACHED: Final = b"cannot be reached"
@@ -52,7 +52,7 @@ class ChaosOptions:
         seconds: Duration of faults and requests.
         rate: Jobs per second.
         due_within_s: Maximum delay of jobs.
-        latency_s, jitter_s: Of the links.
+        latency_s, jitter_s: Latency of the links, and its maximum deviation.
         seed: The same seed makes the same requests and faults.
     """
 
@@ -71,13 +71,13 @@ async def run_chaos(
     options: ChaosOptions, plan: list[PlannedFault], progress: Callable[[float, str], object], history: History
 ) -> None:
     """
-    Run until all deliveries have arrived, or the patience is over.
+    Run until all deliveries have arrived, or `PATIENCE_S` is over.
 
     Args:
         options: The options.
         plan: The faults, made by `plan_of`.
         progress: Called at intervals with the seconds since the last call, and a text.
-        history: Receives the events as they happen, also of an interrupted run.
+        history: Receives the events as they happen, so that an interrupted run is recorded, too.
     """
     async with AsyncExitStack() as stack:
         await _Run(options, progress, history).run(stack, plan)
@@ -90,7 +90,7 @@ class _Run:
         self._dice = random.Random(options.seed)  # noqa: S311 no secret
         self._history = history
         self._is_refusing = False
-        self._wall = time.time() - time.monotonic()  # one clock for all: the wall clock as of the start
+        self._wall = time.time() - time.monotonic()  # all times use the wall clock as of the start
 
     async def run(self, stack: AsyncExitStack, plan: list[PlannedFault]) -> None:
         receiver = await stack.enter_async_context(Receiver(self._arrived))
@@ -145,7 +145,7 @@ class _Run:
             group.create_task(self._job(f"chaos-{options.seed}-{number}", random.Random(self._dice.random())))  # noqa: S311 no secret
 
     async def _job(self, key: str, dice: random.Random) -> None:
-        # Most jobs are set and fire; some are moved once or twice, some are cancelled in the end.
+        # Most jobs are set and fire. Some are moved once or twice; some are cancelled at the end.
         within = self._options.due_within_s
         await self._until_answered(key, "set", dice.uniform(0, within))
         for _ in range(dice.choice((0, 0, 1, 2))):
@@ -156,7 +156,7 @@ class _Run:
             await self._until_answered(key, "cancel", 0.0)
 
     async def _until_answered(self, key: str, verb: str, delay: float) -> None:
-        # As any client must, ask again until the answer is unambiguous.
+        # Like any client, repeat the request until the answer is unambiguous.
         while True:
             outcome = await self._write(key, verb, delay)
             if outcome is not Outcome.UNKNOWN or time.monotonic() > self._gives_up_at:
@@ -180,7 +180,7 @@ class _Run:
         return outcome
 
     def _set_body(self, delay: float) -> dict[str, object]:
-        # Enough attempts to outlive any fault: a dead letter would be a loss that the run itself caused.
+        # Enough attempts to outlive any fault, because a dead letter would be a loss caused by the run itself.
         retry = {"attempts": 1000, "kind": "list", "waits_s": [0.2]}
         handler = f"http://127.0.0.1:{self._target.port}/"
         return {"delay": delay, "target": "webhook", "handler": handler, "payload": "chaos", "retry": retry}
@@ -222,7 +222,7 @@ class _Run:
         self._progress(seconds, words)
 
     async def _rest(self) -> None:
-        # No fault is left: owed deliveries must come. Wait a little longer for unexpected ones.
+        # No fault is left, so owed deliveries must come. Then wait a little longer for unexpected deliveries.
         until = time.monotonic() + PATIENCE_S
         while owed(self._history.writes, self._history.deliveries) and time.monotonic() < until:
             await self._sleep(0.25, "waiting for what is owed")

@@ -29,11 +29,12 @@ class Subject:
     """
     A process that prints its address when it serves.
 
-    Its standard input ends when this process ends, for any reason; so it knows that it must end too.
+    Its standard input ends when this process ends for any reason; so it ends, too.
 
     Args:
-        command: Its command; `{port}` is replaced by 0 for the first start, then by the chosen port.
-        errors: A file for its stderr.
+        command: The command. `{port}` is replaced by 0 for the first start, and later by the port that the process
+            chose.
+        errors: A file for the stderr of the process.
 
     Raises:
         SubjectError: If this system has no signals that pause and kill a process.
@@ -76,7 +77,7 @@ class Subject:
             message = f"the service did not come up: {said[0]}"
             raise SubjectError(message)
         self._port = int(line.rpartition(b":")[2].strip(b"/\n "))
-        self._reading = asyncio.create_task(process.stdout.read())  # or the pipe would become full
+        self._reading = asyncio.create_task(process.stdout.read())  # otherwise the pipe would become full
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

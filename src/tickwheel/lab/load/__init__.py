@@ -3,6 +3,6 @@ Load tests of a running service, at a rate that does not depend on the service (
 
     stages        rates and thresholds
     figures       measurements of one stage
-    run           the stages, one after the other
-    page          the results as a page
+    run           runs the stages, one after the other
+    page          writes the results as a page
 """

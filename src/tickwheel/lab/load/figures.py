@@ -1,8 +1,8 @@
 """
 Measurements of one stage of a load.
 
-A latency counts from the scheduled start of a request, not from its sending: a request that
-waits because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
+A latency counts from the scheduled start of a request, not from its sending. So if a request has to wait because the
+service is slow, its latency includes the wait. (Otherwise it would be "coordinated omission", G. Tene.)
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class StageFigures:
         rate, seconds: The requested rate and duration.
         requests: Number of scheduled requests.
         answered: Number of requests with a regular answer.
-        overtaken: Those of them whose job had fired before; not an error.
+        overtaken: Number of answered requests whose job had already fired; not an error.
         errors: Number of failed requests by reason.
-        latency_s: From the scheduled start to the answer, or to the timeout, as percentiles.
-        service_s: From the sending to the answer, as percentiles: the result of a closed loop.
-        achieved_rate: Answers per second, until the last one.
+        latency_s: Percentiles of the time from the scheduled start to the answer or the timeout.
+        service_s: Percentiles of the time from the sending to the answer, as a closed loop would measure.
+        achieved_rate: Answers per second, until the last answer.
         fired: Number of jobs that fired, by the service's counter.
-        late_s: Lateness of firings, by the service's clock and buckets, as percentiles.
-        by_second: For each second: scheduled requests, answers, and p50 and p99 of requests scheduled in it,
-            None if they had only error answers.
+        late_s: Percentiles of the lateness of firings, by the service's clock and buckets.
+        by_second: For each second: scheduled requests, answers, and p50 and p99 of the requests scheduled in it; None
+            if all had error answers.
     """
 
     rate: float
@@ -169,7 +169,7 @@ def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int
     """
     Return the number of firings between two stats of the service, and the percentiles of their lateness.
 
-    A lateness is the upper edge of its bucket; beyond the last one it is the service's maximum.
+    A lateness is the upper edge of its bucket; in the last bucket it is the service's maximum.
     """
     edges = [edge for edge, _ in after["lateness"]["histogram"]]
     counts = [

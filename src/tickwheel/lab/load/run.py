@@ -1,5 +1,5 @@
 """
-The stages of a load test: an open loop, which sends requests on schedule, whether or not others are answered.
+Runs the stages of a load test as an open loop: it sends requests on schedule, even if earlier ones have no answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tickwheel.lab.wire import Answer, Client
 __all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
 
 OVERTAKEN: Final = frozenset({404, 409})
-"""Statuses of a move or cancel whose job had fired, or was firing."""
+"""Statuses of a move or cancel whose job has fired or is firing."""
 DRAIN_S: Final = 10.0
-"""Maximum wait for the answers of a stage after its last request; missing answers count as failures."""
+"""Maximum wait in seconds for answers after the last request of a stage; missing answers count as failures."""
 _LOOK_S: Final = 0.25
-"""Maximum interval between two calls of `has_enough`."""
+"""Maximum interval between two calls of `has_enough`, in seconds."""
 
 
 class LoadError(TickwheelError, RuntimeError):
@@ -52,9 +52,9 @@ class Mix:
     The mix of requests.
 
     Attributes:
-        move, cancel: Fractions of requests that move or cancel a job of this run; the others set new ones.
-        due_within_s: Maximum delay of a set or move, evenly distributed.
-        target, handler: Of the jobs.
+        move, cancel: Fractions of requests that move or cancel a job of this run; the other requests set new jobs.
+        due_within_s: Maximum delay of a set or move; delays are evenly distributed.
+        target, handler: Target and handler of the jobs.
         payload_bytes: Size of a payload.
         seed: The same seed makes the same requests.
     """
@@ -98,8 +98,8 @@ async def run_load(
         progress: Called about four times per second with the number of scheduled requests since the last call, and a
             text.
         keep: True to leave pending jobs at the end.
-        has_enough: Called about four times per second; True ends the run: the current stage is measured so far,
-            and no other begins.
+        has_enough: Called about four times per second. True ends the run: the current stage is measured up to here, and
+            no further stage begins.
     """
     load = _Load(client, mix, progress, has_enough)
     figures: list[StageFigures] = []
@@ -173,7 +173,7 @@ class _Load:
             self._ask(tally, number, "PUT", key, f'{{"delay": {delay}, {self._body}')
 
     def _picked(self) -> str:
-        # Any job that is pending as far as we know; the last one takes its place.
+        # Take a random job that should be pending; the last job of the list takes its place.
         index = self._dice.randrange(len(self._keys))
         self._keys[index], self._keys[-1] = self._keys[-1], self._keys[index]
         return self._keys.pop()
@@ -202,7 +202,7 @@ class _Load:
         assert tally.done == tally.requests, "every request is answered or has failed"
 
     async def _stats(self) -> dict[str, Any]:
-        # Twice as long as the service keeps them, so that no earlier key is repeated.
+        # Wait twice as long as the service keeps idempotency keys, so that no earlier key is repeated.
         await asyncio.sleep(0.5)
         answer = await self._client.ask("GET", "/v1/stats")
         if answer.status != 200:  # noqa: PLR2004 the status of success
@@ -213,7 +213,7 @@ class _Load:
 
 def _refusal(answer: Answer) -> str:
     """
-    Return a common reason of refusals: the title of the problem, without its detail.
+    Return the reason of a refusal, by which refusals are counted: the problem's title, without its detail.
     """
     with suppress(ValueError, KeyError, TypeError):  # a proxy may answer anything
         problem = json.loads(answer.body)

@@ -29,7 +29,7 @@ class Metric:
     A measurement that can have a threshold.
 
     Attributes:
-        read: Reads it from a stage.
+        read: Reads the measurement from the figures of a stage.
         is_time: True for seconds, False for a fraction.
         is_floor: True if more is better.
     """
@@ -53,14 +53,15 @@ METRICS: Final[dict[str, Metric]] = {
     "error_rate": Metric(lambda stage: stage.error_rate, is_time=False),
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
-"""The measurements by name: latencies from the scheduled start, lateness of firings, the fraction
+"""
+The measurements by name: latencies from the scheduled start, lateness of firings, the fraction
 of failed requests, and the achieved fraction of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    The maximum of a measurement in every stage: seconds, or a fraction. For `achieved` it is the minimum.
+    The maximum of a measurement in every stage, in seconds or as a fraction. For `achieved`, it is the minimum.
     """
 
     metric: str
