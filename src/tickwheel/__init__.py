@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tickwheel.timers.periodic import Periodic
 
     __version__: str
-else:  # a program pays for the rooms that it enters
+else:  # each package is imported on first use
     __getattr__, __dir__ = later(
         __name__,
         {

@@ -1,5 +1,5 @@
 """
-Names of a package that are imported when they are first used, so that `import tickwheel` stays cheap (PEP 562).
+Imports the names of a package on first use, so that `import tickwheel` stays cheap (PEP 562).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["later"]
 
 def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return a `__getattr__` for *package* that imports names on first use and keeps them, and a `__dir__` with them.
+    Return a `__getattr__` for *package* that imports names on first use and keeps them, and a matching `__dir__`.
 
     Args:
         package: The dotted name of the package.
-        homes: The names that each module holds; those of the package itself are its modules.
+        homes: The names in each module. The names listed for the package itself are its modules.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

@@ -1,5 +1,5 @@
 """
-The version of the package that is installed.
+The version of the installed package.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """
-Clocks, and the conversion of seconds to nanoseconds, which is `tickwheel._core.to_ns`.
+Clocks, and the conversion of seconds to nanoseconds (`tickwheel._core.to_ns`).
 
-Inside, a time is an integer of nanoseconds; outside, seconds in a float, as everywhere in Python.
-The two rules of conversion:
+Internally, a time is an integer of nanoseconds. Callers use seconds in a float, as everywhere in Python. There are two
+rules of conversion:
 
-* `seconds(ns)` is `ns / 1e9`, which is what `time.monotonic()` computes from `time.monotonic_ns()`.
-* `to_deadline(s)` is the least integer whose `seconds()` is not below *s*, nor itself below *s* where that is exact.
+* `seconds(ns)` is `ns / 1e9`, just as `time.monotonic()` follows from `time.monotonic_ns()`.
+* `to_deadline(s)` is the least integer whose `seconds()` is not below *s*. For an exact number *s*, such as an int, the
+  integer itself is not below *s* either.
 
-So a timer that fires at its integer deadline is never early for a caller who compares floats.
+So a timer that fires at its integer deadline is never early for a caller that compares floats.
 """
 
 from __future__ import annotations
@@ -41,21 +42,20 @@ NEVER: Final = 2**63 - 1
 @runtime_checkable
 class Clock(Protocol):
     """
-    Time as a wheel's driver reads it.
+    The source of time for a wheel's driver.
 
-    `monotonic_ns()` never goes back and never jumps; deadlines are on it.
-    `wall_ns()` is the time of day since the epoch; only "at 09:00" looks at it.
-    Both may be called from any thread.
+    `monotonic_ns()` never goes back and never jumps; deadlines refer to it. `wall_ns()` is the time since the epoch;
+    only instants of the wall clock, such as "at 09:00", use it. Both may be called from any thread.
     """
 
     def monotonic_ns(self) -> int:
         """
-        Return the nanoseconds since some fixed point, never fewer than before.
+        Return the nanoseconds since a fixed point; never less than before.
         """
 
     def wall_ns(self) -> int:
         """
-        Return the nanoseconds since the epoch; may step either way.
+        Return the nanoseconds since the epoch; this time may step forward or back.
         """
 
 
@@ -63,8 +63,8 @@ class MonotonicClock:
     """
     The system's monotonic clock, which stops while the machine is suspended.
 
-    The native engine recognises this class and reads the clock without a Python call. So a test that replaces
-    `time.monotonic_ns` has no part in it, here neither: the two would be different clocks.
+    The native engine recognises this class, and reads the clock without a Python call. So replacing
+    `time.monotonic_ns`, for example in a test, has no effect on it, and for consistency no effect on this class.
     """
 
     _read = staticmethod(time.monotonic_ns)
@@ -86,18 +86,18 @@ class MonotonicClock:
 
     def elapsed_ns(self) -> int:
         """
-        Return CLOCK_BOOTTIME where there is one: what the time of day is compared with to see that it was set.
+        Return CLOCK_BOOTTIME if the system has it; a comparison with it shows that the wall clock was set.
 
-        A clock need not have this method; its `monotonic_ns` is taken then.
+        This method is optional for a clock; without it, `monotonic_ns` is used.
         """
         return _boot_ns()
 
 
 class BootClock(MonotonicClock):
     """
-    The time since boot, which counts suspend: a one-hour timer is due an hour later, lid closed or not.
+    The time since boot, including suspend: a one-hour timer is due an hour later, even if the machine sleeps meanwhile.
 
-    Where the system has no CLOCK_BOOTTIME (macOS, Windows) this is CLOCK_MONOTONIC.
+    On systems without CLOCK_BOOTTIME (macOS, Windows) it is CLOCK_MONOTONIC.
     """
 
     def monotonic_ns(self) -> int:
@@ -124,12 +124,12 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
     """
     Return the least deadline in nanoseconds that is not before *when*.
 
-    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) are not rounded to a float:
-    their deadline is not before them even by a nanosecond.
+    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) are not rounded to a float, so
+    their deadline is not early by even a nanosecond.
 
     Args:
-        when: Seconds on a clock, or a timedelta; below zero counts as zero, `inf` or anything past 292 years as never.
-        name: What to call the value in an error.
+        when: Seconds on a clock, or a timedelta. Below zero counts as zero; `inf`, or more than 292 years, as never.
+        name: Name of the value in error messages.
 
     Returns:
         An integer in 0..NEVER.
@@ -154,7 +154,7 @@ def to_delay(delay: Seconds) -> int:
 
 def to_timeout(timeout: Seconds | None) -> float | None:
     """
-    Return how long to wait at most, in seconds as Python's own locks take them; None for no end.
+    Return the maximum wait in seconds, within the limits of Python's locks; None for no limit.
 
     Raises:
         InvalidDelayError: If *timeout* is NaN.

@@ -1,24 +1,24 @@
 """
 Every error that tickwheel raises.
 
-    TickwheelError                     the base, never raised itself
+    TickwheelError                     the base class, never raised itself
       ClosedError                      RuntimeError   permanent   make a new wheel or scheduler
       TooManyTimersError               RuntimeError   transient   cancel some, or raise max_pending
       ReentrantError                   RuntimeError   permanent   the call is not allowed inside itself
       ExecutorFullError                RuntimeError   transient   more workers, a longer queue, or another policy
-      ContextCancelledError            RuntimeError   permanent   give up: nobody wants the result any more
+      ContextCancelledError            RuntimeError   permanent   give up: the result is no longer wanted
       DeadlineExceededError            TimeoutError   transient   give up, and perhaps try again with more time
       LoadTimeoutError                 TimeoutError   transient   ask again, or raise the cache's load_timeout
       InvalidDelayError                ValueError     permanent   pass a number that is not NaN
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
       SpanExceededError                ValueError     permanent   the delay is longer than the design can hold
       ValueTooLargeError               ValueError     permanent   raise the cache's maxsize
-      InvalidValueError                ValueError     permanent   mend the value that it names
+      InvalidValueError                ValueError     permanent   mend the value that the message names
         RecurrenceError                               permanent   mend the cron line, the zone or the interval
-      MissingExtraError                ImportError    permanent   pip install the extra that it names
+      MissingExtraError                ImportError    permanent   pip install the extra that the message names
 
-A bad type is a plain `TypeError`, as everywhere in Python.
-The durable scheduler's errors are in `tickwheel.jobs.errors` and share the base.
+A value of a wrong type raises a plain `TypeError`, as everywhere in Python. The durable scheduler's errors are in
+`tickwheel.jobs.errors`, and have the same base class.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ __all__ = [
 
 
 _SHOWN_MAX = 100
-"""How many characters of a refused value an error shows."""
+"""Maximum number of characters of a refused value that an error message shows."""
 
 
 class TickwheelError(Exception):
     """
-    Anything that tickwheel itself raises; catch it to catch them all.
+    The base class of all errors that tickwheel raises; catch it to catch all of them.
     """
 
     is_transient = False
-    """Whether the same call may succeed later, unchanged."""
+    """True if the same call may succeed later, unchanged."""
 
     def __new__(cls, *_facts: object, **_named: object) -> Self:
         """
-        Refuse to make the base class itself, since an error must name its cause.
+        Refuse to create the base class itself, because an error must name its cause.
         """
         if cls is TickwheelError:
             message = "TickwheelError is the base class: raise one of its children"
@@ -81,7 +81,7 @@ def _remade(kind: type[TickwheelError], args: tuple[Any, ...]) -> TickwheelError
 
 class ClosedError(TickwheelError, RuntimeError):
     """
-    Something was set on a wheel or scheduler after its close.
+    A timer or job was set after the wheel or scheduler was closed.
     """
 
     def __init__(self, what: str = "wheel") -> None:
@@ -91,7 +91,7 @@ class ClosedError(TickwheelError, RuntimeError):
 
 class TooManyTimersError(TickwheelError, RuntimeError):
     """
-    The wheel holds `max_pending` timers and refuses one more; nothing was set.
+    The wheel has `max_pending` timers, and refuses one more; no timer was set.
     """
 
     is_transient = True
@@ -103,7 +103,7 @@ class TooManyTimersError(TickwheelError, RuntimeError):
 
 class ReentrantError(TickwheelError, RuntimeError):
     """
-    A call was made from inside itself, where only an outer call may make it.
+    A function was called from inside itself, which it does not allow.
     """
 
     def __init__(self, call: str) -> None:
@@ -113,7 +113,7 @@ class ReentrantError(TickwheelError, RuntimeError):
 
 class ExecutorFullError(TickwheelError, RuntimeError):
     """
-    A pool's queue is full and its policy is to reject; the callback was not called.
+    A pool's queue is full, and its policy is to reject; the callback was not called.
     """
 
     is_transient = True
@@ -128,7 +128,7 @@ class ExecutorFullError(TickwheelError, RuntimeError):
 
 class ContextCancelledError(TickwheelError, RuntimeError):
     """
-    A context was cancelled, or one above it.
+    The context, or one of its ancestors, was cancelled.
     """
 
     def __init__(self, cause: object = None) -> None:
@@ -138,7 +138,7 @@ class ContextCancelledError(TickwheelError, RuntimeError):
 
 class DeadlineExceededError(TickwheelError, TimeoutError):
     """
-    The deadline of a context, or of one above it, has passed: `deadline`, in seconds of the wheel's clock.
+    The `deadline` of the context, or of one of its ancestors, has passed; it is in seconds of the wheel's clock.
     """
 
     is_transient = True
@@ -147,12 +147,12 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
         self.deadline = deadline
         message = f"the context's deadline, {deadline!r} on its wheel's clock, has passed"
         super().__init__(message)
-        self.args = (message,)  # a TimeoutError takes its arguments where it is made, not here
+        self.args = (message,)  # TimeoutError sets its arguments in `__new__`, not in `__init__`
 
 
 class LoadTimeoutError(TickwheelError, TimeoutError):
     """
-    A load of a cache took longer than the cache's `load_timeout`; the attribute `timeout` has it in seconds.
+    A load took longer than the cache's `load_timeout`; the attribute `timeout` is this limit in seconds.
     """
 
     is_transient = True
@@ -166,7 +166,7 @@ class LoadTimeoutError(TickwheelError, TimeoutError):
 
 class InvalidDelayError(TickwheelError, ValueError):
     """
-    A delay or time in seconds is not a point on any clock.
+    The delay or time is NaN or NaT.
     """
 
     def __init__(self, name: str, value: object) -> None:
@@ -177,7 +177,7 @@ class InvalidDelayError(TickwheelError, ValueError):
 
 class InvalidDeadlineError(TickwheelError, ValueError):
     """
-    A deadline in nanoseconds outside of 0..NEVER.
+    The deadline, in nanoseconds, is outside of 0..NEVER.
     """
 
     def __init__(self, value: object, name: str = "deadline") -> None:
@@ -188,7 +188,7 @@ class InvalidDeadlineError(TickwheelError, ValueError):
 
 class SpanExceededError(TickwheelError, ValueError):
     """
-    A deadline is further ahead than a design of limited reach can hold; nothing was set.
+    The deadline is further ahead than the span of the design; no timer was set.
     """
 
     def __init__(self, delay_ns: int, span_ns: int) -> None:
@@ -202,7 +202,7 @@ class SpanExceededError(TickwheelError, ValueError):
 
 class ValueTooLargeError(TickwheelError, ValueError):
     """
-    A value alone is larger than its cache may be; nothing was set.
+    The value alone is larger than the cache's maxsize; it was not stored.
     """
 
     def __init__(self, size: float, maxsize: float) -> None:
@@ -213,7 +213,7 @@ class ValueTooLargeError(TickwheelError, ValueError):
 
 class InvalidValueError(TickwheelError, ValueError):
     """
-    A value that cannot be taken; nothing was set.
+    The value is invalid; nothing was set.
     """
 
     def __init__(self, name: str, value: object, remedy: str) -> None:
@@ -229,7 +229,7 @@ class InvalidValueError(TickwheelError, ValueError):
 
 def _shortened(value: object) -> str:
     """
-    Return the beginning of `repr(value)`; a value of megabytes costs no more than a short one.
+    Return the beginning of `repr(value)`. Even for a value of megabytes, this is cheap.
     """
     text = ""
     for part in _parts_of_repr(value):
@@ -262,13 +262,13 @@ def _parts_of_repr(value: object) -> Iterator[str]:
 
 class RecurrenceError(InvalidValueError):
     """
-    A recurrence that cannot be read, or that never fires.
+    The recurrence cannot be read, or never fires.
     """
 
 
 class MissingExtraError(TickwheelError, ImportError):
     """
-    A part needs a library that is not installed.
+    A library that is needed is not installed.
     """
 
     def __init__(self, library: str, extra: str) -> None:

@@ -1,5 +1,5 @@
 """
-Futures for results of system threads; a greenlet that waits for one lets the others run.
+Futures for results of system threads. A greenlet that waits for such a future lets other greenlets run.
 
 Internal: other packages use it, users do not.
 """
@@ -24,7 +24,7 @@ class Future(futures.Future[R]):
     def __init__(self) -> None:
         super().__init__()
         if is_patched():
-            self._condition = Condition()  # instead of gevent's, which misses releases by other threads
+            self._condition = Condition()  # not gevent's condition, which misses releases by other threads
 
     def result(self, timeout: float | None = None) -> R:
         return super().result(self._let_others_run(timeout))
@@ -34,7 +34,7 @@ class Future(futures.Future[R]):
 
     def _let_others_run(self, timeout: float | None) -> float | None:
         """
-        Wait as greenlets do, if there are any; return the remaining timeout.
+        If greenlets are in use, wait in a way that lets them run; return the remaining timeout.
         """
         if not is_patched():
             return timeout

@@ -1,5 +1,5 @@
 """
-Event loops and pools that run on threads of the system, also where gevent has put greenlets in their place.
+Event loops and pools that run on system threads, even if gevent has replaced threads by greenlets.
 
 Internal: other packages use it, users do not.
 """
@@ -27,12 +27,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DEFAULT_WORKERS = 32
-"""As many as asyncio has on a large machine."""
+"""Default number of workers: asyncio's number on a large machine."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """
-    Return a loop for a thread of the system: asyncio's own, with the selector that gevent has replaced.
+    Return asyncio's own loop for a system thread, with the original selector if gevent has replaced it.
     """
     if not is_patched():
         return asyncio.new_event_loop()
@@ -43,7 +43,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
-    Run *coroutine* on *loop* from another thread, as asyncio's function of this name does; return a `Future` of ours.
+    Run *coroutine* on *loop* from another thread, like asyncio's function of this name; return our kind of `Future`.
     """
     future: Future[R] = Future()
 
@@ -80,7 +80,7 @@ def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
 
 class _Pool(ThreadPoolExecutor):
     """
-    A pool with threads of the system, also where the standard pool would start greenlets.
+    A pool of system threads, even if the standard pool would start greenlets.
     """
 
     def __init__(self, workers: int, name: str) -> None:
@@ -119,7 +119,7 @@ class _Pool(ThreadPoolExecutor):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call[1]()
-            del call  # it holds the callable
+            del call  # it refers to the callable
             self._idle.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its base has it so

@@ -1,12 +1,11 @@
 """
-Threads of the system, and what they wait by, also where gevent has put greenlets in their place.
+System threads and their locks, even if gevent has replaced threads by greenlets.
 
-gevent replaces parts of `threading` and of `time`, at any moment. A greenlet that waits in native code, as our threads
-do, would stop its whole hub. So our own threads, and the locks between them and their callers, are those of the system:
-gevent keeps the originals. Where a caller waits for one of our threads, it does so by a `Gate`, at which a greenlet
-lets the others run.
+gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that did
+so would stop its whole hub. So our threads, and the locks between them and their callers, are always those of the
+system, which gevent keeps. A caller waits for one of our threads by a `Gate`, which lets other greenlets run.
 
-eventlet keeps no such promise, and is refused.
+eventlet does not keep the originals, and is refused.
 
 Internal: other packages use it, users do not.
 """
@@ -45,7 +44,7 @@ __all__ = [
 
 def original(module: Any, name: str) -> Any:
     """
-    Return the original of *name* in *module*, which gevent may have replaced.
+    Return the original object *name* of *module*, even if gevent has replaced it.
     """
     gevent = sys.modules.get("gevent.monkey")
     return getattr(module, name) if gevent is None else gevent.get_original(module.__name__, name)
@@ -57,7 +56,7 @@ def is_patched() -> bool:
 
 def refuse_eventlet() -> None:
     """
-    Raise an error where eventlet has replaced threads, on which tickwheel depends.
+    Raise an error if eventlet has replaced threads, because tickwheel needs system threads.
     """
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("thread"):
@@ -81,7 +80,7 @@ else:
 
     def _with_own_locks(name: str) -> type:
         """
-        Return a class of `threading` that always uses the locks of the system.
+        Return a class of `threading` that always uses system locks.
         """
         base = original(threading, name)
         own = {}
@@ -99,7 +98,7 @@ else:
 
 class Gate:
     """
-    Opens once; threads and greenlets wait for that. gevent's own locks sometimes miss another thread's release.
+    A gate that opens once. Threads and greenlets can wait for it; gevent's locks sometimes miss releases by threads.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")
@@ -123,7 +122,7 @@ class Gate:
         if is_patched() and getattr(_here, "thread", None) is None:
             return self._wait_in_hub(timeout)
         if not self._is_open and self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
-            self._lock.release()  # for the next one
+            self._lock.release()  # for the next waiter
         return self._is_open
 
     def _wait_in_hub(self, timeout: float | None) -> bool:
@@ -148,9 +147,10 @@ class Gate:
 
 class CallLock:
     """
-    A lock for callers that wait for something else while they hold it.
+    A lock for callers that wait while they hold it.
 
-    A greenlet that waits for it lets the others run, even if gevent has patched the process after the lock was made.
+    A greenlet that waits for this lock lets other greenlets run, even if gevent patched the process after the lock was
+    made.
     """
 
     __slots__ = ("_lock",)
@@ -163,7 +163,7 @@ class CallLock:
             self._lock.acquire()
             return
         while not self._lock.acquire(blocking=False):
-            # The holder may be another greenlet of this thread, and a lock of the system wakes no greenlet.
+            # Poll: the holder may be another greenlet of this thread, and a system lock does not wake a greenlet.
             import_module("gevent").sleep(_TURN_S)
 
     def __exit__(self, *_: object) -> None:
@@ -172,9 +172,9 @@ class CallLock:
 
 _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
 _TURN_S: Final = 0.001
-"""Time that a greenlet leaves to the others before it tries again."""
+"""Seconds for which a greenlet lets other greenlets run before it tries again."""
 _here: Final = original(_thread, "_local")()
-"""Which of our threads runs here, as its `thread`."""
+"""Thread-local storage; its attribute `thread` is the running `Thread`, if it is one of ours."""
 
 
 if TYPE_CHECKING:
@@ -185,13 +185,14 @@ else:
 
 class Thread(_Base):
     """
-    A thread of the system, with the interface of `threading.Thread`.
+    A system thread with the interface of `threading.Thread`.
 
-    Where gevent has replaced `threading`, that does not know of it: the thread is started by what gevent has kept.
+    If gevent has replaced `threading`, the thread is started by the original functions, and `threading` does not list
+    it.
     """
 
     _gate: Gate | None = None
-    """Opens at the end of a thread that `threading` does not know."""
+    """A gate that opens at the end of the thread, if `threading` does not list the thread."""
 
     def start(self) -> None:
         refuse_eventlet()
@@ -234,7 +235,7 @@ class Thread(_Base):
 
 class Timer(Thread):
     """
-    A daemon thread of the system that calls a function after *seconds*, unless it is cancelled earlier.
+    A daemon system thread that calls a function after *seconds*, unless it is cancelled earlier.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -255,25 +256,25 @@ def current_thread() -> threading.Thread:
     return threading.current_thread() if thread is None else thread
 
 
-# Python runs the handlers of signals in the main thread, between any two instructions. In a thread of ours none runs. A
-# step that may not be left half done, nor be entered again by a handler, waits for none in a caller's thread either.
+# Python runs signal handlers in the main thread, between any two instructions, but never in our threads. Some steps
+# must not be interrupted or re-entered by a handler: `ran_undisturbed` runs them in a caller's thread if that is safe.
 _signal: Final[Any] = import_module("_signal")
-"""The module under `signal`, whose own functions convert to and from an enum: that costs twenty times the call."""
+"""The C module below `signal`. The functions of `signal` convert to enums, which costs twenty times the call."""
 _handler_of: Final[Callable[[int], Any]] = _signal.getsignal
 _handle: Final[Callable[[int, Any], Any]] = _signal.signal
 _frame_at: Final = getattr(sys, "_getframe")  # noqa: B009 - the one cheap way to see the depth of the stack
 _OTHERS: Final = sorted(map(int, signal.valid_signals() - {signal.SIGINT}))
 _SIGINT: Final = int(signal.SIGINT)
 _FRAMES: Final = 400
-"""The frames that a step may need, from the caller's to those of a driver and of a hook."""
+"""Maximum number of frames that a step needs, including the frames of a driver and of a hook."""
 
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:
     """
-    Run *call* in this thread, and return True; return False, without running it, if something might come in between.
+    Run *call* in this thread, and return True; return False, without running it, if it might be interrupted.
 
-    That is: a handler of the program for a signal; another greenlet; or the end of the stack. Ctrl-C, where Python
-    makes it a KeyboardInterrupt, waits for the end of *call* and is raised then.
+    The program's signal handlers, another greenlet, or the end of the stack could interrupt it. Python's own handler of
+    Ctrl-C does not prevent the call: the KeyboardInterrupt is raised after the end of *call*.
     """
     if is_patched() or not _has_stack():
         return False
@@ -314,6 +315,6 @@ def _has_handlers(*numbers: int) -> bool:
 def _has_stack() -> bool:
     try:
         _frame_at(max(0, sys.getrecursionlimit() - _FRAMES))
-    except ValueError:  # the stack is not as deep
+    except ValueError:  # the stack has fewer frames
         return True
     return False

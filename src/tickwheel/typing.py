@@ -1,5 +1,5 @@
 """
-Types that several layers name.
+Types that several layers share.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ Instant: TypeAlias = datetime | str | float
 """An instant of the wall clock: an aware datetime, ISO 8601 text with an offset, or seconds since the epoch."""
 
 MisfireName: TypeAlias = Literal["once", "all", "skip"]
-"""What to do about runs that nobody could fire."""
+"""The policy for runs that no process could fire."""
 
 ModeName: TypeAlias = Literal["replace", "keep", "earliest", "restart"]
-"""How `set` treats a pending job of the same key."""
+"""The policy of `set` for a pending job with the same key."""
 
 OverlapName: TypeAlias = Literal["skip", "once", "all", "cancel"]
-"""What to do about instants that pass while a run lasts."""
+"""The policy for instants that pass during a run."""
 
 StateName: TypeAlias = Literal["pending", "running", "dead"]
-"""How far a job has come."""
+"""The state of a job."""
 
 StartRole: TypeAlias = Literal["owner", "auto"]
-"""How a scheduler starts."""
+"""The role in which a scheduler starts."""
 
 ExecutorName: TypeAlias = Literal["thread", "process"]
-"""Where a handler runs."""
+"""The executor that runs a handler."""
 
 Callback: TypeAlias = Callable[..., object]
-"""What a timer calls; its result is ignored."""
+"""A function that a timer calls; its result is ignored."""
 
 ErrorHandler: TypeAlias = Callable[[BaseException, Any], None]
-"""Gets an exception that a callback raised, and the timer it was raised in."""
+"""Receives an exception that a callback raised, and the timer of the callback."""
 
 
 class Expired(NamedTuple):
     """
-    An entry as it leaves the wheel.
+    An entry that has left the wheel.
     """
 
     id: int
@@ -90,15 +90,15 @@ class Expired(NamedTuple):
 
 class Pending(NamedTuple):
     """
-    A timer that is pending, or that was when its wheel was drained or closed.
+    A timer that is pending, or was pending when its wheel was drained or closed.
 
     Attributes:
-        callback: What it calls, or would have called; for a keyed timer, None.
-        args: With which arguments; for a keyed timer, (key, value).
-        deadline: When, in seconds of the wheel's clock; inf for never.
-        remaining: How long that is from now, in seconds; negative if it is overdue.
-        timer: Its handle, a `Timer` or a `Periodic`, while it is pending; None for a keyed timer, or for one that is
-            named by an id, which is its only argument.
+        callback: The callback; None for a keyed timer.
+        args: The callback's arguments; for a keyed timer, (key, value).
+        deadline: The deadline in seconds of the wheel's clock; inf for never.
+        remaining: Seconds from now until the deadline; negative if the timer is overdue.
+        timer: The handle, a `Timer` or a `Periodic`, while the timer is pending. None for a keyed timer, and for a
+            timer in bulk, whose id is the only argument.
     """
 
     callback: Callback | None
@@ -110,7 +110,7 @@ class Pending(NamedTuple):
 
 class NonCopyable:
     """
-    Something that is in one place: it can be neither pickled nor copied, as a copy would share half of its state.
+    A class whose objects cannot be pickled or copied, because a copy would share half of their state.
     """
 
     __slots__ = ()

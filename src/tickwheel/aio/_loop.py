@@ -31,14 +31,14 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer is removed at once. Timers are real
     `asyncio.TimerHandle`s, due exactly at their instant by `self.time()`, which may be overridden or patched.
-    Everything else is asyncio's.
+    Everything else is inherited from asyncio.
 
     Args:
-        selector: Waits for files and sockets; None: the most exact one of this system. Any other wakes as exactly as it
-            can, never early.
+        selector: Waits for files and sockets; None for the most exact selector of this system. Another selector may
+            wake less exactly, but timers never run early.
     """
 
-    # What asyncio's loops have and its stubs do not show.
+    # Attributes of asyncio's loops that its stubs lack.
     _debug: bool
     _ready: deque[Any]
     _selector: BaseSelector
@@ -61,11 +61,11 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
     @property
     def _scheduled(self) -> Scheduled | list[WakeUp]:
         """
-        The pending timers; the view is made on access, since a stored one would make a cycle.
+        The pending timers. The view is made on each access, because a stored view would make a reference cycle.
         """
         if type(self)._run_once is _RUN_ONCE:  # noqa: SLF001 - the loop's own
             return Scheduled(self)
-        # Another turn has replaced ours, such as that of nest_asyncio: it takes from a heap what is due.
+        # Other code, such as nest_asyncio, has replaced `_run_once`. It takes due timers from a heap.
         self._deliver()
         earliest = self._pending()[:1]
         return [WakeUp(self._deliver, timer.when()) for timer in earliest]
@@ -83,9 +83,9 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         try:
             super().close()
         finally:
-            if not self.is_running():  # a running loop cannot be closed, and keeps its timers
+            if not self.is_running():  # a running loop refuses to close, and must keep its timers
                 self._close_timers()
-                self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop; without it, no cycle is left
+                self.__dict__.pop("_tickwheel_deadlines", None)  # it refers to the loop: break the reference cycle
 
     def _run_once(self) -> None:
         self._process_events(self._selector.select(self._pause()))
@@ -109,7 +109,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
                     described = ASYNCIO._format_handle(handle)  # noqa: SLF001 a loop and its handles are one
                     ASYNCIO.logger.warning("Executing %s took %.3f seconds", described, lasted)
             finally:
-                # The traceback of what was raised may keep this frame: it must not keep the task through its handle.
+                # The traceback of an exception may keep this frame; it must not keep the task alive through its handle.
                 self._current_handle = handle = None
 
     def _check_timer(self, callback: Callable[..., object]) -> None:

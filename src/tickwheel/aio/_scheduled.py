@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Replaces a timer's handle in a `_run_once` that is not ours: runs due timers.
+    Replaces a timer's handle in a `_run_once` of other code, and runs due timers.
     """
 
     _cancelled = False
@@ -32,8 +32,8 @@ class Scheduled(Sequence[TimerHandle]):
     """
     A view of a loop's pending timers, the earliest first; each iteration reads the wheel again.
 
-    `len` costs O(1), everything else O(n log n).
-    It is not a list: `heapq` refuses it, and cancelled timers need no cleanup, as they are removed at once.
+    `len` costs O(1), everything else O(n log n). It is not a list, so `heapq` refuses it. It needs no cleanup, because
+    cancelled timers are removed at once.
     """
 
     def __init__(self, loop: TimerLoop) -> None:
@@ -66,6 +66,6 @@ class Scheduled(Sequence[TimerHandle]):
 
     def clear(self) -> None:
         """
-        Drop every pending timer; none of them will run, and none counts as cancelled.
+        Drop all pending timers. They will not run, and do not count as cancelled.
         """
         self._loop._drop_pending()  # noqa: SLF001 the list is a view of the loop's own

@@ -28,7 +28,7 @@ if hasattr(selectors, "EpollSelector"):
         def __init__(self) -> None:
             self.alarm = Alarm()
             super().__init__()
-            # Beside the map of files, so that `get_map()` does not show it.
+            # Registered directly with epoll, so that `get_map()` does not show it.
             # Edge-triggered, so that it need not be read.
             self._selector.register(self.alarm.fileno(), select.EPOLLIN | select.EPOLLET)
 
@@ -39,6 +39,6 @@ if hasattr(selectors, "EpollSelector"):
 
 def default_selector() -> selectors.BaseSelector:
     if hasattr(selectors, "EpollSelector"):
-        with suppress(OSError):  # there is no timerfd
+        with suppress(OSError):  # the system has no timerfd
             return AlarmSelector()
     return selectors.DefaultSelector()

@@ -1,5 +1,5 @@
 """
-The conversion of a timeout's cancellation into TimeoutError, as asyncio of this Python does it.
+Converts a timeout's cancellation into TimeoutError, like asyncio of the running Python version.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 __all__ = ["settle"]
 
 IS_DEEP: Final = sys.version_info >= (3, 13)
-"""True from 3.13 on: a cancellation in the context of another exception also becomes a TimeoutError there."""
+"""True from Python 3.13 on, where a cancellation in the context of another exception becomes a TimeoutError, too."""
 
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error* is the cancellation; the core calls this at the end of the block.
+    Raise TimeoutError if *error* is the cancellation. The core calls this at the end of the block.
 
     Args:
         kind: The type of the exception that left the block.
@@ -32,7 +32,7 @@ def settle(kind: type[BaseException], error: BaseException) -> None:
 
 def _insert(error: BaseException) -> None:
     """
-    Insert a TimeoutError before the first cancellation in the chain of contexts.
+    Insert a TimeoutError before the first cancellation in the chain of exception contexts.
     """
     while error.__context__ is not None:
         if isinstance(error.__context__, CancelledError):

@@ -1,5 +1,5 @@
 """
-`wait_for` and `sleep`: asyncio's, on the cheap timeouts.
+`wait_for` and `sleep` of asyncio, with tickwheel's cheap timeouts.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     """
     Wait for *fut*, and cancel it if it takes longer than *timeout* seconds.
 
-    As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task instead of a new one.
-    On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early; since 3.12 it never does.
+    It behaves like `asyncio.wait_for` of the running Python: from 3.12 on, a coroutine is awaited in this task, not in
+    a new one. On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early. From 3.12 on it
+    never ends early.
 
     Args:
-        fut: A coroutine, future or task, named as in asyncio.
-        timeout: Seconds or a timedelta; None: no limit. At 0 or below, only a finished future succeeds.
+        fut: A coroutine, future or task; the argument has the same name in asyncio.
+        timeout: Seconds or a timedelta; None for no limit. At 0 or below, only a finished future succeeds.
 
     Raises:
-        TimeoutError: If the time was up, once *fut* has been cancelled.
+        TimeoutError: If *timeout* has passed, after *fut* was cancelled.
         InvalidDelayError: If *timeout* is NaN.
     """
     wait_s = None if timeout is None else to_seconds(timeout, "timeout")
@@ -78,10 +79,10 @@ async def sleep(delay: Seconds, result: T) -> T: ...
 
 async def sleep(delay: Seconds, result: Any = None) -> Any:
     """
-    Return *result* after *delay* seconds: `asyncio.sleep`, with NaN refused on every Python.
+    Return *result* after *delay* seconds: like `asyncio.sleep`, but NaN is refused on every Python version.
 
-    On `EventLoop` it is a timer in the wheel; on another loop it is that loop's timer, and if that wakes early, as
-    uvloop's does, it waits for the rest.
+    On `EventLoop` it uses a timer in the wheel, on another loop the loop's own timer. If that timer wakes early, as on
+    uvloop, it waits for the rest of the delay.
 
     Args:
         delay: Seconds or a timedelta; at 0 or below, the other tasks get one turn.

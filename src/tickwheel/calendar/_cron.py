@@ -1,7 +1,7 @@
 """
 A cron line.
 
-Five fields (minute hour day month weekday) are read as Debian's cron does, six (second first) as robfig/cron does.
+Five fields (minute hour day month weekday) are read like Debian's cron, and six fields (second first) like robfig/cron.
 The dialects differ in two ways:
 
     question                               five fields                        six fields
@@ -10,10 +10,10 @@ The dialects differ in two ways:
     an hour lost or doubled by DST         see `_zones`: once a day, or       literal
                                            literal if minute or hour is `*…`
 
-Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, ranges that run past the end of
-their field (`FRI-MON`, `22-4`), and Quartz's days: of the month
-`L`, `LW`, `15W`, `L-3`, `L-3W`, of the week `FRIL`, `FRI#3`, or `5L`, `5#3` (`6L`, `6#3` in Quartz: 1 is its Sunday).
-`a/n` in the weekday field runs from *a* to Saturday.
+Both accept names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, and ranges that run past the end
+of their field (`FRI-MON`, `22-4`). Both accept Quartz's terms for days of the month, `L`, `LW`, `15W`, `L-3`, `L-3W`,
+and for weekdays, `FRIL`, `FRI#3`, or `5L`, `5#3` (`6L`, `6#3` in Quartz, where 1 is Sunday). `a/n` in the weekday field
+runs from *a* to Saturday.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ ALIASES = {
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
-"""The last such weekday of a month; cronsim knows it only by number."""
+"""Terms for the last Monday (and so on) of a month; cronsim knows them only by number."""
 WITH_SECONDS = 6
 _LONGEST = 500
-"""Maximum length of a line. One with every second, minute and hour spelled out has some 400 characters."""
+"""Maximum length of a line. If every second, minute and hour is spelled out, it has about 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
 
 
 class DayMatch(StrEnum):
     """
-    The meaning of a line that restricts both the day of the month and the weekday.
+    The days that a line matches if it restricts both the day of the month and the weekday.
     """
 
     EITHER = "either"
-    """Days that match one of the two, as in cron; see the table above."""
+    """Days that match one of the two, as in cron; see the table at the top of this module."""
     BOTH = "both"
     """Days that match both."""
 
@@ -75,8 +75,8 @@ class Cron:
         line: The five or six fields, in upper case, with aliases resolved.
         tz: The IANA name of the zone.
         day_match: Meaning of a line that restricts both day fields.
-        dst_gap: Policy for times in a gap; None for the default of its dialect.
-        dst_overlap: Policy for times that are shown twice; None for the default of its dialect.
+        dst_gap: Policy for times in a gap; None for the default of the line's dialect.
+        dst_overlap: Policy for times that are shown twice; None for the default of the line's dialect.
     """
 
     line: str
@@ -91,8 +91,9 @@ class Cron:
         Read a line, which may begin with `TZ=zone`.
 
         Raises:
-            RecurrenceError: If it cannot be read, never fires, or the zone is unknown; the message names the part.
-            MissingExtraError: Without cronsim.
+            RecurrenceError: If the line cannot be read, never fires, or the zone is unknown; the message names the
+                part.
+            MissingExtraError: If cronsim is not installed.
         """
         if not isinstance(text, str):
             raise RecurrenceError("cron", text, "pass a line of five or six fields")
@@ -118,8 +119,8 @@ class Cron:
         Return the first instant in ms later than *after*, or None if there is none within 50 years.
 
         Args:
-            after: In ms since the epoch.
-            makes_up: True to make up, at its end, for the runs of a day that the zone's calendar omits.
+            after: Milliseconds since the epoch.
+            makes_up: If the zone's calendar omits a day, True makes up for the day's runs at the end of the gap.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000
@@ -152,10 +153,10 @@ class Cron:
     @property
     def words(self) -> str | None:
         """
-        The line in English, such as "at 09:00 on Monday through Friday", without its zone; None for Quartz's days.
+        The line in English without its zone, such as "at 09:00 on Monday through Friday"; None for Quartz's days.
 
         Raises:
-            MissingExtraError: Without cronsim.
+            MissingExtraError: If cronsim is not installed.
         """
         return _fields.words_of(six_fields(self.line), has_seconds=len(self.line.split()) == WITH_SECONDS)
 
@@ -171,7 +172,7 @@ class Cron:
     @property
     def is_literal(self) -> bool:
         """
-        Return True if the line matches the wall clock literally, False if it means a time of day.
+        Return True for the literal reading of the line, False for once a day (see `_zones`).
         """
         fields = self.line.split()
         return len(fields) == WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
@@ -208,7 +209,7 @@ def _term(term: str, low: int, high: int, *, is_robfig: bool) -> str:
     if not slash:
         return _LAST.get(base, base) if high == 6 else base  # noqa: PLR2004  Saturday
     if base == "*" and is_robfig and step != "1":
-        base = f"{low}-{high}"  # cronsim would take the star for "unrestricted"
+        base = f"{low}-{high}"  # cronsim would treat the star as "unrestricted"
     elif high == 6 and base not in ("*", "7") and "-" not in base:  # noqa: PLR2004  Saturday
         base = f"{base}-{high}"  # cronsim would run to 7 and so add Sunday
     return f"{base}/{step}"

@@ -5,8 +5,8 @@ Every N days, weeks or months, at a time of the wall clock.
     every="2 weeks", time="9:30"     each second week, on the weekday of the first run
     every="1 month", time="00:00"    each month, on the day of the first run, or on the last day of a shorter month
 
-Weeks are 7 days and years 12 months. A time in a gap or an overlap of the zone means what it means in a cron line that
-spells out its hour and minute: see `_zones`.
+Weeks are 7 days, and years 12 months. Times in a gap or an overlap of the zone follow the rule "once a day" of
+`_zones`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""The second day of the calendar: no offset exceeds a day, so its instants are representable."""
+"""The second day of the calendar. No offset exceeds a day, so its instants are representable."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -42,7 +42,7 @@ _TIME_REMEDY: Final = "pass a time of the day such as '02:00' or '23:59:30'"
 
 class Step(NamedTuple):
     """
-    A number of days or of months; the other one is 0.
+    A number of days or of months; the other number is 0.
     """
 
     days: int
@@ -64,7 +64,7 @@ class Step(NamedTuple):
         Return the step if it is within the bounds.
 
         Raises:
-            RecurrenceError: Naming *every*.
+            RecurrenceError: If it is not; the message shows *every*.
         """
         if self.days + self.months <= 0 or self.days > _DAYS_MAX or self.months > _MONTHS_MAX:
             raise RecurrenceError("every", every, "with time= it is at least a day or a month, and at most 100 years")
@@ -82,12 +82,12 @@ class Dates:
     The instants at which the clock of a zone shows a time of day, every N days or months after an anchor.
 
     Attributes:
-        step: The distance of two dates.
-        time: The time of day, to the second.
-        anchor_on: The first date. A later month without its day has the run on its last day.
+        step: The distance between two dates.
+        time: The time of day, in whole seconds.
+        anchor_on: The first date. If a later month lacks this day, the run is on the last day of that month.
         tz: The IANA name of the zone.
-        dst_gap: Policy for a time in a gap; None for a run at its end.
-        dst_overlap: Policy for a time that is shown twice; None for a run the first time.
+        dst_gap: Policy for a time in a gap; None for a run at the end of the gap.
+        dst_overlap: Policy for a time that is shown twice; None for a run at the first time.
     """
 
     step: Step
@@ -114,7 +114,7 @@ class Dates:
     @property
     def length(self) -> str:
         """
-        The distance in the caller's form.
+        The distance between two dates, in the form that callers write.
         """
         return str(self.step)
 
@@ -129,11 +129,11 @@ class Dates:
         """
         Return the first instant in ms later than *after*, or None at the end of the calendar.
 
-        It may be before the anchor, which only determines the phase.
+        The result may be before the anchor, because the anchor only determines the phase.
 
         Args:
-            after: In ms since the epoch.
-            makes_up: True to make up, at its end, for the run of a day that the zone's calendar omits.
+            after: Milliseconds since the epoch.
+            makes_up: If the zone's calendar omits a day, True makes up for the day's run at the end of the gap.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:
@@ -147,20 +147,20 @@ class Dates:
 
     def previous(self, instant: int) -> int:
         """
-        Return an instant on the last date before that of *instant*.
+        Return an instant on the last date of the series before the date of *instant*.
         """
         index = self._index(self.date_of(instant))
         return self._instant(self._date(index - 1))
 
     def counted_from(self, day: date) -> Dates:
         """
-        Return the same series, counted from *day*: its first date is one step after *day*.
+        Return this series counted from *day*: its first date is one step after *day*.
         """
         return replace(self, anchor_on=self._date(1, day))
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return True if *other*, which has the same step, has the same dates.
+        Return True if *other* has the same dates. It must have the same step.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0

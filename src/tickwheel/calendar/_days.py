@@ -1,12 +1,12 @@
 """
-Days of a month for which Quartz has terms and cronsim has not.
+Days of a month for which Quartz has terms, but cronsim does not.
 
-    15W     the weekday nearest to the 15th, within its month: for a Saturday the Friday before, for a Sunday the Monday
-            after; at the ends of the month the other direction
-    L-3     three days before the last
-    L-3W    the weekday nearest to that
+    15W     the weekday nearest to the 15th, in the same month: for a Saturday, the Friday before; for a Sunday, the
+            Monday after; at the ends of the month, the other direction
+    L-3     three days before the last day
+    L-3W    the weekday nearest to L-3
 
-A month without that day, such as April for `31W`, has no match.
+A month without the day, such as April for `31W`, has no match.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Exclusions: days, from a calendar of dates, or matches of a second cron line, that a series leaves out.
+Exclusions: days, or matches of a second cron line, that a series leaves out.
 
-An exclusion is compared with the wall-clock time of a run in its zone. A line of five fields excludes whole
-minutes and one of six single seconds, so `* * * * SAT,SUN` excludes the weekend for any rule.
+An exclusion is compared with the wall-clock time of a run in the exclusion's zone. A line of five fields excludes whole
+minutes, so `* * * * SAT,SUN` excludes the weekend for any rule. A line of six fields excludes single seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY: Final = timedelta(days=1)
 _UNITS: Final = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))
 _SIZES: Final = (24, 60, 60)
 _AHEAD: Final = timedelta(weeks=52)
-"""Number of days that one step of the search for the end of an exclusion covers."""
+"""Range of one step of the search for the end of an exclusion."""
 _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
 
 
@@ -36,7 +36,7 @@ class Exclusion:
         first: The first excluded day, or None for a line.
         last: The last excluded day.
         line: The excluded cron line, or None.
-        tz: The IANA name of its zone.
+        tz: The IANA name of the exclusion's zone.
     """
 
     first: date | None
@@ -51,11 +51,11 @@ class Exclusion:
 
         Args:
             text: The text, or a `date`.
-            tz: The zone; a line must not name another.
+            tz: The zone; a line must not name another zone.
 
         Raises:
-            RecurrenceError: If it cannot be read.
-            MissingExtraError: For a line without cronsim.
+            RecurrenceError: If *text* cannot be read.
+            MissingExtraError: If *text* is a cron line and cronsim is not installed.
         """
         tz = check_zone(tz)
         if type(text) is date and text < date.max:
@@ -75,13 +75,15 @@ class Exclusion:
 
     def end(self, instant: int, line: Cron | None = None) -> int | None:
         """
-        Return a time until which *instant* is excluded, or None if it is not; both in ms since the epoch.
+        Return a time until which every instant from *instant* on is excluded, or None if *instant* is not excluded.
 
-        A change of the zone's offset ends the range: wall-clock times after it are compared again.
+        Times are in ms since the epoch. A change of the zone's offset ends the range, because wall-clock times after it
+        must be compared again.
 
         Args:
-            instant: Before the year 9999.
-            line: The series, if it follows this zone's wall clock: the times between its matches need not be excluded.
+            instant: A time before the year 9999.
+            line: The cron line of the series, if the series follows this zone's wall clock. Times between its matches
+                count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -89,7 +91,7 @@ class Exclusion:
         if end is None:
             return None
         until = start + int((end - wall).total_seconds())
-        return (first_change(zone, start, until) or until) * 1000  # after an offset change the clock shows another time
+        return (first_change(zone, start, until) or until) * 1000  # after a change the clock shows another time
 
     def __str__(self) -> str:
         if self.line is not None:
@@ -105,7 +107,7 @@ class Exclusion:
 
 
 def _day(text: str) -> date:
-    if "W" in text:  # a week, which Python takes for its Monday
+    if "W" in text:  # Python would read a week as the Monday of the week
         raise ValueError(text)
     return date.fromisoformat(text)
 
@@ -126,8 +128,8 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     """
     Return the end of the range around *wall* that *line* matches, or None if it does not match.
 
-    Its finest field that does not contain all of *among* decides: the range ends at the next value that it omits, or
-    with the minute, the hour or the day. Without such a field, it ends with the last of the days.
+    The finest field of *line* that omits a value of *among* decides. The range ends at the next omitted value, or with
+    the minute, the hour or the day. If no field omits a value, it ends with the last matching day.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

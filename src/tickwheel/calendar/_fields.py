@@ -1,7 +1,7 @@
 """
 The wall-clock times that a cron line matches, computed by cronsim.
 
-cronsim is used without a zone, as a pure calendar; `_zones` maps its times to instants.
+cronsim is used as a pure calendar, without a zone. `_zones` converts its times to instants.
 docs/decisions/cron-calendar.md compares cronsim and croniter.
 """
 
@@ -41,12 +41,12 @@ _SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
-"""Last year of a search: cronsim searches 50 years ahead, and must stay within the years of `datetime`."""
+"""Last year from which a search begins: cronsim searches 50 years ahead, and `datetime` ends with the year 9999."""
 
 
 class BadFieldError(Exception):
     """
-    A field that cannot be read; carries its name in cronsim's words.
+    The field cannot be read; the message is cronsim's name of the field.
     """
 
 
@@ -57,12 +57,12 @@ def check(fields: str, *, needs_both: bool = False) -> None:
     """
     Refuse six *fields* that cannot be read or that match no day of any year.
 
-    With *needs_both*, here and below, a day has to match both day fields, whatever they begin with.
+    With *needs_both*, here and below, a day has to match both day fields, even if one begins with a star.
 
     Raises:
-        BadFieldError: Naming the field.
-        NeverFiresError: If no instant matches, such as for 31 February.
-        MissingExtraError: Without cronsim.
+        BadFieldError: If a field cannot be read; it names the field.
+        NeverFiresError: If no instant matches, as for 31 February.
+        MissingExtraError: If cronsim is not installed.
     """
     for each, _ in _alternatives(fields):
         try:
@@ -73,12 +73,12 @@ def check(fields: str, *, needs_both: bool = False) -> None:
             second, minute, hour, day, _, weekday = each.split()
             fields = f"{second} {minute} {hour} {day} * {weekday}"
             _simulator(fields, datetime(2000, 1, 1), needs_both=needs_both)  # noqa: DTZ001 a wall clock has no zone
-            raise NeverFiresError from None  # each field is fine alone, and the given months lack the day
+            raise NeverFiresError from None  # each field is valid, but the given months lack the day
 
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
-    Return the first match of six *fields* after *wall* (or at it), or None within 50 years.
+    Return the first match of six *fields* after *wall* (or at it, if *inclusive*); None if nothing matches in 50 years.
     """
     if wall.year > _LAST_YEAR:
         return None
@@ -95,7 +95,7 @@ def clock_of(fields: str) -> Clock:
 
 def words_of(fields: str, *, has_seconds: bool) -> str | None:
     """
-    Return six readable *fields* in cronsim's English, or None for days that it does not know.
+    Return six readable *fields* in cronsim's English, or None for days that cronsim does not know.
     """
     (each, special), *others = _alternatives(fields)
     if special is not None or others:
@@ -153,7 +153,7 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return fields for cronsim, each with the special day that its matches must be.
+    Return the fields for each cronsim that is needed, with the special day (or None) that its matches must be.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

@@ -1,7 +1,7 @@
 """
 Ranges of a cron field that wrap around: `FRI-MON`, `22-4`, `NOV-FEB`, `25-5`.
 
-cronsim refuses them, so they are converted to lists of values; `22-4/2` keeps every second value.
+cronsim refuses them, so they are converted to lists of values. With a step, as in `22-4/2`, every second value is kept.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _NUMBERS: Final[Mapping[int, Mapping[str, int]]] = {
     4: {name: number for number, name in enumerate(_MONTHS, 1)},
     5: {"7": 0} | {name: number for number, name in enumerate(WEEKDAYS)},
 }
-"""The values of names, and of the second number of Sunday, by the index of the field."""
+"""The values of names, and of 7 for Sunday, by the index of the field."""
 _DIGITS: Final = 2
 
 
 def unwrapped(term: str, index: int) -> str:
     """
-    Return *term*, of the field *index* of six, or the list of its values if its range wraps around.
+    Return *term*, or the list of its values if its range wraps around; *index* is the index of its field, of six.
     """
     span, slash, step = term.partition("/")
     begin, end = (_value(each, index) for each in span.partition("-")[::2])

@@ -1,18 +1,18 @@
 """
-From the wall clock of a zone to instants: what happens when clocks are set forward (a gap) and back (an overlap).
+Converts wall-clock times of a zone to instants, also where clocks are set forward (a gap) or back (an overlap).
 
-Two readings of a cron line, both long established:
+A cron line can be read in two ways, both long established:
 
 * literal: the line fires whenever the wall clock shows a matching time. A time inside a gap never shows and is skipped;
   a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
 * once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at
   the gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled.
-  A gap that swallows a whole day (Pacific/Apia, 30 December 2011) is made up for at its end too, or its runs are left
-  out, as the job's misfire rule says.
+  A gap may omit a whole day (Pacific/Apia, 30 December 2011). By the job's misfire rule, the runs of that day are made
+  up for at the end of the gap, or left out.
 
-The second is the rule of Debian's cron(8) for jobs "that run at a specific time"; the first is its rule for the others,
-and what robfig/cron does with six fields. A schedule may state its own policy for gaps and for overlaps instead.
-Instants here are whole seconds since the epoch.
+  "Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is its rule for all
+  other jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps
+  instead. Instants here are whole seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class DstGap(StrEnum):
     """
 
     END = "end"
-    """One run at the end of the gap, for all of them."""
+    """One run at the end of the gap replaces all of them."""
     SKIP = "skip"
-    """They are left out."""
+    """Runs in the gap are left out."""
 
 
 class DstOverlap(StrEnum):
@@ -52,11 +52,11 @@ class DstOverlap(StrEnum):
     """
 
     FIRST = "first"
-    """A run the first time."""
+    """One run, when the time is shown first."""
     SECOND = "second"
-    """A run the second time."""
+    """One run, when the time is shown again."""
     BOTH = "both"
-    """A run each time."""
+    """Two runs, one each time."""
 
 
 class NextWall(Protocol):
@@ -64,11 +64,11 @@ class NextWall(Protocol):
 
 
 _LOST_DAY_S = 43_200
-"""Minimum length of a gap from a change of sides of the date line: half a day, while others have at most two hours."""
+"""Minimum length, in seconds, of a gap that comes from crossing the date line; other gaps have at most two hours."""
 _AHEAD_S = 50 * 366 * 86_400
 """Range of a search, 50 years, as for a cron line."""
 _STEP_S = 7 * 86_400
-"""Step of the search for offset changes, a week: no zone changes its offset twice within one."""
+"""Step of the search for offset changes: a week, because no zone changes its offset twice in a week."""
 
 
 def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
@@ -81,12 +81,12 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
         change = first_change(zone, start, instant)
         if change is None:
             return instant
-        start, inclusive = change, True  # the offset held only until there: read the clock again
+        start, inclusive = change, True  # from here on the offset differs: read the clock again
 
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first instant later than *after*, with every matching wall-clock time used once.
+    Return the first instant later than *after*. Each matching wall-clock time has only one instant.
 
     Without *makes_up*, the times of a day that the calendar of *zone* omits are left out.
     """
@@ -95,7 +95,7 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
         instant = instant_of(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
-        wall = next_wall(wall, inclusive=False)  # second pass of an overlap: it fired in the first
+        wall = next_wall(wall, inclusive=False)  # the second pass of an overlap: it has fired in the first
     return None
 
 
@@ -111,7 +111,7 @@ def next_by_policy(
 
 def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
     """
-    Return the first matching instant later than *after*, in the right pass of an overlap.
+    Return the first matching instant later than *after*. In an overlap, only the pass that *overlap* asks for counts.
     """
     while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
         wall = wall_of(found, zone)
@@ -141,7 +141,7 @@ def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *
 
 def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
     """
-    Return the first second in (*start*, *end*] with another offset than *start* has, or None.
+    Return the first second in (*start*, *end*] whose offset differs from that at *start*, or None.
     """
     offset = _offset(start, zone)
     low = start
@@ -165,7 +165,7 @@ def instant_of(wall: datetime, zone: ZoneInfo) -> int:
     first = int(wall.replace(tzinfo=zone, fold=0).timestamp())
     if wall_of(first, zone) == wall:
         return first
-    second = int(wall.replace(tzinfo=zone, fold=1).timestamp())  # in a gap, fold=1 counts with the offset after it
+    second = int(wall.replace(tzinfo=zone, fold=1).timestamp())  # in a gap, fold=1 uses the offset after the gap
     return first_change(zone, second, first) or first
 
 

@@ -17,7 +17,7 @@ _NUMBER: Final = r"(?:([0-9]+(?:[.,][0-9]+)?)%s)?"
 _ISO: Final = re.compile(f"P{_NUMBER % 'W'}{_NUMBER % 'D'}(?:T(?=[0-9]){_NUMBER % 'H'}{_NUMBER % 'M'}{_NUMBER % 'S'})?")
 _ISO_UNITS: Final = (604_800, 86_400, 3600, 60, 1)
 _LONGEST: Final = 100
-"""Maximum number of digits: a century in nanoseconds has 19."""
+"""Maximum number of digits. A century in nanoseconds has only 19."""
 
 
 def from_text(text: str) -> float:
@@ -27,7 +27,8 @@ def from_text(text: str) -> float:
     A leading minus sign is allowed, as for a number of seconds.
 
     Raises:
-        ValueError: With the remedy, if it is neither, or counts in years or months, which have no fixed length.
+        ValueError: If the text is neither, or has years or months, which have no fixed length. The message has the
+            remedy.
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
     if len(rest) <= _LONGEST:

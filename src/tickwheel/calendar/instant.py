@@ -17,7 +17,7 @@ __all__ = ["EPOCH", "from_iso", "instant"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_S: Final = 1e10
-"""In the year 2286."""
+"""An instant in the year 2286, in seconds since the epoch."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -37,16 +37,16 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch, and the zone for display.
 
-    The result is not before *when*. Neither is a reading of `time.time()` at that instant, though it is rounded.
+    The result is not before *when*, and neither is the rounded reading of `time.time()` at the result.
 
     Args:
         when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
         name: Name of the argument in error messages.
 
     Raises:
-        InvalidValueError: If it is a naive datetime, text that is not an instant, or past the year 2262.
-        InvalidDelayError: If it is NaN.
-        TypeError: If it has another type.
+        InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
+        InvalidDelayError: If *when* is NaN.
+        TypeError: If *when* has another type.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):
@@ -69,7 +69,7 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
         numerator, denominator = value.as_integer_ratio()
         ns = max(to_ns(when, name), -(-numerator * 1_000_000_000 // denominator))
     if ns > 0:
-        ns = max(ns, to_deadline(value))  # time.time() rounds, too
+        ns = max(ns, to_deadline(value))  # because time.time() rounds, too
     if ns >= NEVER:
         raise InvalidValueError(name, when, "it is past the year 2262: pass seconds since the epoch, not milliseconds")
     return ns, zone

@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["MISFIRE_GRACE_MS", "Misfire"]
 
 MISFIRE_GRACE_MS: Final = 60_000
-"""Lateness above which a run counts as missed: a minute, which is longer than a restart and the default of Quartz."""
+"""Lateness above which a run counts as missed: a minute, Quartz's default. A restart is usually shorter."""
 
 
 class Misfire(StrEnum):
@@ -21,8 +21,8 @@ class Misfire(StrEnum):
     """
 
     ONCE = "once"
-    """One late run replaces all missed ones."""
+    """One late run replaces all missed runs."""
     ALL = "all"
-    """Each is made up for, one after the other."""
+    """Each missed run is made up for, one after the other."""
     SKIP = "skip"
     """Missed runs are left out; the next run is the next one in the future."""

@@ -21,7 +21,7 @@ from tickwheel.errors import MissingExtraError, RecurrenceError
 __all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of", "zone_release"]
 
 LOCAL: Final = "local"
-"""A caller's name for the zone of this machine; it is never stored."""
+"""The name by which callers request the zone of this machine; it is never stored."""
 _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
@@ -32,7 +32,7 @@ _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6)
 """The file of a zone with a constant clock: a header, one offset of 0, and its name."""
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
-"""Files beside the IANA zones: they depend on the machine, are not zones, or count leap seconds."""
+"""Files next to the IANA zones that depend on the machine, are not zones, or count leap seconds."""
 
 
 def zone_name(tz: str | tzinfo) -> str:
@@ -49,12 +49,12 @@ def zone_name(tz: str | tzinfo) -> str:
 
 def check_zone(tz: str) -> str:
     """
-    Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
+    Return the IANA name of the zone *tz*; "local" is the zone of this machine.
 
-    A name is refused if it is unknown, or if it depends on the machine.
+    A name is refused if it is unknown, or if its meaning depends on the machine.
     """
     if not isinstance(tz, str):
-        name = getattr(tz, "key", None)  # of a ZoneInfo
+        name = getattr(tz, "key", None)  # if it is a ZoneInfo
         raise RecurrenceError("tz", tz, _REMEDY if name is None else f"pass its name, {name!r}")
     if tz == LOCAL:
         return local_zone()
@@ -69,8 +69,8 @@ def local_zone() -> str:
     Return the IANA name of the zone of this machine.
 
     Raises:
-        RecurrenceError: If it is unknown, as with TZ=CET-1CEST.
-        MissingExtraError: Without tzlocal.
+        RecurrenceError: If the name is unknown, as with TZ=CET-1CEST.
+        MissingExtraError: If tzlocal is not installed.
     """
     try:
         import tzlocal  # noqa: PLC0415  on use: the extra is optional
@@ -95,7 +95,7 @@ def local_zone() -> str:
 @lru_cache(maxsize=1)
 def _names(_path: tuple[str, ...]) -> dict[str, str]:
     """
-    Return the names of all zones by their lower case. It walks some thousand files.
+    Return the names of all zones by their lower-case forms. It reads the names of about a thousand files.
     """
     return {name.lower(): name for name in available_timezones()}
 
@@ -128,7 +128,7 @@ def zone_of(tz: str) -> ZoneInfo:
 
 def zone_release() -> tuple[str, str] | None:
     """
-    Return the release of the zone data, or "" if that is unknown, and its folder or package; None without data.
+    Return the release of the zone data ("" if unknown), and its folder or package; None if there are no data.
 
     Python searches the system's folders first, and then the package `tzdata`.
     """
@@ -148,7 +148,7 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the file of the zone, which is the same for aliases such as 'US/Eastern'; its name if none is found.
+    Return the contents of the zone's file, which aliases such as 'US/Eastern' share; the zone's name if it has no file.
     """
     if tz in _UTC_NAMES:
         return _UTC

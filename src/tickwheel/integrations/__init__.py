@@ -3,7 +3,7 @@ tickwheel in web frameworks: the handlers of an application, and a scheduler tha
 
     fastapi     a lifespan and a dependency, for FastAPI and Starlette
     flask       an extension
-    django      an application: settings, handlers found in all others, a command, a page of the admin
+    django      an application: settings, handlers found in all other applications, a command, a page of the admin
 
-Each loads its framework when it is used.
+    Each module imports its framework on use.
 """

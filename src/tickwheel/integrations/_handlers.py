@@ -1,5 +1,5 @@
 """
-Handlers and tasks that are registered before there is a scheduler.
+Handlers and tasks that an application registers before its scheduler exists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Fields(TypedDict, total=False):
 
 class Handlers:
     """
-    The handlers and tasks of an application, for all schedulers that it makes: one in production, one for each test.
+    The handlers and tasks of an application, for all schedulers that it makes: one in production, and one per test.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Handlers:
         Register the decorated function as the handler of jobs with `handler=name`: see `Scheduler.handler`.
 
         Raises:
-            InvalidJobError: If the name is taken. The scheduler checks the other arguments when it is made.
+            InvalidJobError: If the name is taken. The other arguments are checked when a scheduler is made.
         """
         if callable(name):
             return self.handler()(name)
@@ -123,14 +123,14 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers and tasks on *scheduler*, each wrapped by *around*, except in handler processes.
+        Register all handlers and tasks on *scheduler*, each wrapped by *around*, except handlers that run in processes.
 
-        Handlers that were registered there before stay.
+        Handlers that *scheduler* already has stay.
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():
             if name not in known:
-                is_apart = fields.get("executor") == "process"  # which finds it by its name
+                is_apart = fields.get("executor") == "process"  # the other process finds the function by its name
                 scheduler.handler(name, **fields)(function if is_apart else around(function))
                 known.add(name)
         for task in self._tasks.values():

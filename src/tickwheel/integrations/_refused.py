@@ -21,12 +21,12 @@ _WHEN: Final = frozenset(
         *("max_runs", "max_wait", "misfire", "misfire_grace", "overlap", "pause_after", "time", "tz", "until"),
     }
 )
-"""The arguments of `set` that determine when a job is due, as a user may write them."""
+"""The arguments of `set` that determine due times, which users of an application may write."""
 
 
 def document_of(error: Exception) -> dict[str, str] | None:
     """
-    Return the body of the answer to *error*, or None for a fault of the program.
+    Return the body of the answer to *error*, or None if the error is a fault of the program.
     """
     if not isinstance(error, Refusal) or error.name not in _WHEN:
         return None

@@ -1,5 +1,5 @@
 """
-A process that does nothing but fire.
+A process that only fires jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOUR_S = 3600.0
 
 def fire_until_stopped(scheduler: Scheduler, role: StartRole, say: Callable[[str], object]) -> None:
     """
-    Start *scheduler*, fire until SIGINT or SIGTERM, let handlers finish, and stop it; in the main thread.
+    Start *scheduler*, fire until SIGINT or SIGTERM, let handlers finish, and stop it. Call it in the main thread.
     """
     for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
         if hasattr(signal, name):

@@ -18,14 +18,15 @@ __all__ = ["Jobs"]
 
 class Jobs(Handlers):
     """
-    The handlers of an application, and the `AsyncScheduler` that runs while the application does.
+    The handlers of an application, and an `AsyncScheduler` that runs as long as the application.
 
     `FastAPI(lifespan=jobs.lifespan)` starts it, `Depends(jobs)` gives it to a request, and `jobs.scheduler` to other
     code. Each start of the application makes a new scheduler, so an application may start again, as in tests.
 
     Args:
         store: A URL, as for `AsyncScheduler`.
-        role: "auto" for one of several workers on one SQLite file: see `Scheduler.start`; "owner" to insist.
+        role: "auto" if several workers share one SQLite file (see `Scheduler.start`); "owner" to fail if it has an
+            owner.
         **options: Further arguments of `AsyncScheduler`.
     """
 
@@ -41,7 +42,7 @@ class Jobs(Handlers):
         The scheduler of the running application.
 
         Raises:
-            RuntimeError: If the application does not run.
+            RuntimeError: If the application is not running.
         """
         if self._scheduler is None:
             message = (
@@ -59,11 +60,11 @@ class Jobs(Handlers):
         Run a scheduler with all handlers inside the block, for a lifespan of your own.
 
         Args:
-            app: The application. If it is given, it answers 422 for a rule or time of a user that cannot be read,
-                unless it has its own exception handler for `InvalidValueError` or a base of that.
+            app: The application. If it is given, it answers 422 for a user's rule or time that cannot be read, unless
+                it has its own exception handler for `InvalidValueError` or for a base class of it.
 
         Raises:
-            RuntimeError: If one runs already.
+            RuntimeError: If a scheduler is already running.
             StoreError: As `Scheduler.start`.
         """
         if self._scheduler is not None:
@@ -89,9 +90,10 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: AsyncScheduler) -> Iterator[AsyncScheduler]:
         """
-        Make an application that starts inside the block use *scheduler*, with all handlers and tasks, for a test.
+        Let an application that starts inside the block use *scheduler*, with all handlers and tasks. For tests.
 
-        It is not stopped with the application; pass the fixture `async_scheduler`, whose clock the test moves.
+        The scheduler is not stopped with the application. Pass the fixture `async_scheduler`, whose clock the test
+        moves.
         """
         self._register(scheduler)
         before, self._lent = self._lent, scheduler
@@ -111,7 +113,7 @@ class Jobs(Handlers):
 
 def _answer_rules(app: Any) -> None:
     """
-    Make *app*, which may have begun its lifespan, answer 422 for a rule of a user that cannot be read.
+    Let *app* answer 422 for a user's rule that cannot be read. The app may already have begun its lifespan.
     """
     from starlette.applications import Starlette  # noqa: PLC0415  on use
     from starlette.middleware.exceptions import ExceptionMiddleware  # noqa: PLC0415  on use
@@ -122,13 +124,13 @@ def _answer_rules(app: Any) -> None:
     kinds = [kind for kind in Refusal if own.isdisjoint(set(kind.__mro__) - {Exception})]
     for kind in kinds:
         app.add_exception_handler(kind, _refuse)
-    layer: Any = app.middleware_stack  # in its lifespan it is built already
+    layer: Any = app.middleware_stack  # during the lifespan, the stack is already built
     while layer is not None and not isinstance(layer, ExceptionMiddleware):
         layer = getattr(layer, "app", None)
     if layer is not None:
         for kind in kinds:
             layer.add_exception_handler(kind, _refuse)
-    elif kinds and app.middleware_stack is not None:  # below a layer that hides it
+    elif kinds and app.middleware_stack is not None:  # another layer hides the layer that handles exceptions
         app.middleware_stack = app.build_middleware_stack()
 
 

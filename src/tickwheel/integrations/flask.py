@@ -28,14 +28,14 @@ _ROLES: Final = ("owner", "auto", "client")
 
 class Jobs(Handlers):
     """
-    The handlers of an application, and its `Scheduler`, which starts with it and stops with the process.
+    The handlers of an application, and its `Scheduler`, which starts with the application and stops with the process.
 
-    The configuration has `TICKWHEEL_STORE`, a URL, by default sqlite:///tickwheel.db; and `TICKWHEEL_ROLE`: "auto",
-    which fires in one of several workers, "owner" to insist, or "client" not to fire, if `flask tickwheel` fires in a
-    separate process. A handler runs in the application's context.
+    The configuration has `TICKWHEEL_STORE`, a URL (default: sqlite:///tickwheel.db), and `TICKWHEEL_ROLE`. With the
+    role "auto", one of several workers fires the jobs. With "owner", this process must fire them. With "client" it does
+    not; `flask tickwheel` fires them in a separate process. A handler runs in the application's context.
 
     Args:
-        app: The application, once its handlers are registered; or call `init_app` later.
+        app: The application, if all handlers are registered; otherwise call `init_app` later.
         **options: Further arguments of `Scheduler`.
     """
 
@@ -49,19 +49,19 @@ class Jobs(Handlers):
 
     def init_app(self, app: flask.Flask, scheduler: Scheduler | None = None) -> None:
         """
-        Give *app* its scheduler, with all handlers that are registered by now, and start the scheduler.
+        Make a scheduler for *app*, with all handlers that are registered by now, and start it.
 
-        With the reloader of `flask run`, it starts in the process that serves; other commands of `flask` do not start
+        With the reloader of `flask run`, it starts in the process that serves. Other commands of `flask` do not start
         it.
 
         Args:
             app: The application, with its configuration.
-            scheduler: Another scheduler, for a test: it is neither started nor stopped here.
+            scheduler: A scheduler to use instead, for tests; it is neither started nor stopped here.
 
         Raises:
             StoreError: As `Scheduler.start`.
-            InvalidJobError: For invalid options of a handler, or an invalid role.
-            RuntimeError: If *scheduler* was given to another application, in whose context its handlers run.
+            InvalidJobError: If options of a handler, or the role, are invalid.
+            RuntimeError: If *scheduler* already belongs to another application, in whose context its handlers run.
         """
         role = app.config.get("TICKWHEEL_ROLE", "auto")
         if role not in _ROLES:
@@ -91,7 +91,7 @@ class Jobs(Handlers):
         The scheduler of the current application.
 
         Raises:
-            RuntimeError: Outside of an application's context, or if the application has no `init_app`.
+            RuntimeError: Outside of an application's context, or if `init_app` was not called for the application.
         """
         from flask import current_app  # noqa: PLC0415  on use
 
@@ -102,7 +102,7 @@ class Jobs(Handlers):
 
     def _of(self, app: flask.Flask) -> Scheduler:
         """
-        Return the scheduler of *app* in this process; a scheduler made before a fork belongs to the parent process.
+        Return the scheduler of *app* in this process. A scheduler that was made before a fork belongs to the parent.
         """
         found: Scheduler = app.extensions[_NAME]
         return self._make(app) if self._pids.get(found, os.getpid()) != os.getpid() else found
@@ -141,7 +141,7 @@ class Jobs(Handlers):
 
 def _refuse(error: Exception) -> tuple[dict[str, str], int]:
     """
-    Answer 422 for a rule or time of a user that cannot be read; raise any other error again.
+    Answer 422 for a user's rule or time that cannot be read; raise any other error again.
     """
     document = document_of(error)
     if document is None:
@@ -151,7 +151,7 @@ def _refuse(error: Exception) -> tuple[dict[str, str], int]:
 
 def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
     """
-    Return True if the application itself handles errors of this *kind*, or of a base of it.
+    Return True if the application itself handles errors of this *kind*, or of a base class of it.
     """
     own = {each for by_code in app.error_handler_spec[None].values() for each in by_code}
     return not own.isdisjoint(set(kind.__mro__) - {Exception})
@@ -161,7 +161,7 @@ def _will_fork() -> bool:
     """
     Return True if a server loads the application in the parent of the processes that serve it.
 
-    gunicorn does with `--preload`, and uWSGI without `lazy-apps`.
+    gunicorn with `--preload` does this, and uWSGI without `lazy-apps`.
     """
     if (uwsgi := sys.modules.get("uwsgi")) is not None:
         return bool(uwsgi.worker_id() == 0)
@@ -173,7 +173,7 @@ def _will_fork() -> bool:
 
 def _is_serving() -> bool:
     """
-    Return True if this process should fire: not under `flask shell` and the like, nor in the reloader's parent process.
+    Return True if this process should fire. Commands such as `flask shell`, and the reloader's parent, should not.
     """
     import click  # noqa: PLC0415  Flask brings it
     from flask.cli import FlaskGroup, run_command  # noqa: PLC0415  on use

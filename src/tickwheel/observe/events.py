@@ -1,9 +1,9 @@
 """
 The events that hooks receive: a frozen record for each event of a job or of the ownership of shards.
 
-Times are milliseconds since the epoch by the store's clock. A hook is called on the thread of the event and
-must not block; its errors are logged. Without a hook, no record is made. Records of
-sets and firings are made without their `__init__`.
+Times are milliseconds since the epoch by the store's clock. A hook is called on the thread of the event, and must not
+block; its errors are logged. Without a hook, no record is made. Records of sets and firings are made without their
+`__init__`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class JobResumed(JobEvent):
 @dataclass(frozen=True, slots=True)
 class ScopePaused:
     """
-    The jobs of a handler, a queue, a target, or all were paused through this scheduler, with author and reason.
+    The jobs of a handler, a queue or a target, or all jobs, were paused through this scheduler, with author and reason.
     """
 
     scope: str
@@ -151,7 +151,7 @@ class JobFired(FiringEvent):
     Attributes:
         due_at: The due time.
         fired_at: The time of the firing.
-        lateness_ms: The difference, more exact than either.
+        lateness_ms: The difference of the two, more exact than the two times.
     """
 
     due_at: int
@@ -185,7 +185,7 @@ class JobSnoozed(FiringEvent):
     """
     The handler asked to be called again at *until*; this does not count as an attempt.
 
-    A target also snoozes a job whose receiver is unreachable or full; *reason* is its reason, or "".
+    A target also snoozes a job whose receiver is unreachable or full; then *reason* is the target's reason, else "".
     """
 
     until: int
@@ -233,7 +233,7 @@ class SettleRefused(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class OwnershipGained:
     """
-    This scheduler now owns *shard*; *rescued* of its jobs were left running by the former owner.
+    This scheduler now owns *shard*. *rescued* is the number of its jobs that the former owner had left running.
     """
 
     shard: int
@@ -246,7 +246,7 @@ class OwnershipLost:
     """
     This scheduler no longer owns *shard*.
 
-    With *is_handed_over* it passed the shard to a node that joined, under a valid lease; otherwise the lease had ended.
+    If *is_handed_over*, it passed the shard to a node that joined, under a valid lease. Otherwise the lease had ended.
     """
 
     shard: int
@@ -257,7 +257,7 @@ class OwnershipLost:
 @dataclass(frozen=True, slots=True)
 class StoreFailed:
     """
-    The store failed while *doing* an action that will be retried.
+    The store failed during the action *doing*, which will be retried.
     """
 
     doing: str
@@ -289,7 +289,7 @@ class LaneFilled:
     """
     A lane (the jobs of one handler, queue or receiver) has more jobs than its share of memory.
 
-    The others wait in the store. *reason* is a `WaitReason`, such as "rate"; *staged* jobs of the lane are in memory.
+    Its other jobs wait in the store. *reason* is a `WaitReason`, such as "rate". *staged* is the number in memory.
     """
 
     lane: str

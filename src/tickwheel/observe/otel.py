@@ -1,8 +1,9 @@
 """
 OpenTelemetry: a span for each sampled firing, linked to the span in which its job was set.
 
-A firing is a root of its own and not a child, because days may pass between the two; the link leads back. While the
-handler runs the span is current, so calls of the handler are traced below it, and a webhook sends its traceparent.
+The span of a firing is a root, not a child of the set's span, because days may pass between the two. A link leads back
+to the set. While the handler runs, the span is current: calls of the handler are traced below it, and a webhook sends
+its traceparent.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ def _exporter(name: str) -> Any:
 
 class OpenTelemetryTracer:
     """
-    Traces firings whose set was sampled, and a fraction of those that were set outside of any trace.
+    Traces firings whose set was sampled, and a fraction of the firings of jobs that were set outside of any trace.
 
     Args:
-        share: Fraction of firings without a trace, 0 to 1.
+        share: Fraction of traced firings among jobs that were set outside of any trace, 0 to 1.
         provider: Receives the spans; None for the global provider.
 
     Raises:
@@ -86,7 +87,7 @@ class OpenTelemetryTracer:
 
         self._contexts = context
         self._nothing = context.Context()
-        """An empty context: a span begins a trace, whatever is current on a worker's thread."""
+        """An empty context, so that a span begins a new trace, even if a worker's thread has a current span."""
         self._api.Span.register(_Current)
         self.no_span = self._api.INVALID_SPAN
         self._tracer = self._api.get_tracer("tickwheel", tracer_provider=provider)
@@ -103,7 +104,7 @@ class OpenTelemetryTracer:
 
     def samples(self, trace: str) -> bool:
         """
-        Use the sampling decision of the set.
+        Return the sampling decision of the set's trace.
         """
         return int(trace[-2:], 16) & 1 == 1
 
@@ -115,7 +116,7 @@ class OpenTelemetryTracer:
 
     def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:
         """
-        Return the library's span of a firing, with its outcome if that is known.
+        Return the library's span of a firing, with its outcome if it is known.
         """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]
@@ -151,7 +152,7 @@ class OpenTelemetryTracer:
 
 class _FiringSpan:
     """
-    One traced firing: only the data of its span, until it ends or its span is requested.
+    One traced firing. It has only the data of its span until it ends, or until the span is requested.
     """
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")
@@ -159,7 +160,7 @@ class _FiringSpan:
     def __init__(self, tracer: OpenTelemetryTracer, fired: Callable[[], JobFired], trace: str | None) -> None:
         self._tracer = tracer
         self._fired: Callable[[], JobFired] | None = fired
-        """Set until the span is made; it is part of a reference cycle through the job."""
+        """Set to None when the span is made, to break a reference cycle through the job."""
         self._trace = trace
         self._begun_ns = time.time_ns()
         self._lock = RLock()
@@ -195,7 +196,7 @@ class _FiringSpan:
 
     def made(self, outcome: str | None = None) -> ApiSpan:
         """
-        Return the span; a processor that requests it while it is being made gets a no-op span.
+        Return the span. A processor that requests the span while it is being made gets a no-op span.
         """
         with self._lock:  # a handler may use it while its timeout ends it
             fired, self._fired = self._fired, None

@@ -1,5 +1,5 @@
 """
-Metrics for Prometheus: read from the scheduler's counters at a scrape, so firing pays nothing for them.
+Metrics for Prometheus. They are read from the scheduler's counters at a scrape, so they cost no time at a firing.
 
     prometheus_client.REGISTRY.register(Collector(scheduler.stats))
 
@@ -77,10 +77,10 @@ _LANE_GAUGES: Final = {
     "running": "Attempts of a lane that are under way.",
 }
 _QUEUES_MAX: Final = 100
-"""Maximum number of queues with a label of their own; the others are exported as one."""
+"""Maximum number of queues with a label of their own; the other queues are exported under one label."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
-"""Exported names of the states of a breaker that has seen a failure."""
+"""Exported names of the states of a circuit breaker after a failure."""
 _STATES: Final = ("pending", "running", "dead")
 _FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})
 _QUALITY: Final = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
@@ -93,7 +93,8 @@ class Collector:
     A collector for a registry of prometheus_client.
 
     Args:
-        stats: The scheduler's `stats`, called at every scrape, and with `with_store=False` after a `StoreError`.
+        stats: The scheduler's method `stats`. It is called at every scrape, and with `with_store=False` after a
+            `StoreError`.
     """
 
     def __init__(self, stats: Callable[..., Mapping[str, Any]]) -> None:
@@ -104,7 +105,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the current metrics; after the scheduler's stop yield none, so that other collectors are still exported.
+        Yield the current metrics, or none after the scheduler has stopped, so that other collectors are exported.
 
         Raises:
             MissingExtraError: If prometheus_client is not installed.
@@ -124,8 +125,8 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
 
     Args:
         stats: The result of `Scheduler.stats`.
-        accept: The Accept header of the request. OpenMetrics, which Prometheus requests if it stores exemplars, has for
-            each lateness bucket the trace of its last traced firing.
+        accept: The Accept header of the request. Prometheus requests OpenMetrics if it stores exemplars. In that
+            format, each lateness bucket has the trace of its last traced firing.
 
     Raises:
         MissingExtraError: If prometheus_client is not installed.
@@ -172,7 +173,7 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     yield _circuits(gauge, stats["targets"])
     text = "Attempts that run on past their timeouts."
     yield _counted(gauge, "tickwheel_leaked", text, ["target", "handler", "executor"], stats["leaked"])
-    if (rejections := stats.get("rejections")) is not None:  # only a service has them
+    if (rejections := stats.get("rejections")) is not None:  # only a service has rejections
         text = "Requests that were refused for their token, or for want of one."
         yield _labelled(counter, "tickwheel_rejections", text, ["reason"], rejections.items())
     yield from _pull(gauge, stats["pull"])
@@ -204,9 +205,9 @@ def _store(gauge: type[GaugeMetricFamily], stats: Mapping[str, Any]) -> Iterator
 
 def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
     """
-    Return the number of values in each bucket of *edges*, and above the last (None).
+    Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    A fine step that crosses an edge counts as above it: no value is reported smaller than it was.
+    A fine step that crosses an edge counts as above the edge, so no value is reported smaller than it was.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:
@@ -226,7 +227,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target by the state of their breaker; addresses are in `stats()` only.
+    Count the receivers of each target by the state of their circuit breaker. Only `stats()` has their addresses.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {

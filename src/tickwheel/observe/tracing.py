@@ -1,7 +1,7 @@
 """
-The tracer of a scheduler, and context variables inside a firing or a request.
+The protocol of a scheduler's tracer, and the context variables of a firing or a request.
 
-Sampling is decided first, so firings that are not sampled make no objects and no calls.
+Sampling is decided first, so a firing that is not sampled makes no objects and no calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwheel.observe.events import JobFired
 __all__ = ["FIRING", "TRACE", "Span", "Tracer"]
 
 TRACE: Final[ContextVar[str | None]] = ContextVar("tickwheel.trace", default=None)
-"""The W3C traceparent to which jobs without one are linked: that of the current request."""
+"""The W3C traceparent of the current request. Jobs that are set without a traceparent are linked to it."""
 
 FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.firing", default=None)
 """Key, generation and attempt of the current handler's firing, for its log records."""
@@ -24,13 +24,13 @@ FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.f
 
 class Span(Protocol):
     """
-    One traced firing; as a context manager, it is current for the handler.
+    The span of one traced firing. Used as a context manager, it is the handler's current span.
     """
 
     @property
     def trace(self) -> str:
         """
-        The traceparent that its target sends.
+        The traceparent that the target sends.
         """
 
     def __enter__(self) -> Self: ...
@@ -47,13 +47,13 @@ class Span(Protocol):
 
 class Tracer(Protocol):
     """
-    Makes spans of firings. All methods may be called from any thread; their errors are logged, and stop no firing.
+    Makes spans of firings. All methods may be called from any thread. Their errors are logged and do not stop a firing.
     """
 
     @property
     def share(self) -> float:
         """
-        The fraction of traced firings among jobs without a trace, 0 to 1; read once.
+        The fraction of traced firings among jobs without a trace, 0 to 1. It is read once.
         """
 
     def current(self) -> str | None:
@@ -70,5 +70,5 @@ class Tracer(Protocol):
         """
         Begin the span of a sampled firing, linked to the span of *trace*.
 
-        The result of *fired* may be requested later: a firing does not wait for it.
+        The span may call *fired* later, so that the firing does not wait for it.
         """

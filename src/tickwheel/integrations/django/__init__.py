@@ -27,13 +27,13 @@ class Jobs(Handlers):
     """
     The handlers of a project, and its `Scheduler`; `jobs` is the only instance.
 
-    `settings.TICKWHEEL` may have: `DATABASE`, the alias of the database that holds the jobs, by default "default", and
-    `QUERY`, options of the URL of its store; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of
-    `SchedulerOptions`; `TARGETS`, URLs by name.
+    `settings.TICKWHEEL` may have `DATABASE`, the alias of the database with the jobs (default: "default"), and `QUERY`,
+    options of the URL of its store. For jobs elsewhere, it has `STORE`, a URL, instead. It may also have `OPTIONS`, the
+    fields of `SchedulerOptions`, and `TARGETS`, URLs by name.
 
-    In the same database, a set, move or cancel inside `transaction.atomic()` joins that transaction: it takes effect if
-    and only if you commit. An operation that cannot join, such as `skip`, is refused there. For jobs elsewhere use
-    `transaction.on_commit`.
+    If the jobs are in the same database, a set, move or cancel inside `transaction.atomic()` joins that transaction: it
+    takes effect if and only if you commit. An operation that cannot join, such as `skip`, is refused there. For jobs
+    elsewhere, use `transaction.on_commit`.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Jobs(Handlers):
     @property
     def scheduler(self) -> Scheduler:
         """
-        The scheduler of this process, created on first use. It does not fire: `manage.py tickwheel` does.
+        The scheduler of this process, created on first use. It does not fire jobs; `manage.py tickwheel` does.
 
         Raises:
             ImproperlyConfigured: If the settings do not name a store.
@@ -57,12 +57,12 @@ class Jobs(Handlers):
 
                 made = configured()
                 self.register(made)
-                self._scheduler, self._pid = made, os.getpid()  # that of a parent is the parent's
+                self._scheduler, self._pid = made, os.getpid()  # a child of a fork must not use the parent's scheduler
             return self._scheduler
 
     def register(self, scheduler: Scheduler) -> None:
         """
-        Register all handlers on *scheduler*; around each, connections to databases that are too old are closed.
+        Register all handlers on *scheduler*. Around each call, database connections that are too old are closed.
 
         The queues of `settings.TASKS` are handlers, too, if their backend is the `TickwheelBackend` of this module.
         """
@@ -78,7 +78,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Replace `scheduler` by *scheduler* inside the block, with all handlers, for a test that starts and stops it.
+        Use *scheduler*, with all handlers, as `scheduler` inside the block. A test starts and stops it itself.
         """
         self.register(scheduler)
         with self._lock:
@@ -94,7 +94,7 @@ class Jobs(Handlers):
         """
         Stop the scheduler, if there is one; the next use makes another.
 
-        For tests on PostgreSQL, whose database cannot be dropped while it is open.
+        For tests on PostgreSQL, because a database with open connections cannot be dropped.
         """
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
@@ -106,7 +106,7 @@ jobs = Jobs()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "TickwheelBackend":  # the backend of Django's tasks, whose base class needs the settings
+    if name == "TickwheelBackend":  # imported on use, because the base class needs the settings
         return import_module(f"{__name__}._tasks").TickwheelBackend
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)
@@ -114,9 +114,10 @@ def __getattr__(name: str) -> Any:
 
 def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Wrap *function* as Django wraps a view: connections past their age, or broken, are closed before and after it.
+    Wrap *function* like a view of Django: connections that are too old or broken are closed before and after it.
 
-    A connection with an open transaction belongs to the caller, such as a test that moves the clock, and stays open.
+    A connection with an open transaction stays open, because it belongs to the caller, such as a test that moves the
+    clock.
     """
     if not is_async(function):
         return within(function, _fresh_connections)

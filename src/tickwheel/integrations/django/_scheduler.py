@@ -1,5 +1,5 @@
 """
-The scheduler that the settings describe.
+Makes the scheduler that the settings describe.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NAME: Final = "TICKWHEEL"
 _KNOWN: Final = ("DATABASE", "OPTIONS", "QUERY", "STORE", "TARGETS")
 _OF_DJANGO: Final = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 _OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
-"""The `OPTIONS` of a database that libpq does not know, and that so cannot be in a URL."""
+"""The `OPTIONS` of a database that cannot be in a URL, because libpq does not know them."""
 
 
 class _JoiningScheduler(Scheduler):
     """
-    A scheduler in a database of Django's: its writes join an open transaction there, or are refused in it.
+    A scheduler in a database of Django's. Its writes join an open transaction of that database, or are refused in it.
     """
 
     def __init__(self, store: str, alias: str, **options: Any) -> None:
@@ -76,7 +76,7 @@ def configured() -> Scheduler:
         if "QUERY" in given:
             message = f"settings.{_NAME} has 'QUERY' beside 'STORE': write its options in that URL"
             raise ImproperlyConfigured(message)
-        return Scheduler(given["STORE"], options=options, targets=targets or None)  # a service takes none
+        return Scheduler(given["STORE"], options=options, targets=targets or None)  # a service accepts no targets
     alias = _alias(given)
     return _JoiningScheduler(_url(given), alias, options=options, targets=targets)
 
@@ -90,7 +90,7 @@ def prepare(using: str) -> None:
         return
     scheduler = Scheduler(_url(given))
     try:
-        scheduler.shards()  # opens it
+        scheduler.shards()  # opens the store, which creates the tables
     finally:
         scheduler.stop()
 
@@ -125,7 +125,7 @@ def _url(given: dict[str, Any]) -> str:
 
 def _path(alias: str) -> str:
     """
-    Return the path of the SQLite file, as it is written in a URL.
+    Return the path of the SQLite file, in the form for a URL.
     """
     name = str(connections[alias].settings_dict["NAME"])
     if _is_in_memory(alias):

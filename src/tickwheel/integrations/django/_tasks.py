@@ -1,5 +1,5 @@
 """
-A backend for Django's Tasks framework: `@task` functions are jobs, which `manage.py tickwheel` runs.
+A backend for Django's Tasks framework: calls of `@task` functions are jobs, which `manage.py tickwheel` runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME: Final = "django.tasks"
 _KEPT: Final = f"{_NAME}.result"
 _OPTIONS: Final = frozenset({"attempts", "keep_results"})
 _RECORDS_MAX: Final = 1_000
-"""Maximum number of records of a task's history that are read for its result."""
+"""Maximum number of history records that are read for the result of a task."""
 _INSTANTS: Final = ("enqueued_at", "started_at", "last_attempted_at", "finished_at")
 
 
@@ -52,15 +52,15 @@ _STATUS: Final = {State.RUNNING: _Status.RUNNING, State.DEAD: _Status.FAILED}
 
 class TickwheelBackend(_backends.BaseTaskBackend):
     """
-    Runs tasks as jobs of `jobs.scheduler`: enqueued inside `transaction.atomic()`, they join that transaction.
+    Runs tasks as jobs of `jobs.scheduler`. A task that is enqueued inside `transaction.atomic()` joins the transaction.
 
     Each name in `QUEUES` is a handler, called "django.tasks/NAME", so queues do not wait for each other. A task that
-    raises is retried like any job, and is `FAILED` once it is a dead letter. A function that no process has, such
-    as one of the next release, waits for a process that has it.
+    raises is retried like any job, and is `FAILED` once it is a dead letter. If no process has the function of a task,
+    for example because the next release adds it, the task waits for a process that has it.
 
-    `OPTIONS` may have `attempts`, the maximum number of attempts of a task, by default that of other jobs; and
-    `keep_results`, the time for which the result of a task is kept, in seconds, a timedelta or text such as "1h", by
-    default a day.
+    `OPTIONS` may have `attempts`, the maximum number of attempts of a task (default: as for other jobs), and
+    `keep_results`, the time for which the result of a task is kept (default: a day), in seconds, as a timedelta or as
+    text such as "1h".
     """
 
     supports_defer = True
@@ -97,8 +97,8 @@ class TickwheelBackend(_backends.BaseTaskBackend):
         Set the job of a call of *task*, due at its `run_after` or now.
 
         Raises:
-            TypeError: For arguments that JSON cannot hold.
-            StoreError: If the store does not take it.
+            TypeError: If JSON cannot hold the arguments.
+            StoreError: If the store does not accept the job.
         """
         self.validate_task(task)
         result = self._result(task, get_random_string(32), args, kwargs)
@@ -118,14 +118,14 @@ class TickwheelBackend(_backends.BaseTaskBackend):
         Return the state of the task with this id.
 
         Raises:
-            TaskResultDoesNotExist: If no task has it, or its result was forgotten.
+            TaskResultDoesNotExist: If no task has this id, or its result is no longer kept.
         """
         try:
             job = jobs.scheduler.get(_key(result_id))
             if job is not None and job.handler.startswith(f"{_NAME}/"):
                 return _of_job(job, result_id, _records(job))
             kept = jobs.scheduler.get(_key(result_id, "/result"))
-        except InvalidJobError:  # no key, so no id of a task
+        except InvalidJobError:  # it is not a valid key, so it is not the id of a task
             kept = None
         if kept is None or kept.handler != _KEPT:
             raise _exceptions.TaskResultDoesNotExist(result_id)
@@ -137,7 +137,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
 class _Queue(Task[..., ..., Any]):
     """
-    The handler of a queue. A call of a function that this process lacks waits for a process that has it.
+    The handler of a queue. If this process lacks the function of a call, the call waits for a process that has it.
     """
 
     def __init__(self, name: str) -> None:
@@ -145,7 +145,7 @@ class _Queue(Task[..., ..., Any]):
 
     def prepare(self) -> None:
         """
-        Do nothing: the arguments of Django's tasks are JSON as they are.
+        Do nothing, because the arguments of Django's tasks are JSON already.
         """
 
     def misfit(self, payload: Any) -> str | None:
@@ -181,7 +181,7 @@ def _call(firing: Firing, call: Any) -> None:
             result.errors.append(_base.TaskError(exception_class_path=kind, traceback="".join(format_exception(error))))
             _fill(result, status=_Status.FAILED, finished_at=timezone.now())
             _signals.task_finished.send(type(backend), task_result=result)
-        firing.progress(0.0, kind)  # the note that stays with the attempt
+        firing.progress(0.0, kind)  # the note stays in the record of the attempt
         raise
     _fill(result, status=_Status.SUCCESSFUL, finished_at=timezone.now(), _return_value=value)
     if backend.kept_s > 0:
@@ -193,7 +193,7 @@ def _call(firing: Firing, call: Any) -> None:
 
 def _forget(_payload: object) -> None:
     """
-    Do nothing: a kept result is a job that is due when the result expires.
+    Do nothing: a kept result is a job that is due when the result expires, and so disappears.
     """
 
 
@@ -246,11 +246,11 @@ def _made(task: Any, result_id: str, call: Mapping[str, Any]) -> Any:
 
 def _task_of(payload: Mapping[str, Any]) -> Any:
     """
-    Return the task that *payload* calls, on the queue and with the `run_after` that it was enqueued with.
+    Return the task that *payload* calls, with the queue and the `run_after` with which it was enqueued.
     """
     found = resolve_name(payload["task"])
     run_after = payload.get("run_after")
-    if not isinstance(found, _base.Task):  # the function itself, whose task has another name
+    if not isinstance(found, _base.Task):  # it is the function itself, and its task has another name
         found = _base.task(found, backend=payload["backend"], takes_context=payload["takes_context"])
     moment = None if run_after is None else datetime.fromisoformat(run_after)
     return found.using(backend=payload["backend"], queue_name=payload["queue"], run_after=moment)
@@ -264,7 +264,7 @@ def _error_of(record: HistoryRecord) -> Any:
 
 def _fill(result: Any, **values: object) -> None:
     for name, value in values.items():
-        object.__setattr__(result, name, value)  # it is frozen, as the framework's own backends find it, too
+        object.__setattr__(result, name, value)  # the object is frozen; the framework's own backends do the same
 
 
 def _path(function: Any) -> str:

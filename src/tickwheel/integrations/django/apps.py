@@ -1,5 +1,5 @@
 """
-The module that Django reads for the entry of `INSTALLED_APPS`.
+The application's configuration, which Django reads for the entry of `INSTALLED_APPS`.
 
 Internal: Django uses it, users do not.
 """

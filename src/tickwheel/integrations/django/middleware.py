@@ -1,5 +1,5 @@
 """
-Middleware for views that pass on a user's rules and times.
+Middleware for views that pass a user's rules and times to the scheduler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["RuleMiddleware"]
 
 class RuleMiddleware(MiddlewareMixin):
     """
-    Answers 422, with the reason as JSON, if a view raised because a rule or time cannot be read.
+    Answers 422, with the reason as JSON, if a view raises an error because a rule or time cannot be read.
     """
 
     def process_exception(self, _request: Any, error: Exception) -> JsonResponse | None:

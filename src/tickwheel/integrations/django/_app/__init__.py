@@ -1,3 +1,3 @@
 """
-The parts of an app that Django looks for by name: models, admin, commands, templates.
+The parts of an app that Django finds by name: models, admin, commands, templates.
 """

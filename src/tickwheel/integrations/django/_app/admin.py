@@ -1,5 +1,5 @@
 """
-The pages of the admin: a list of jobs by key and state, to cancel, run now and replay, and the history of each.
+The pages of the admin: a list of jobs by key and state, with verbs to cancel, run and replay, and their history.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class JobAdmin(admin.ModelAdmin):
                 messages.error(request, f"refused for {key}: {error}")
                 continue
             self.log_change(request, Job(key=key), f"{verb}: {outcome}")
-            messages.info(request, f"{outcome}: {key}")  # Django begins it with a capital, which a key may not have
+            messages.info(request, f"{outcome}: {key}")  # Django capitalises the first letter: not the key's
         return HttpResponseRedirect(request.get_full_path())
 
     def _may(self, request: Any, needed: str) -> bool:

@@ -13,7 +13,7 @@ __all__ = ["Job"]
 
 class _NoRows(models.Manager):
     """
-    Finds nothing, so that `dumpdata` does not look for a table.
+    A manager that finds no rows, so that `dumpdata` does not look for a table.
     """
 
     def get_queryset(self) -> Any:

@@ -18,7 +18,7 @@ __all__ = ["Command"]
 
 class Command(BaseCommand):
     """
-    Fire until SIGINT or SIGTERM; the handlers are those of the modules `jobs`.
+    Fire until SIGINT or SIGTERM, with the handlers of the modules `jobs`.
     """
 
     help = "Fires jobs until SIGINT or SIGTERM."
