@@ -15,8 +15,8 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Refuse the import in a subinterpreter, also in one that shares the GIL: our statics belong to the first importing
-/// interpreter, and its objects would leak into others. CPython itself refuses those with a GIL of their own.
+/// Refuse the import in a subinterpreter that shares the GIL: our statics belong to the interpreter that imports first,
+/// and its objects would leak into others. CPython itself refuses subinterpreters with a GIL of their own.
 fn require_main_interpreter() -> PyResult<()> {
     // SAFETY: a module is imported with the GIL held, so there is an interpreter, which outlives the call.
     if unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) } == 0 {

@@ -38,8 +38,8 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Memory that can be one huge page; `None` if there is no more.
 ///
-/// Directly from the system: the allocator would reuse returned memory as part of its heap, in small pages, and could
-/// not give it back while anything above it lives.
+/// It comes directly from the system. The allocator would reuse returned memory as part of its heap, in small pages,
+/// and could not return it to the system while any memory above it is in use.
 #[cfg(linux_calls)]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

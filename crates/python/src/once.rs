@@ -1,8 +1,8 @@
 //! Values that are made on first use, safely across a fork.
 //!
 //! PyO3's `intern!` and `PyOnceLock` release the GIL while they store a new value. If a thread forks at that moment,
-//! the child's entry is never completed, and code that needs it hangs. Here a value is made first, which may run Python
-//! and may happen twice, and is then stored without releasing the GIL, which a fork needs too.
+//! the child's entry is never completed, and code that needs it hangs. Here, a value is first made; this may run
+//! Python, and may happen twice. Then it is stored without releasing the GIL, so no fork can come in between.
 
 use std::sync::OnceLock;
 

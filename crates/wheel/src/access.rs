@@ -1,7 +1,7 @@
 //! Access by index, for an owner that keeps its data of an entry in the payload, and links entries to each other.
 //!
-//! An index is half of an [`Id`]: it names a place, not a life, so it is valid only while the owner knows that the
-//! entry lives.
+//! An index is half of an [`Id`]. It is the place of an entry, which later entries use again, so it is valid only while
+//! the owner knows that the entry lives.
 
 use crate::owner::Owner;
 use crate::slab::Id;
@@ -62,7 +62,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.address_of(index)
     }
 
-    /// The address of the payload that leaves after `ahead` others, as far as known, for a prefetch.
+    /// The address of the payload that will probably leave after `ahead` others, for a prefetch.
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {

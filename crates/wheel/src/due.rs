@@ -1,9 +1,9 @@
 //! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
 //!
-//! The entries of a slot are sorted once into a run; entries that are set later, into time that has begun, go to a
-//! small heap; the next to leave is the smaller of the two heads. A cancelled entry leaves the heap at once. In the run
-//! it leaves a stale key of 24 bytes behind, recognised by its sequence; a run is filled once from a slot, so stale
-//! keys do not grow with churn.
+//! The entries of a slot are sorted once into a run. Entries that are set later, into time that has begun, go to a
+//! small heap. The next entry to leave is the smaller of the two heads. A cancelled entry leaves the heap at once. In
+//! the run, it leaves a stale key of 24 bytes behind, which is recognised by its sequence. A run is filled only once,
+//! from a slot, so the number of stale keys does not grow with the number of cancels.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
@@ -44,7 +44,7 @@ impl Due {
     pub(crate) fn settle<P>(&mut self, slab: &mut Slab<P>) {
         match self.arriving.len() {
             0 => return,
-            // A few beside a longer run: inserting into the heap is cheaper than moving the run.
+            // For a few entries beside a longer run, inserting into the heap is cheaper than moving the run.
             few @ 1..=16 if self.run.len() > 4 * few => {
                 while let Some(key) = self.arriving.pop() {
                     self.push(slab, key);

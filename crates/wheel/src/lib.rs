@@ -2,12 +2,12 @@
 //!
 //! The idea is Varghese and Lauck's ("Hashed and hierarchical timing wheels", SOSP 1987, scheme 7), with three changes:
 //!
-//! * Entries are filed by a coarse tick and leave by their exact deadline: a slot whose span begins is sorted into the
-//!   [due set](due), so precision does not depend on the tick.
-//! * The resolution is decided slot by slot: a slot with few entries is sorted in place, at any level; only a crowded
-//!   slot is cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get slots of
-//!   microseconds.
-//! * A move to later leaves the entry where it is: it is filed again when its old slot comes up. An [owner](Owner) that
+//! * Entries are filed by a coarse tick, but leave by their exact deadline: when the span of a slot begins, the slot is
+//!   sorted into the [due set](due). So precision does not depend on the tick.
+//! * The resolution is decided slot by slot: a slot with few entries is sorted in place, at any level. Only a crowded
+//!   slot is cascaded to the finer level below. So sparse timers are touched twice in their life, and dense timers get
+//!   slots of microseconds.
+//! * A move to later leaves the entry where it is: it is filed again when its old slot begins. An [owner](Owner) that
 //!   keeps deadlines itself does not even touch the entry.
 //!
 //! # Geometry
@@ -24,12 +24,12 @@
 //! | 7 | 64 | 52 days | 9.1 years |
 //! | 8 | 64 | 9.1 years | 584 years: every `u64` of nanoseconds |
 //!
-//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand, so no slot is ever
-//! shared with the hand's own and nothing is clamped, whatever the uptime.
+//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand. So an entry is never in
+//! the hand's own slot, and deadlines are never clamped, however long the uptime.
 //!
 //! # Cost
 //!
-//! `insert`, `cancel`, `reschedule`: O(1), or O(log m) for a deadline that has already begun, where m counts those.
+//! `insert`, `cancel`, `reschedule`: O(1); O(log m) for one of m deadlines whose slot has already begun.
 //! `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
 
 //! # For a cache

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 // Its address names the thread.
 thread_local!(static MARK: u8 = const { 0 });
 
-/// A value that one thread at a time uses.
+/// A value that only one thread at a time uses.
 ///
 /// A thread that re-enters panics instead of waiting for itself. A panic leaves the value in its current state, and
 /// other threads may continue to use it.

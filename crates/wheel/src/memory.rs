@@ -1,4 +1,4 @@
-//! Hints about memory, for an owner that can pass them to the system: they change only the time taken.
+//! Hints about memory, for an owner that can pass them to the system. They change only the speed.
 
 use std::fmt::Debug;
 

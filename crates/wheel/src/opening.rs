@@ -29,7 +29,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
     }
 
-    /// Empty a slot that begins: into the due set if it is sparse, else to the levels below.
+    /// Empty a slot that begins, into the due set if it is sparse, else into the levels below.
     pub(crate) fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         let start = slot_start(self.hand, level, slot);
@@ -85,9 +85,9 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if a slot is sorted in place: it is sparse, or it has passed completely, so that no entry can be set into
-    /// it any more, and the allowed work covers it. For a million overdue timers that is a quarter cheaper than
-    /// cascading them.
+    /// True if a slot is sorted in place. Either it is sparse; or it has passed completely, so that no more entries can
+    /// be set into it, and the allowed work covers it. For a million overdue timers, the latter is a quarter cheaper
+    /// than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);
         len <= SPARSE || is_overdue && len <= work

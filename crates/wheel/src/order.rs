@@ -1,7 +1,7 @@
 //! The order of use: a list through all entries, by index.
 //!
-//! Its links are separate from the entries: removing one writes to its two neighbours, which were last used at any
-//! time, and eight bytes each of a dense array are cached more often than two whole entries.
+//! Its links are separate from the entries. Removing an entry writes to the links of its two neighbours, which may not
+//! have been used for long; eight bytes each of a dense array are cached more often than two whole entries.
 
 use std::marker::PhantomData;
 
@@ -19,8 +19,8 @@ const UNLINKED: Link = Link { earlier: NIL, later: NIL };
 /// The list.
 #[derive(Debug)]
 pub struct Order<M = ()> {
-    /// As long as the highest index ever: indices return in any order, and a shorter list would have to grow again at
-    /// once.
+    /// It never shrinks below the highest index ever: indices return in any order, so a shorter list would soon grow
+    /// again.
     links: Vec<Link>,
     /// The least recently used entry.
     oldest: u32,

@@ -5,8 +5,8 @@ use crate::wheel::Wheel;
 
 /// The owner of a wheel's entries; `()` owns no moves.
 ///
-/// A timer's handle is in the cache when the timer is moved, and its entry is not: so an owner may store the result of
-/// [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
+/// When a timer is moved, its handle is in the processor's cache, but its entry is not. So an owner may store the
+/// result of [`Wheel::postpone`] in the handle; the wheel asks for it when the entry's slot begins.
 pub trait Owner<P> {
     /// The deadline and the sequence of an entry that the owner has moved since the wheel filed it last; `None`: not
     /// moved.
@@ -23,9 +23,9 @@ pub trait Owner<P> {
 impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`: returns the sequence that
-    /// [`Owner::moved`] has to return from now on. `None`: the new deadline is earlier, or already due in this turn;
-    /// use `reschedule` instead.
+    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`. Returns the sequence that
+    /// [`Owner::moved`] has to return from now on. `None`: the new deadline is earlier, or already due in this turn, so
+    /// use `reschedule`.
     ///
     /// The entry is not touched, only the data of its list.
     #[inline]
@@ -34,8 +34,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
             return None;
         }
         self.stats.moves += 1;
-        // Unless it was moved before, it is in the slot of its deadline, and may be the least there; or its slot has
-        // begun.
+        // Unless it was moved before, it is in the slot of its deadline, and may be the least there. If there is no
+        // such slot, the slot has begun.
         if let Some(place) = self.slot_at(former) {
             self.slots.forget_least(place, former);
         }
@@ -59,7 +59,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         O::moved(self.slab.payload(key.index)).is_some_and(|(_, sequence)| sequence != key.sequence)
     }
 
-    /// File an entry again that the owner has moved, when it is the next of the due set.
+    /// File the next entry of the due set again, because its owner has moved it.
     #[cold]
     pub(crate) fn file_on(&mut self, key: Key) {
         self.due.pop(&mut self.slab, key);

@@ -1,5 +1,5 @@
-//! The memory of entries: chunks of fixed size, so that growth copies nothing; ids that distinguish lives of one place;
-//! and chunks that are released when their last entry has left.
+//! The memory of entries. Chunks have a fixed size, so growth copies nothing, and are released when their last entry
+//! has left. Ids distinguish the entries that use one place in succession.
 
 use crate::owner::Owner;
 
@@ -11,7 +11,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 /// The largest generation, so that an id stays below `2^63`; an entry that has used them up is retired.
 const LAST_GENERATION: u32 = (1 << 31) - 1;
 
-/// The name of one life of an entry: its generation and its index. Never 0, always below `2^63`, never used twice.
+/// The id of an entry: its generation and its index. Never 0, always below `2^63`, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(u64);
 

@@ -151,9 +151,9 @@ impl Slots {
         }
     }
 
-    /// The occupied slot that begins first: on the lowest occupied level, the first one.
+    /// The occupied slot that begins first: the first one on the lowest occupied level.
     ///
-    /// Every deadline on a level differs from the hand in a higher digit than any deadline on the levels below.
+    /// Deadlines on a lower level are always earlier, because they differ from the hand only in a lower digit.
     #[inline]
     pub(crate) fn first(&self) -> Option<(usize, usize)> {
         if self.levels == 0 {

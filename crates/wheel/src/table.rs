@@ -1,8 +1,9 @@
-//! The index of keys: an open-addressed table of one word per place, half of it hash, half of it the entry's index.
+//! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the hash (the
+//! tag), the other half the index of the entry.
 //!
-//! Keys are not stored here, so the table calls no code; the caller compares. The home of a key is in the high bits of
-//! its tag, so growing reads the old table and writes the new one in order, and neither growing nor removing touches an
-//! entry.
+//! Keys are not stored here, so the table calls no code, and the caller compares keys. The home of a key is in the high
+//! bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor removal touches
+//! an entry.
 
 use std::marker::PhantomData;
 
@@ -92,7 +93,7 @@ impl<M: Memory> Table<M> {
         self.place(word_of(tag, index));
     }
 
-    /// Remove an index; those behind it close the gap.
+    /// Remove an index; the indices behind it close the gap.
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
-//! The keys that are being loaded, and those that were written during the load: a load stores its value only if its key
-//! was not written since the load began.
+//! The keys that are being loaded, and the writes to them: a load stores its value only if its key was not written
+//! since the load began.
 //!
-//! Keys are known by the tags of their hashes, so that a write compares no keys. If two keys share a tag, one pair in
-//! four billion, a loaded value may not be stored.
+//! Keys are identified by the tags of their hashes, so that a write compares no keys. If two keys share a tag (one pair
+//! in four billion), a loaded value may not be stored.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub struct Watches {
     writes: u64,
     /// The number of the last write that concerned all keys.
     of_all: u64,
-    /// Records of looked-up tags, for callers that need to know by which key a subclass replaces another.
+    /// Records of looked-up tags, for callers that need to know which key a subclass looks up in place of another.
     traces: Vec<(u64, Vec<u32>)>,
 }
 

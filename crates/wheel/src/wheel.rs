@@ -51,7 +51,7 @@ pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
     pub(crate) slots: Slots,
     pub(crate) due: Due,
-    /// Every slot that began at or before this instant is empty, except the one being cascaded.
+    /// Every slot that began at or before this instant is empty, except the slot that is being cascaded.
     pub(crate) hand: u64,
     /// The slot whose cascade is interrupted: its remaining entries come before all others.
     pub(crate) cascading: Option<(usize, usize)>,
@@ -328,7 +328,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         expired.collect()
     }
 
-    /// Move the origin of time `by` later: subtract it from the hand and from each deadline but [`NEVER`], keeping the order of entries.
+    /// Move the origin of time `by` later: subtract it from the hand and from each deadline except [`NEVER`]. Entries
+    /// keep their order.
     ///
     /// Costs O(n log n). Not for an owner's own moves, nor within a turn.
     pub fn rebase(&mut self, by: u64) {

@@ -1,7 +1,7 @@
 //! `Deadlines`: the wheel behind `tickwheel.aio.timeout`, one for each loop, with one armed handle of the loop.
 //!
-//! The handle is armed for the earliest deadline and left armed when that timeout ends early: it then finds nothing
-//! due, and is armed again. So a timeout that is entered and left costs the loop nothing.
+//! The handle is armed for the earliest deadline. If that timeout ends early, the handle stays armed; when it runs, it
+//! finds no due timeout, and is armed again. So a timeout that is entered and left costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -20,7 +20,7 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Nothing is armed: every deadline is earlier.
+/// The armed deadline while no handle is armed: every deadline is earlier.
 const UNARMED: u64 = u64::MAX;
 
 /// The loop of the last lookup, and its deadlines; borrowed.
@@ -44,7 +44,7 @@ enum Source {
     Read(f64),
 }
 
-/// Two clocks that differ by at most this count as the same clock, one of them read earlier.
+/// Maximum difference, in seconds, between two clocks that count as the same clock, one of them read earlier.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {

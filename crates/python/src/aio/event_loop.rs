@@ -1,5 +1,5 @@
-//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, besides asyncio's selector loop. It holds the timers in a
-//! wheel.
+//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, which also derives from asyncio's selector loop. It has
+//! the wheel with the timers.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,7 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
 }
 
-/// The attributes that every call uses: whether `time` and `call_at` were assigned to this loop object, and whether the
-/// `_debug` assigned to it is true.
+/// Flags that every call uses: whether `time` and `call_at` were assigned to this loop object, and its `_debug`.
 #[derive(Default)]
 pub(crate) struct Own {
     time: AtomicBool,

@@ -109,8 +109,8 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// The running loop of a thread in asyncio of 3.11: an object that also stores the id of the process that set it.
 ///
-/// `get_running_loop` asks the system for the process id each time, in case a fork inherits a loop. On an EPYC that
-/// took 160 of the 490 ns of a whole timeout. A fork handler makes that unnecessary; later versions use one.
+/// `get_running_loop` asks the system for the process id each time, in case a fork inherits a loop. On an EPYC this
+/// took 160 of the 490 ns of a whole timeout. A fork handler makes it unnecessary; later versions of Python have one.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;

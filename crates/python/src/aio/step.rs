@@ -1,8 +1,8 @@
 //! The results of `Timeout.__aenter__` and `__aexit__` for `async with`: an object that is the bound method and its own
 //! awaitable.
 //!
-//! A usual method would make a new object for each, and the StopIteration with the result another one: together they
-//! cost as much as the rest of a timeout.
+//! A usual method would make three new objects: the bound method, its awaitable, and the StopIteration with the result.
+//! Together they would cost as much as the rest of a timeout.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace, size_of};
@@ -168,7 +168,7 @@ unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// `am_send`: the same without an exception for the result, if the interpreter calls it, as 3.11 does.
+/// `am_send`: returns the result without an exception. Interpreters like 3.11 call it instead of `tp_iternext`.
 unsafe extern "C" fn send(
     step: *mut ffi::PyObject,
     _: *mut ffi::PyObject,

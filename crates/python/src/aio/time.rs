@@ -1,5 +1,5 @@
-//! A loop's time, read natively unless it is overridden: by a subclass, by a test that freezes `loop.time`, or by one
-//! that freezes `time.monotonic`.
+//! A loop's time. It is read natively, unless a subclass overrides `time`, or a test replaces `loop.time` or
+//! `time.monotonic`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -82,7 +82,7 @@ impl Time {
         }
     }
 
-    /// The latest deadline that may be due; a timer with a later `_when` is not, even within the same nanosecond.
+    /// The latest deadline that may be due. A timer with a later `_when` is not due, even within the same nanosecond.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {

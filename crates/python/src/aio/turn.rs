@@ -85,7 +85,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
 /// The three kinds of handles that are run natively, and whether their `_run` is asyncio's own.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// The kinds with an unchanged `_run`, ours in the middle; null for the others.
+/// The three kinds of handles, ours in the middle; null in place of a kind whose `_run` was changed.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();
@@ -167,7 +167,7 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Call the loop's exception handler, with the exception as the one being handled; exits of the program propagate.
+/// Call the loop's exception handler, while the exception counts as being handled. Exits of the program propagate.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();

@@ -6,7 +6,8 @@ use tickwheel_core::Id;
 
 use crate::cache::object::Cache;
 
-/// Iterates over the entries of a cache at its creation, without those that have left or expired when their turn comes.
+/// Iterates over the entries that a cache has at the iterator's creation; skips those that have left or expired by
+/// then.
 ///
 /// It stores entries by id, so no key is hashed or compared, and changes of the cache do not disturb it.
 #[pyclass(module = "tickwheel._core")]

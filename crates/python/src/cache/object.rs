@@ -15,8 +15,8 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
 
-/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The rest waits for the next call,
-/// or for the driver.
+/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The next call, or the driver,
+/// removes the rest.
 const ON_THE_WAY: usize = 256;
 
 /// Maximum number of due entries that one lookup removes, so that each lookup stays quick.
@@ -203,8 +203,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove due entries, report them to the hook, and drop them, in chunks; at most the current number, whatever the
-    /// hook adds.
+    /// Remove due entries, report them to the hook, and drop them, in chunks. Removes at most the number of entries at
+    /// the start, even if the hook adds entries.
     pub(crate) fn sweep(&self, py: Python<'_>, now: Instant, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
@@ -225,13 +225,13 @@ impl Cache {
         Ok(count)
     }
 
-    /// Report removed entries to the hook, and drop them; all of them, whatever the hook raises.
+    /// Report all removed entries to the hook, and drop them, even if the hook raises.
     pub(crate) fn report(&self, py: Python<'_>, left: Vec<RemovedEntry>) -> PyResult<()> {
         if left.is_empty() {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
-            // Same as dropping them, but does not check for each whether this thread has the GIL.
+            // Like a drop, but without a check for each object that this thread has the GIL.
             for RemovedEntry { key, value, .. } in left {
                 key.drop_ref(py);
                 value.drop_ref(py);

@@ -19,7 +19,7 @@ pub(crate) enum Probe {
     Doubt(Id, Py<PyAny>),
 }
 
-/// The entries with the tag of one hash, each once, whatever Python does to the cache between two of them.
+/// The entries with the tag of one hash. Each comes once, even if Python changes the cache in between.
 #[derive(Default)]
 pub(crate) struct CollisionChain {
     seen: HashSet<Id>,
@@ -87,11 +87,11 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// True if two keys of one tag are equal, if that can be decided without running Python; else None.
+/// Compare two keys of one tag; None if this cannot be decided without running Python.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
-    // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one another
-    // runs no Python code and allocates nothing.
+    // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one
+    // another runs no Python code and allocates nothing.
     unsafe {
         let kind = ffi::Py_TYPE(a);
         if kind != ffi::Py_TYPE(b) {
@@ -106,8 +106,8 @@ fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     }
 }
 
-/// As `equal`, for tuples: items are compared in order, as Python does, up to the first pair that is neither identical
-/// nor equal.
+/// Like `plainly_equal`, for tuples. Items are compared in order, as in Python, up to the first pair that is neither
+/// identical nor equal.
 #[inline(never)]
 fn equal_tuples(a: *mut ffi::PyObject, b: *mut ffi::PyObject, levels: u32) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; an exact tuple holds its items and never changes.

@@ -11,15 +11,15 @@ use crate::memory::{prefetch, Hints};
 /// Difference between the time that lookups use and the coarse clock.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Relative times stay below this, 36 years, so that adding a life of up to [`LONGEST`] does not reach `NEVER`.
+/// Upper bound of relative times, 36 years, so that the sum with a life of up to [`LONGEST`] is below `NEVER`.
 const REACH: u64 = 1 << 60;
-/// A rebase leaves this much before the present, 18 years, for a clock that goes back.
+/// Relative time of the present after a rebase, 18 years, so that the clock may go back.
 const BEHIND: u64 = 1 << 59;
-/// The longest life that is not endless: 146 years.
+/// The longest finite life: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds, of any size: a timer in milliseconds passes the number of seconds in
-/// 292 years after 107 days.
+/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: the readings of a user's timer count as
+/// seconds, so a timer in milliseconds reaches 292 years after 107 days.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
@@ -32,8 +32,8 @@ pub(crate) enum Reason {
     Removed,
 }
 
-/// A key with its value. With the wheel's fields it fills one cache line, 64 bytes: more would cost every operation a
-/// second one.
+/// A key with its value. With the wheel's fields it fills one cache line of 64 bytes; a larger item would cost every
+/// operation a second cache line.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
@@ -282,7 +282,7 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore the remaining lifetime that an entry had elsewhere; only its current life is shorter.
+    /// Restore the remaining lifetime that an entry had in another cache. Only its current life is shorter.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {
@@ -386,8 +386,8 @@ impl Store {
         }
     }
 
-    /// Floats drift: an empty cache resets the total to 0, and one entry to its size, so that an entry that fits alone
-    /// stays.
+    /// Correct the drift of float sums: the total of an empty cache is 0, and that of a single entry is the entry's
+    /// size. So an entry that fits alone stays.
     #[inline]
     pub(crate) fn settle_size(&mut self) {
         if self.wheel.len() <= 1 {

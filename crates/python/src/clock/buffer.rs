@@ -1,7 +1,7 @@
 //! Many numbers at once: a buffer is read by its format, and other objects item by item.
 //!
-//! A buffer of an unknown format (long doubles, objects, records, text) is read by its iterator, whose items have their
-//! own types; so is an array of a NumPy subclass, which may be masked or have a unit.
+//! If the format of a buffer is unknown (long doubles, objects, records, text), it is read by its iterator, whose items
+//! have their own types. So is an array of a NumPy subclass, which may be masked or have a unit.
 
 use std::ffi::CStr;
 
@@ -67,7 +67,7 @@ impl Format {
         u64::from_le_bytes(bytes)
     }
 
-    /// The integer of an item that is one.
+    /// The value of an item that is an integer.
     fn integer(self, item: &[u8]) -> i128 {
         let (bits, unused) = (self.bits(item), 64 - 8 * self.size);
         match self.kind {
@@ -241,7 +241,7 @@ fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     error.unwrap_or_else(|error| error)
 }
 
-/// The integers of a buffer of integers, those beyond `i64` as 0, which is not an id; None for other objects.
+/// The integers of a buffer of integers; None for other objects. Integers beyond `i64` become 0, which is not an id.
 pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     if numpy::is_plain_array(values) == Some(false) || is_text(values) {
         return Ok(None);

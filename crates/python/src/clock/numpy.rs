@@ -1,8 +1,9 @@
-//! NumPy's numbers and times, by their types; this code never imports NumPy, as such values exist only if it is
-//! imported.
+//! Reads NumPy's numbers and times by their types. This code never imports NumPy: such values exist only if the program
+//! has imported it.
 //!
-//! A `timedelta64` is read from its memory, since asking it for its unit takes ten times as long. The layout is that of
-//! `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is used.
+//! A `timedelta64` is read from its memory, because asking it for its unit takes ten times as long. The layout is that
+//! of `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is
+//! used.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,8 @@
 //! Memory for large numbers of objects of one kind, in huge pages.
 //!
 //! Such objects are accessed in random order, so each access needs another page, and the page lookup takes as long as
-//! fetching the object. In pages of 2 MiB a million handles take 23 pages. A program that has few uses the
-//! interpreter's allocator.
+//! fetching the object. In pages of 2 MiB, a million handles take 23 pages. If there are few objects, they come from
+//! the interpreter's allocator.
 
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// Number of objects from the interpreter's allocator: the processor caches the lookups of their few pages, and an
-/// almost empty block would waste memory. In a free-threaded interpreter all objects come from there, as the
-/// interpreter must know them.
+/// Number of objects that come from the interpreter's allocator: the processor caches the lookups of their few pages,
+/// and an almost empty block would waste memory. In a free-threaded interpreter all objects do, because the interpreter
+/// must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
 /// The head of a block, which is one huge page; its pieces follow.
@@ -42,7 +42,7 @@ struct State {
 // SAFETY: the state owns the blocks, whichever thread requests a piece.
 unsafe impl Send for State {}
 
-/// The memory of all objects of one layout whose objects share no memory with others.
+/// The memory of all objects of one layout. They share no memory with other objects.
 pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {

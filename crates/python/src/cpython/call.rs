@@ -1,5 +1,5 @@
-//! A callback with its arguments, in one reference: the callable itself, or, with arguments or a context, a pack of all
-//! of them.
+//! A callback with its arguments, in one reference: the callable itself, or, with arguments or a context, a pack of
+//! callable, arguments and context.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -14,8 +14,8 @@ const PACKED: usize = 1;
 
 /// The head of a pack, which replaces a tuple `(callback, *args)`; the words follow it.
 ///
-/// The collector would track a tuple, although it traverses the words through the engine anyway: setting and firing a
-/// timer with an argument took a fifth longer with one.
+/// The collector would track a tuple, although it already traverses the words through the engine. With a tuple, setting
+/// and firing a timer with an argument took a fifth longer.
 #[repr(C)]
 struct Pack {
     references: u32,
@@ -104,7 +104,7 @@ impl Callback {
         }
     }
 
-    /// The same, for a call in a context.
+    /// Take a new reference to a context, a callback and its arguments.
     ///
     /// # Safety
     ///
@@ -134,7 +134,7 @@ impl Callback {
         }
     }
 
-    /// Room for a pack, uninitialised.
+    /// Uninitialised memory for a pack.
     #[inline]
     fn room_for(py: Python<'_>, words: usize) -> *mut Pack {
         if words == USUAL {

@@ -27,8 +27,9 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
 
 /// The GIL is the lock: only a thread that holds it accesses the value, and never while it runs Python.
 ///
-/// Another lock would cost 10 ns per call and need an order against the GIL; this costs a flag. The flag turns the one
-/// remaining mistake, to run Python inside of `with` and re-enter, into a panic instead of a corrupted wheel.
+/// Another lock would cost 10 ns per call, and would need a fixed order with the GIL. This cell costs only a flag. One
+/// mistake is still possible: running Python inside of `with`, which may re-enter. The flag turns it into a panic
+/// instead of a corrupted wheel.
 #[cfg(not(Py_GIL_DISABLED))]
 mod by_gil {
     use std::cell::{Cell, UnsafeCell};
@@ -57,7 +58,8 @@ mod by_gil {
             Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
         }
 
-        /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector counts.
+        /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector
+        /// counts.
         #[inline]
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
@@ -89,8 +91,8 @@ mod by_gil {
     }
 }
 
-/// The same with a lock, for an interpreter without a GIL. That alone does not make the module safe, so the module
-/// enables the GIL: `docs/decisions/free-threading.md` lists the rest.
+/// `GilCell` with a lock, for an interpreter without a GIL. A lock alone does not make the module safe, so the module
+/// enables the GIL; `docs/decisions/free-threading.md` lists what is missing.
 #[cfg(Py_GIL_DISABLED)]
 mod by_lock {
     use pyo3::prelude::*;

@@ -1,5 +1,4 @@
-//! Methods as native functions of the interpreter: no wrapper unpacks their arguments, which would take longer than a
-//! set.
+//! Methods as native functions of the interpreter. A wrapper that unpacks their arguments would take longer than a set.
 
 use std::ffi::{c_int, CStr};
 

@@ -1,8 +1,8 @@
 //! `make_fast`: lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
 //! A dataclass's `__init__` costs a frame and a store for each field, and the collector traverses the object during its
-//! life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, a third of the time. The rest of
-//! the class is unchanged.
+//! life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, which takes a third of the time.
+//! The rest of the class is unchanged.
 //!
 //! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, as the interpreter does with
 //! its tuples.
@@ -37,7 +37,7 @@ struct Known {
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The classes, in an array in which the types of fields are looked up. Null entries are free.
+/// The classes, in an array; the types of field values are looked up in it, too. Null entries are free.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
 /// The type of all enumerations, whose members lead to no cycle.
 static ENUM: KnownType = KnownType::new();
@@ -119,7 +119,7 @@ unsafe fn fill(
     }
 }
 
-/// True if no cycle can include an object: it refers to no tracked object, and never will.
+/// True if no reference cycle can include an object, because it never refers to a tracked object.
 #[inline]
 unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     // SAFETY: called with the GIL held on a field of a new object.

@@ -23,11 +23,11 @@ pub(crate) struct Firing {
     known: Option<HashSet<Id>>,
 }
 
-/// The way in which a batch's callback is called.
+/// The kind of call of a batch's callback.
 pub(crate) enum Under {
-    /// In this turn, with the callback.
+    /// Called in this turn; the field is the callback.
     Turn(Py<PyAny>),
-    /// By a runner, with its timer and the array for the callback.
+    /// Called by a runner; the fields are its timer, and the array for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 

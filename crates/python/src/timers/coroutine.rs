@@ -16,8 +16,8 @@ use crate::timers::engine::Engine;
 /// Maximum number of code objects that are cached as plain functions.
 const KNOWN: usize = 64;
 
-/// Addresses of code objects that are plain functions. They are not kept alive: if one dies and a coroutine's code
-/// takes its address, the coroutine is detected when it is called.
+/// Addresses of the code objects of plain functions. They are not kept alive. If one dies, and the code of a coroutine
+/// function gets its address, the coroutine function is detected only when it is called.
 static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
 /// `functools.partial`.

@@ -62,7 +62,7 @@ struct Turn<'a, 'py> {
     group: Group,
 }
 
-/// Ids of one batch that expired in succession: one call delivers them.
+/// Ids of one batch that expired in succession. One call delivers all of them.
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,

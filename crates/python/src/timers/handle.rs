@@ -29,8 +29,8 @@ pub(crate) struct TimerObject {
     /// The entry's place while pending; else a state, all of which are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The order of the last move to later that the wheel does not know yet (it learns it when the entry's slot
-    /// begins), or 0. While calls are running, of this or an earlier firing, the field counts them instead: see
+    /// The order of the last move to later, if the wheel does not know it yet, or 0. The wheel reads it when the
+    /// entry's slot begins. While calls of this or an earlier firing are running, the field counts them instead: see
     /// `CALLS`.
     pub(crate) sequence: u64,
     /// The callback; `NONE` once the timer has ended.
@@ -60,7 +60,7 @@ impl TimerObject {
         self.index >= RUNNING
     }
 
-    /// True if calls are running, of any firing.
+    /// True if calls of any firing are running.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.sequence > CALLS

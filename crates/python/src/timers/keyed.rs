@@ -1,9 +1,9 @@
 //! `Keys`: the native base of `tickwheel.timers.keyed`. It sets and moves a pending key, in one step and without a
 //! lock; Python code does the rest, under a lock.
 //!
-//! Python finds the key, and may run any code during that. After that no Python runs: the entry's timer is read and
-//! moved, and its value replaced. The holder of the lock sees a pending entry either before or after that. Keys that
-//! are not pending are left to the Python code.
+//! First, the key is looked up, which may run any Python code. After that no Python runs: the entry's timer is read and
+//! moved, and its value replaced. So the holder of the lock sees a pending entry either before or after all of it. Keys
+//! that are not pending are left to the Python code.
 
 use std::mem::{replace, swap};
 use std::sync::OnceLock;

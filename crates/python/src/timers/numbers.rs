@@ -1,4 +1,5 @@
-//! Engines by number: half a word in a handle; an address would leave no room for the order of the timer's last move.
+//! Numbers for engines. A handle stores the number in half a word; an address would need a whole word, and leave no
+//! room for the order of the timer's last move.
 
 use std::ptr::null_mut;
 

@@ -41,8 +41,8 @@ impl State {
         self.wheel.cancel(place)
     }
 
-    /// Remove all entries, which the caller releases. Their timers are cancelled at once, so that no Python code that
-    /// runs before their release can end one a second time.
+    /// Remove all entries; the caller releases them. Their timers are cancelled at once, so that Python code that runs
+    /// before the release cannot end a timer a second time.
     pub(crate) fn take_all(&mut self, is_closing: bool) -> Vec<Expired<Payload>> {
         self.is_closed |= is_closing;
         let mut taken = self.wheel.drain();

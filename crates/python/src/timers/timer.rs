@@ -1,8 +1,7 @@
 //! `Timer`, the handle: 48 bytes, from a free list or a huge page, not tracked by the garbage collector.
 //!
-//! The collector sees a pending timer's callback through the engine, which traverses its timers' references; an ended
-//! timer has no references. So a million handles cost a collection only a walk, and no cycle through a handle is
-//! missed.
+//! The engine traverses the references of its timers, so the collector finds a pending timer's callback. An ended timer
+//! has no references. So a million handles cost a collection only a walk, and no cycle through a handle is missed.
 //!
 //! Written against the C API: `docs/decisions/native-binding.md` has the figures.
 
@@ -21,8 +20,7 @@ use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::proxy::note_failure;
 
-/// Maximum number of dead handles that are kept: the bursts of a busy server. That is 768 kB, in programs that have had
-/// this number of handles.
+/// Maximum number of dead handles that are kept, enough for the bursts of a busy server. They take up to 768 kB.
 const KEPT: usize = 16 * 1024;
 
 pub(crate) static TYPE: KnownType = KnownType::new();

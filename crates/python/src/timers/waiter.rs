@@ -8,7 +8,7 @@ use crate::timers::latch::Latch;
 
 /// One thread waits, and any other can wake it.
 ///
-/// A wake is a token: a wake before the wait ends that wait at once, and several count as one.
+/// A wake sets a token: a wake before the wait ends that wait at once, and several wakes count as one.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Waiter {
     latch: Latch,
