@@ -1,5 +1,5 @@
 """
-The six designs of a wheel under one load: what an operation, a firing, a beat and a pause cost.
+The six designs of a wheel under one load: the cost of an operation, a firing, a beat and a pause.
 
 The figures are those of `tickwheel lab compare`; here each case is repeated, and designs are interleaved.
 """
@@ -56,7 +56,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 def subject(name: str) -> str:
     """
-    Return what a design is called among the benchmarks: ours is the native one.
+    Return the name of a design in the benchmarks: ours is the native one.
     """
     return "tickwheel" if name == "native" else name
 

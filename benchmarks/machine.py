@@ -1,5 +1,5 @@
 """
-What the figures were measured on.
+The machine on which the figures were measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def file_system(folder: Path) -> str:
 
 def versions() -> dict[str, str]:
     """
-    Return the versions of Python and of every distribution that is installed beside it.
+    Return the versions of Python and of every distribution that is installed there.
     """
     found = {dist.name.lower(): dist.version for dist in importlib.metadata.distributions()}
     return {"python": f"{platform.python_implementation()} {platform.python_version()}"} | dict(sorted(found.items()))

@@ -1,5 +1,5 @@
 """
-What it costs a firing to be seen: all observability on, against off, in turns within one process.
+The cost of observability for a firing: all of it on, against off, in turns within one process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JOBS = 16_000
 SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 0.6
-"""After which all is settled, and the spans have ended: a tenth of a second after their firings."""
+"""Time in seconds until all jobs are settled and the spans have ended, a tenth of a second after their firings."""
 CONDITIONS = {
     "fire": (
         f"{JOBS:,} jobs on SQLite that are due, handled by a function that counts; CPU of the process from the start "
@@ -45,7 +45,7 @@ BARS = (Bar("fire, on over off, in percent", clock="cpu", at_most=103),)
 
 class Counted(SpanExporter):
     """
-    Counts spans and lets go of them, as one that has sent them does.
+    Counts spans and drops them, like an exporter that has sent them.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(exporter))
     tracer = OpenTelemetryTracer(SHARE, provider=provider)
-    fire(None, provider)  # the first round pays for what is made once
+    fire(None, provider)  # the first round also pays for one-time work
     offs: list[float] = []
     ons: list[float] = []
     for number in range(rounds):
@@ -92,7 +92,7 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
 
 def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
     """
-    Fire all jobs once, seen if there is a *tracer*, and return the CPU of a firing in nanoseconds.
+    Fire all jobs once, observed if there is a *tracer*, and return the CPU of a firing in nanoseconds.
     """
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
         url = f"sqlite:///{folder}/jobs.db"
@@ -116,7 +116,7 @@ def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
         begin = time.process_time_ns()
         scheduler.start()
         done.wait()
-        time.sleep(IDLE_S)  # and no look at the figures, which costs as much as many firings
+        time.sleep(IDLE_S)  # without a read of the figures, which costs as much as many firings
         provider.force_flush()
         gc.collect()
         took = time.process_time_ns() - begin

@@ -1,5 +1,5 @@
 """
-What the kernel says a process has used.
+The kernel's figures about the resources that a process has used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def resident() -> int:
 
 def most_resident() -> int:
     """
-    Return the bytes that the resident set of this process has had at most; rusage has those of its parent in it, too.
+    Return the largest resident set of this process in bytes; that of rusage includes the parent's.
     """
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
@@ -49,7 +49,7 @@ def parent_of(pid: int) -> int:
 
 def _ticks(pid: int, first: int, end: int) -> float:
     """
-    Return the sum of some of user and system time, from 11 on, and those of the children that were waited for.
+    Return the sum of user and system time from field 11 on, or of the reaped children.
     """
     return sum(map(int, _stat(pid)[first:end])) / os.sysconf("SC_CLK_TCK")
 

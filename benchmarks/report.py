@@ -1,5 +1,5 @@
 """
-Prints what was found.
+Prints the results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["print_bars", "print_head", "print_rows"]
 
 def print_head(document: dict[str, Any], cases: int, reps: int) -> None:
     """
-    Print what runs where.
+    Print the conditions of the run.
     """
     machine = document["machine"]
     print(f"{document['benchmark']}: {cases} cases, {reps} repetitions each, every one in a fresh process, interleaved")
@@ -48,7 +48,7 @@ def _cell(value: float | None) -> str:
 
 def print_bars(bars: Sequence[dict[str, Any]]) -> None:
     """
-    Print each bar with the figure that answers to it.
+    Print each bar with its measured figure.
     """
     if bars:
         print("\nbars")

@@ -18,7 +18,7 @@ from benchmarks.model import Case, Measure, Row
 __all__ = ["interleaved"]
 
 TIMEOUT_S = 7_200
-"""Ten million jobs are set, looked at, and some of them cancelled."""
+"""Ten million jobs are set and scanned, and some of them are cancelled."""
 
 
 def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
@@ -69,7 +69,7 @@ def in_fresh_process(case: Case) -> list[Measure]:
 
 def main(text: str) -> None:
     """
-    Be the fresh process: run the case that *text* holds and print what it found.
+    Run as the fresh process: run the case in *text* and print its results.
     """
     case = Case(**json.loads(text))
     measures = import_module(case.module).measure(case.work, case.subject, case.pending, **case.settings)

@@ -162,7 +162,7 @@ def module_pages() -> dict[str, str]:
                 lines += [f".. autofunction:: {name}.{public}", ""]
             elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
                 lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
-            else:  # defined elsewhere: its docstring would be that of its type
+            else:  # defined elsewhere: its docstring would be the docstring of its type
                 said = textwrap.indent(docstring_of(public, thing), "   ")
                 lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", "", said, ""]
             if inspect.isclass(thing) or inspect.isroutine(thing):

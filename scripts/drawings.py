@@ -66,7 +66,7 @@ def beside(top: int, head: str, *lines: str) -> str:
 
 def ring(left: float, top: float, radius: float, view: Any, labels: Mapping[int, str]) -> str:
     """
-    Return a ring as its wheel shows it, with what each occupied slot holds in it and *labels* outside.
+    Return a ring as its wheel shows it, with the entries of each occupied slot inside and *labels* outside.
     """
     inner = radius * 0.66
     parts = []
@@ -283,7 +283,7 @@ def _band(radius: float, slots: int) -> str:
 
 
 def _held(steps: list[dict[str, Any]], ring: int) -> list[int]:
-    # Where a ring's pointer is, step by step.
+    # Position of a ring's pointer at each step.
     slot, found = 0, []
     for step in steps:
         slot = dict(step.get("p", ())).get(ring, slot)
@@ -351,7 +351,7 @@ DRAWINGS = {
     "watch-hierarchical.html": lambda: watch("hierarchical"),
     "watch-native.html": lambda: watch("native"),
 }
-"""Each file of the docs, and what draws it."""
+"""Each file of the docs, and the function that draws it."""
 
 if __name__ == "__main__":
     for name, draw in DRAWINGS.items():

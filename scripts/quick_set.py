@@ -256,7 +256,7 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
 
 def list_mutants() -> None:
     """
-    Print by name which fault is found by `make test`, and which by `make test-full` alone.
+    Print for each fault whether `make test` finds it, or only `make test-full`.
     """
     files = sorted({f"tests/{row.partition('::')[0]}" for row in MUTANTS})
     command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]

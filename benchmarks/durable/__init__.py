@@ -144,7 +144,7 @@ BARS = (
         against="tickwheel-postgres",
         against_work=far_cycle.NEAR_CYCLE,
         inverse=True,
-        at_least=0.77,  # no slower by more than 30 %
+        at_least=0.77,  # at most 30 % slower
     ),
 )
 

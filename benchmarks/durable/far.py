@@ -75,7 +75,7 @@ def instants(seed: int, count: int) -> list[int]:
 
 def chosen(pending: int, count: int) -> list[int]:
     """
-    Return which of *pending* jobs are moved, then which are cancelled: at most *count* each, by number, in no order.
+    Return the numbers of the *pending* jobs to move and of those to cancel: at most *count* each, in random order.
     """
     return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
 
@@ -114,7 +114,7 @@ def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
 
 def _forget(path: Path) -> None:
     """
-    Drop the file from memory; it must not be open here, since a close gives up SQLite's locks.
+    Drop the file from memory; no store may have it open, since a close releases SQLite's locks.
     """
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -158,7 +158,7 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def packed(url: str) -> None:
     """
-    Rewrite the table of jobs in pages that are full, and its log from here on.
+    Rewrite the table of jobs in full pages, and then its log.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
@@ -176,7 +176,7 @@ def _singles(url: str, empty: str, keys: list[str]) -> Measure:
     with Scheduler(url) as full, Scheduler(empty) as other:
         for scheduler in (full, other):
             scheduler.handler("nothing")(do_nothing)
-            scheduler.set("first", delay="7d", handler="nothing")  # it reads the filters, as a renewal does soon
+            scheduler.set("first", delay="7d", handler="nothing")  # reads the filters, as a renewal would
         for part in batched(list(zip(keys, seconds, strict=True))[: 20 * _SINGLE], _SINGLE):
             for scheduler, name in ((full, url), (other, empty)):
                 begin = time.perf_counter()
@@ -197,7 +197,7 @@ def _far_row(job: Job) -> tuple[object, ...]:
 
 def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> None:
     """
-    Set jobs with *keys* in lots, set half of those *there* at other instants, and cancel the other half.
+    Set jobs with *keys* in batches, set half of the *there* jobs to other instants, and cancel the other half.
     """
     half = len(there) // 2
     with Scheduler(url) as scheduler:

@@ -1,5 +1,5 @@
 """
-Jobs far ahead from the set until they are settled, beside jobs that are due at once.
+Jobs far ahead, measured from the set until they are settled, beside jobs that are due at once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NEAR_CYCLE: Final = "near set+fire+settle"
 
 def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Set far jobs among *pending* ones, fire as many that such sets have left, and do the same with jobs due now.
+    Set far jobs among *pending* ones, fire as many overdue ones, and do the same with jobs that are due now.
 
-    So many of those pending fell due while nobody ran as there are *keys*: they are fired in the place of those that
-    are set, since those are due in days.
+    As many pending jobs as there are *keys* fell due while no process ran. They are fired in place of the new jobs,
+    which are due in days.
     """
     late = SPAN_MS * len(keys) // pending
     network.fill(url, pending, first=time.time_ns() // 1_000_000 - late, span=SPAN_MS)
@@ -41,7 +41,7 @@ def _cycle(url: str, keys: list[str], seconds: list[float]) -> float:
     Set all jobs while no process fires, then fire due jobs until they are settled; return the jobs per second of both.
     """
     begin = time.perf_counter()
-    client = Scheduler(url)  # it is not started, so it fires nothing
+    client = Scheduler(url)  # the client is not started, so it fires nothing
     for part in batched(list(zip(keys, seconds, strict=True)), BATCH):
         client.set_many([SetRequest(key, at=at, payload=PAYLOAD, handler="nothing") for key, at in part])
     client.stop()

@@ -144,7 +144,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
     """
-    Let the scheduler do it, wait until everything is settled, and return how many seconds that took.
+    Run the jobs with the scheduler, wait until all are settled, and return the duration in seconds.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -165,12 +165,13 @@ def wait_for(scheduler: Scheduler, count: int) -> None:
         if stats["failed"]:
             message = f"{stats['failed']} jobs failed: the figures would be of something else"
             raise RuntimeError(message)
-        time.sleep(0.01 + 0.2 * (1 - stats["succeeded"] / count))  # few questions: each costs the store as much as jobs
+        # few queries, because each costs the store as much as some jobs
+        time.sleep(0.01 + 0.2 * (1 - stats["succeeded"] / count))
 
 
 def do_nothing(_payload: object) -> None:
     """
-    Be the handler.
+    Do nothing, as a handler.
     """
 
 

@@ -1,5 +1,5 @@
 """
-What the history costs a job that fires once and succeeds, of which it keeps nothing by default.
+The cost of the history for a job that fires once and succeeds, of which it keeps nothing by default.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ROUNDS: Final = 16
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Set, fire and settle *keys* in rounds that keep the usual history, none, or all in turns.
+    Set, fire and settle *keys* in rounds that keep the usual history, none, or all, in turns.
 
-    Of each kind it is the lower quartile of the rounds, since others on the machine only add.
+    The figure of each kind is the lower quartile of its rounds, since other processes only add to the time.
     """
     kinds = ["none", "default", "all"]
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    _round(url, "none", keys)  # pays for what is made once
+    _round(url, "none", keys)  # the first round also pays for one-time work
     for number in range(ROUNDS):
         for kind in kinds[number % 3 :] + kinds[: number % 3]:
             found[kind].append(_round(url, kind, keys))

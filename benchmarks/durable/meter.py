@@ -1,5 +1,5 @@
 """
-What a process writes and reads while it does something many times, by the kernel's own accounting.
+Counts the bytes that a process writes and reads during repeated work, by the kernel's own accounting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Meter"]
 
 class Meter:
     """
-    Counts what this process writes and reads while something is done many times.
+    Counts the bytes that this process writes and reads during repeated work.
     """
 
     def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
@@ -32,7 +32,7 @@ class Meter:
     @contextmanager
     def of(self, work: str, count: int) -> Iterator[None]:
         """
-        Measure *work*, done *count* times within the context; of what is written after its time, only the bytes.
+        Measure *work*, done *count* times within the context; after its time, only the written bytes are counted.
         """
         before, begin = self._counters(), time.perf_counter()
         yield
@@ -44,7 +44,7 @@ class Meter:
 
     def weigh(self, more: int) -> None:
         """
-        Measure what the file holds for each of the jobs that it was made with and *more*; a server's is not measured.
+        Measure the size of the file for each of its jobs and of *more* jobs; a server's files are not measured.
         """
         if self._path is not None:
             size = self._path.stat().st_size / (self._pending + more)
@@ -52,7 +52,7 @@ class Meter:
 
     def _move_log(self) -> None:
         """
-        Move the log into the file, as somebody will have to: what is left for later is not saved.
+        Move the log into the file, since that has to be done at some time: deferred work is not saved.
         """
         if self._path is not None:
             with closing(sqlite3.connect(self._path)) as connection:

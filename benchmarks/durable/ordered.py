@@ -72,7 +72,7 @@ ORDER BY due_at, generation
 
 class _Filter:
     """
-    Which keys may be in a run: a bit for each, in sixteen times as many.
+    The keys that may be in a run: one bit for each, in sixteen times as many bits.
     """
 
     def __init__(self, keys: Iterable[str], size: int) -> None:
@@ -87,7 +87,7 @@ class _Filter:
 
     def within(self, keys: Iterable[str]) -> list[str]:
         """
-        Return those of *keys* that may be there.
+        Return the *keys* that may be in the run.
         """
         bits, mask = self._bits, self._mask
         places = ((key, zlib.crc32(key.encode()) & mask) for key in keys)

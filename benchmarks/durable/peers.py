@@ -1,5 +1,5 @@
 """
-The same work by others: jobs due now, set, run and removed, with what each offers for many.
+The same work by other schedulers: jobs due now, set, run and removed, by each one's calls for many jobs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def is_here(peer: str) -> bool:
 
 class _Counter:
     """
-    Counts runs, and knows when they are all.
+    Counts runs, and reports when all are done.
     """
 
     def __init__(self) -> None:
         """
-        Wait for nothing yet.
+        Begin with no expected runs.
         """
         self.left = 0
         self.done = threading.Event()
@@ -76,7 +76,7 @@ _RUNS: Final = _Counter()
 
 def count_one(*_arguments: Any) -> None:
     """
-    Be the job.
+    Count one run, as a job.
     """
     _RUNS.run()
 

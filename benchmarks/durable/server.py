@@ -21,7 +21,9 @@ import psycopg
 __all__ = ["SETTINGS", "postgres"]
 
 SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min", "wal_compression=lz4")
-"""What an operator would set first on any server; everything else, and so every safety, is as it comes."""
+"""
+Settings that an operator would change first on any server; all others, including the safety settings, are defaults.
+"""
 
 _PATIENCE_S = 60.0
 _PLACES = Path(__file__).parents[2] / "scripts" / "servers"
@@ -62,7 +64,7 @@ def _wait_for(url: str, process: subprocess.Popen[str] | subprocess.Popen[bytes]
         except psycopg.OperationalError:
             if process.poll() is not None or time.monotonic() > give_up:
                 raise RuntimeError(log.read_text()) from None
-            time.sleep(0.05)  # a server says nowhere else that it is up
+            time.sleep(0.05)  # a server gives no other signal when it is up
         else:
             return
 

@@ -92,14 +92,15 @@ def _round(call: Callable[[str], object], keys: list[str]) -> tuple[float, float
 
 def _sparse(scheduler: Scheduler, keys: list[str]) -> list[Measure]:
     """
-    Return the cost and the commits of each firing, the waits between them included.
+    Return the cost and the commits of each firing, including the waits between them.
     """
     first = time.time() + _AHEAD_S
     scheduler.set_many(
         [SetRequest(key, at=first + place * APART_MS / 1000, handler="nothing") for place, key in enumerate(keys)]
     )
     commits, begin = scheduler.stats()["commits"], time.process_time_ns()
-    time.sleep(max(0.0, first + len(keys) * APART_MS / 1000 - time.time()))  # a poll of the counts would be in the way
+    # polling the counts would disturb the measurement
+    time.sleep(max(0.0, first + len(keys) * APART_MS / 1000 - time.time()))
     wait_for(scheduler, len(keys))
     cost = (time.process_time_ns() - begin) / len(keys)
     commits = scheduler.stats()["commits"] - commits

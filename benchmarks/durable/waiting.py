@@ -1,5 +1,5 @@
 """
-Jobs that wait: how late they fire, how soon after a restart, what they weigh, and what looking for them costs.
+Jobs that wait: their lateness, the time to fire after a restart, their size, and the cost of looking for them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE_S: Final = 120
 
 def lateness(url: str, keys: list[str]) -> list[Measure]:
     """
-    Fire a job each millisecond, and note how late their handler is called.
+    Fire a job each millisecond, and record the lateness of each call of the handler.
     """
     late: list[float] = []
 
@@ -36,7 +36,7 @@ def lateness(url: str, keys: list[str]) -> list[Measure]:
         scheduler.handler("note")(note)
         first = time.time() + _AHEAD_S
         scheduler.set_many([SetRequest(key, at=first + place / 1000, handler="note") for place, key in enumerate(keys)])
-        time.sleep(max(0.0, first + len(keys) / 1000 - time.time()))  # a poll of the counts would be in the way
+        time.sleep(max(0.0, first + len(keys) / 1000 - time.time()))  # polling the counts would disturb the measurement
         wait_for(scheduler, len(keys))
     late.sort()
     return [
@@ -49,7 +49,7 @@ def lateness(url: str, keys: list[str]) -> list[Measure]:
 
 def restart(url: str, pending: int) -> list[Measure]:
     """
-    Set a job, let nobody run, and fire it in a new process.
+    Set a job while no process runs, and fire it in a new process.
     """
     store = Scheduler(url)
     store.set("overdue", delay=0, handler="first")
@@ -67,7 +67,7 @@ def restart(url: str, pending: int) -> list[Measure]:
 
 def first_firing(url: str) -> None:
     """
-    Be the new process: print how long the first firing took, and the bytes of memory at the start and then.
+    Run as the new process: print the time to the first firing, and the bytes of memory at the start and at that time.
     """
     import threading  # noqa: PLC0415 - part of the child alone
 
@@ -86,7 +86,7 @@ def first_firing(url: str) -> None:
 
 def _look_up(url: str) -> float:
     """
-    Return the median time of a look for what is due within the horizon, beyond what is overdue, in ms.
+    Return the median time of a scan for jobs due within the horizon, beyond the overdue ones, in ms.
     """
     store = open_store(url)
     until = store.now_ms() + 10_000

@@ -54,10 +54,9 @@ class _Connection:
 
     def is_answered(self) -> bool:
         """
-        Read what is there, and return whether the answer is whole.
+        Read the available data, and return whether the answer is complete.
 
-        Raises:
-            RuntimeError: If the answer is not a success.
+        Raises: RuntimeError: If the answer is not a success.
         """
         self._answer += self.socket.recv(1 << 18)
         head, end, body = self._answer.partition(b"\r\n\r\n")

@@ -27,7 +27,7 @@ _ANSWER: Final = b'{"outcome":"created","job":{"key":"0123456789abcdef","generat
 
 def service(path: Path) -> None:
     """
-    Be the service on the file at *path*.
+    Run the service on the file at *path*.
     """
     scheduler = AsyncScheduler(f"sqlite:///{path}")
     scheduler.handler("nothing")(do_nothing)
@@ -51,7 +51,7 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
 
 def bare() -> None:
     """
-    Be an ASGI application that decodes the same bodies, and answers.
+    Run an ASGI application that decodes the same bodies, and answers.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)

@@ -1,5 +1,5 @@
 """
-The service's page in Chromium while much is pending and much fires: how long its frames and its tasks are.
+The service's page in Chromium while many jobs are pending and many fire: the length of its frames and tasks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PENDING = 200_000
 RATE = 500
 DAY_S = 86_400
 SOONEST_S = 900
-"""Before the first of those that wait is due, the case is over."""
+"""Seconds until the first waiting job is due; the case ends before that."""
 BATCH = 1_000
 BLANK_S = 5
-"""A browser that has just been started is busy with a page of its own."""
+"""Seconds on an empty page: a browser that has just started is busy with its own work."""
 LOOK = "the page"
 CONDITIONS = {
     LOOK: (

@@ -35,7 +35,7 @@ def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
     draw = random.Random(SEED)
     delays = [draw.uniform(LATEST_S / 4, LATEST_S) for _ in range(count)]
-    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # whatever is made on first use is made before
+    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # creates everything that is made at first use
     handles[0].cancel()
     time.sleep(0.01)
     gc.collect()
@@ -95,7 +95,7 @@ def each(make: Callable[[int], Step], size: int) -> float:
 
 def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set as many timers for one instant, until the last has been called.
+    Set that number of timers for one instant, and wait until the last has been called.
     """
     spent = []
     for _ in range(max(3, min(20, 500_000 // count))):

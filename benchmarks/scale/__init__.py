@@ -140,7 +140,7 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
 @contextmanager
 def _store(subject: str, seconds: int) -> Iterator[tuple[str, Callable[[], int]]]:
     """
-    Lend the URL of a store, and what weighs it.
+    Lend the URL of a store, and a function that measures its size.
     """
     if subject == "tickwheel-postgres":
         looks = [f"autovacuum_naptime={seconds // 10}s"] if seconds else []

@@ -1,5 +1,5 @@
 """
-Jobs that come and go at a steady rate: whether the database and the process stay as large as they soon are.
+Jobs that come and go at a steady rate: whether the database and the process stop growing after a while.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["CHURN", "RATE", "SETS_AT_ONCE", "WAIT_S", "measure", "vacuumed"]
 
 CHURN: Final = "churn"
 RATE: Final = 500
-"""Sets a second: three in five fire within seconds, one is moved there later, one is cancelled then."""
+"""Sets per second: three in five fire within seconds, one is moved there later, and one is cancelled then."""
 WAIT_S: Final = 10
 _TOMORROW_S: Final = 86_400.0
 _LONG_S: Final = 300
 """The least that is compared: logs grow for the first minute, and autovacuum begins then."""
 _TURNS: Final = 5
-"""In each second."""
+"""Turns per second."""
 SETS_AT_ONCE: Final = RATE // _TURNS
 
 
 def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]:
     """
-    Set, move, cancel and fire for so many seconds, and compare the end with the end of the first fifth.
+    Set, move, cancel and fire for the given seconds, and compare the end with the end of the first fifth.
     """
     draw = random.Random(SEED)
     later: deque[list[str]] = deque()
@@ -78,7 +78,7 @@ def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]
 
 def vacuumed(url: str) -> list[Measure]:
     """
-    Ask PostgreSQL what is dead in its tables, and how often it has cleaned them.
+    Read the dead rows of PostgreSQL's tables, and the number of vacuums.
     """
     with psycopg.connect(url) as connection:
         counts = "SELECT sum(n_dead_tup), sum(autovacuum_count) FROM pg_stat_user_tables"

@@ -95,10 +95,10 @@ def measure(subject: str, pending: int, seconds: int) -> list[Measure]:
     """
     with STORES[subject]() as meter:
         client = Scheduler(meter.url)
-        client.stats()  # makes the store
+        client.stats()  # creates the store
         client.stop()
         kept, begun = meter.kept(), (time.process_time(), meter.server_s())
-        client = Scheduler(meter.url)  # it is not started, so it fires nothing
+        client = Scheduler(meter.url)  # the client is not started, so it fires nothing
         for numbers in batched(range(pending), LOT):
             due = instants(SEED + numbers[0], len(numbers))
             client.set_many(
@@ -146,7 +146,7 @@ def _fire(scheduler: Scheduler, seconds: int) -> int:
         )
         time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # the rate of the load
     while (counts := scheduler.stats())["pending"] > before or counts["running"]:
-        time.sleep(0.05)  # often enough to see the end, and too seldom to be seen in the cost
+        time.sleep(0.05)  # often enough to notice the end, and rarely enough not to affect the cost
     return seconds * CALLS * size
 
 

@@ -1,5 +1,5 @@
 """
-Cost of very many lanes that cannot go on: the start of an owner, its memory, and the lateness of one healthy lane.
+Cost of very many lanes without progress: the start of an owner, its memory, and the lateness of one healthy lane.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def measure(subject: str, count: int) -> list[Measure]:
     Set a due job for each of *count* pull queues without workers, start an owner, and fire jobs of a handler.
     """
     with SUBJECTS[subject]() as (url, _):
-        client = Scheduler(url)  # it is not started, so it fires nothing
+        client = Scheduler(url)  # the client is not started, so it fires nothing
         for numbers in batched(range(count), _LOT):
             client.set_many([SetRequest(f"waits/{n}", delay=0, target="pull", handler=f"queue-{n}") for n in numbers])
         client.stop()

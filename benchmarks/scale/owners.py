@@ -1,5 +1,5 @@
 """
-What a job costs the clients and the server as its store gets more owners, each a node of its own.
+Cost of a job for the clients and the server as its store gets more owners, each a separate node.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def measure(subject: str, rounds: int, jobs: int, counts: Sequence[int]) -> list
 
 def own(url: str) -> None:
     """
-    Be an owner, until standard input ends.
+    Run as an owner, until standard input ends.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -79,11 +79,11 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
     with ExitStack() as stack:
         store = open_store(url)
         stack.callback(store.close)
-        setter = Scheduler(url)  # it is not started, so it fires nothing
+        setter = Scheduler(url)  # the setter is not started, so it fires nothing
         stack.callback(setter.stop)
         nodes = shared_out(url, setter, count, stack)
         keys = [f"{number}" for number in range(jobs)]
-        _fire(setter, store, keys[:_LOT])  # pays for what is made once
+        _fire(setter, store, keys[:_LOT])  # also pays for one-time work
 
         def used() -> tuple[float, float]:
             return time.process_time() + sum(map(cpu_s, nodes)), sum(map(server_cpu_s, servers))
@@ -96,11 +96,11 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
 
 def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> list[int]:
     """
-    Start *count* owners, which stop with *stack*, and return their processes once they have shared all shards out.
+    Start *count* owners, which stop with *stack*, and return their processes once they have divided all shards.
     """
     nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
     while not _is_shared(Counter(each.owner for each in setter.shards()), count):
-        time.sleep(0.1)  # they do so one by one
+        time.sleep(0.1)  # the owners take their shards one by one
     return nodes
 
 

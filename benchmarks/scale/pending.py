@@ -1,5 +1,5 @@
 """
-Many jobs that wait: how fast they are set, what they weigh, how soon an owner fires, how long a list and a cancel take.
+Many jobs that wait: the rate of sets, their size, the time to the first firing, and the time of a list and a cancel.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PENDING: Final = "pending"
 PARTS: Final = 100
 """Prefixes, each of as many jobs, one after the other as they were set."""
 RARE: Final = 100
-"""One job in so many has another handler."""
+"""One job in this number has another handler."""
 PART: Final = "77"
-"""What a few keys in a hundred have somewhere within them."""
+"""Text within a few of a hundred keys."""
 LOOKS: Final = 50
 
 
@@ -32,7 +32,7 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     Set *count* jobs, look at them, and cancel one part of them by a walk, and another by a drain.
     """
     with_none = size_of()
-    client = Scheduler(url)  # it is not started, so it fires nothing
+    client = Scheduler(url)  # the client is not started, so it fires nothing
 
     def set_all() -> int:
         for numbers in batched(range(count), LOT):
@@ -41,7 +41,7 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
         return count
 
     found = _rate("set", set_all)
-    client.stop()  # and the file is closed, and has all of its log
+    client.stop()  # closes the file, which then contains all of its log
     found.append(Measure("disk per pending job", (size_of() - with_none) / count, "bytes"))
     found += restart(url, count)
     client = Scheduler(url)
@@ -59,7 +59,7 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
 
 def _request(number: int, count: int, at: float) -> SetRequest:
     """
-    Return a job whose key is after those of all numbers before it.
+    Return a job whose key sorts after the keys of all smaller numbers.
     """
     key = f"{number * PARTS // count:02}/{number:010}"
     return SetRequest(key, at=at, payload=PAYLOAD, handler="nothing" if number % RARE else "rare")
@@ -80,7 +80,7 @@ def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> 
 
 def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
     """
-    Measure how many jobs are changed in a second, and what one costs this process.
+    Measure the number of jobs changed in a second, and the cost of one for this process.
     """
     begin, cpu = time.perf_counter(), time.process_time()
     count = change()

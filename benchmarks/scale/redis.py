@@ -45,7 +45,7 @@ def redis_cluster() -> Iterator[tuple[str, list[int]]]:
             if time.monotonic() > give_up:
                 message = "the masters have not found each other"
                 raise RuntimeError(message)
-            time.sleep(0.05)  # a server says nowhere else that it has found the others
+            time.sleep(0.05)  # a server gives no signal when it has found the others
         yield f"redis+cluster://{','.join(hosts)}", [pid for _, pid in servers]
 
 
@@ -84,7 +84,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         except redis.ConnectionError:
             if process.poll() is not None or time.monotonic() > give_up:
                 raise
-            time.sleep(0.05)  # a server says nowhere else that it is up
+            time.sleep(0.05)  # a server gives no other signal when it is up
         else:
             return
 

@@ -1,5 +1,5 @@
 """
-Jobs that come one by one from a process that owns nothing: how often the owners ask their store, and what it costs.
+Jobs that come one by one from a process that owns nothing: the number of the owners' queries, and their cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _JOBS_TO_BEGIN: Final = 50
 
 def measure(subject: str, seconds: int) -> list[Measure]:
     """
-    Set a job each `EACH_S` for so many *seconds*, once with each of `COUNTS` of owners.
+    Set a job each `EACH_S` for *seconds*, once with each number of owners in `COUNTS`.
     """
     with SUBJECTS[subject]() as (url, servers):
         return [each for count in COUNTS for each in _trickle(subject, url, servers, count, round(seconds / EACH_S))]
@@ -36,7 +36,7 @@ def measure(subject: str, seconds: int) -> list[Measure]:
 
 def _trickle(subject: str, url: str, servers: Sequence[int], count: int, jobs: int) -> list[Measure]:
     with ExitStack() as stack:
-        setter = Scheduler(url)  # it is not started, so it fires nothing
+        setter = Scheduler(url)  # the setter is not started, so it fires nothing
         stack.callback(setter.stop)
         nodes = shared_out(url, setter, count, stack)
         questions = STORES[subject](url, stack)
@@ -44,7 +44,7 @@ def _trickle(subject: str, url: str, servers: Sequence[int], count: int, jobs: i
         def used() -> tuple[float, float, float]:
             return questions(), sum(map(cpu_s, nodes)), sum(map(server_cpu_s, servers))
 
-        _set(setter, _JOBS_TO_BEGIN)  # pays for what is made once
+        _set(setter, _JOBS_TO_BEGIN)  # also pays for one-time work
         before, begun = used(), time.monotonic()
         _set(setter, jobs)
         asked, owners, server = (end - begin for begin, end in zip(before, used(), strict=True))
@@ -70,7 +70,7 @@ def _set(setter: Scheduler, jobs: int) -> None:
 
 def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return what counts the transactions of all; a second's worth may be missing, which the server has yet to add.
+    Return a function that counts the transactions of all sessions, which lags by up to a second.
     """
     connection: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
     stack.callback(connection.close)
@@ -86,7 +86,7 @@ def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
 
 def _commands(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return what counts the commands of all, those of scripts among them.
+    Return a function that counts all commands, including those of scripts.
     """
     client = redis.Redis(port=urlsplit(url).port or 0)
     stack.callback(client.close)

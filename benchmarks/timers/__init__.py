@@ -47,9 +47,9 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run: works by populations by the subjects that are installed.
+    Return the cases: works by populations by the installed subjects.
 
-    Quick leaves out what a million of timers weigh, and runs once what takes long.
+    Quick leaves out the size of a million timers, and runs slow cases once.
     """
     here = [name for name in contenders.SUBJECTS if contenders.is_here(name)]
     if quick:

@@ -83,7 +83,7 @@ class Contender:
 
 def do_nothing() -> None:
     """
-    Be what a timer calls.
+    Do nothing, as a timer's callback.
     """
 
 
@@ -141,14 +141,14 @@ class LoopContender(Contender):
 
 class HeapTimer:
     """
-    A handle that a heap of tuples knows.
+    A handle of a timer in a heap of tuples.
     """
 
     __slots__ = ("args", "callback")
 
     def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         """
-        Hold what to call.
+        Store the callback.
         """
         self.callback: Callable[..., object] | None = callback
         self.args = args
@@ -162,7 +162,7 @@ class HeapTimer:
 
 class HeapTimers:
     """
-    What many write themselves: a heap of (when, number, timer), cancelled ones dropped when they come up.
+    A common home-made solution: a heap of (when, number, timer), where cancelled timers are dropped when they come up.
     """
 
     def __init__(self) -> None:

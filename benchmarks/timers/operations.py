@@ -153,7 +153,8 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     yield None
     draw = random.Random(SEED)
     handles = filled(contender, pending, draw)
-    # Numbers, not objects: those would be scattered over as much memory as the timers, and fetching them be counted.
+    # Numbers, not objects: objects would be scattered over as much memory as the timers, and the figure would include
+    # fetching them.
     whens = array("d", [contender.now() + 7200]) * pending
 
     def later(place: int) -> float:
@@ -184,7 +185,7 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
             spent.append(timed(partial(contender.move, held, everyone if is_own else places, targets)))
         if is_own:
             for place, handle in zip(busy, held, strict=True):
-                handles[place] = handle  # where a move makes a new one
+                handles[place] = handle  # a move may make a new handle
         found += per_operation(work, spent, CHUNK)
 
 

@@ -1,5 +1,5 @@
 """
-What a population weighs: bytes, time of a full collection, and the longest pause while it churns.
+The size of a population in bytes, the time of a full collection, and the longest pause while it churns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
     delays = [draw.uniform(1800, 7200) for _ in range(pending)]
     handles: list[object] = [None] * pending
     timers = contender.timers
-    timers.call_later(7200, do_nothing)  # whatever is made on first use is made before
+    timers.call_later(7200, do_nothing)  # creates everything that is made at first use
     yield 0.1
     gc.collect()
     before = resident()
@@ -51,7 +51,7 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
         handles[place] = timers.call_later(delay, do_nothing)
     found.append(Measure("bytes per pending timer", (resident() - before) / pending, "bytes"))
     yield None
-    delays.clear()  # or the collector would walk it too
+    delays.clear()  # otherwise the collector would visit it, too
     found += collections("gc.collect, handles in a list")
     handles.clear()
     found += collections("gc.collect")
@@ -67,7 +67,7 @@ def collections(work: str) -> list[Measure]:
 
 def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Weigh a population that is known by its ids, where there is such a thing.
+    Weigh a population that is known by its ids, if the subject has ids.
     """
     yield None
     timers = contender.timers

@@ -17,7 +17,7 @@ from tickwheel.cache import TTLCache, cachedmethod, call_key
 
 
 class Prices:
-    __hash__ = None  # objects that cannot be hashed are fine
+    __hash__ = None  # unhashable objects are allowed
 
     def __init__(self, factor=1):
         self.factor = factor

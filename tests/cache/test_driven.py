@@ -378,5 +378,5 @@ def test_after_a_drain(clock, design):
     wheel.close()
     cache["c"] = 3
     clock.advance(6.0)
-    assert told == ["a", "b"]  # nobody comes any more, so it expires when it is used
+    assert told == ["a", "b"]  # the wheel no longer calls, so the entry expires at its next use
     assert len(cache) == 0

@@ -248,7 +248,7 @@ def test_at_every_line(make, call, error, caplog):
             break
         if raised is not error and not (error is Limit and where[0].partition(":")[0] in LOADING):
             missing += where
-    assert missing == [] or "async" in call  # where asyncio has it: of a task that nobody waits for, or a callback
+    assert missing == [] or "async" in call  # asyncio reports errors of callbacks, and of tasks without a waiter
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_real_signals(make, caplog, monkeypatch):
     Of 25,000 time limits, raised by a real timer's signals, none leaves a key behind that cannot be loaded.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
-    monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may come in a destructor, which cannot raise
+    monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may arrive in a destructor, which cannot raise
     rig, limits, poisoned, calls, is_on = Rig(CACHES[make]), 0, [], 0, False
 
     def limit(*_):
@@ -307,7 +307,7 @@ def test_real_signals(make, caplog, monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, former)
     assert poisoned == []
-    flights = rig.cache._loads._flights  # where two signals came at once, the next sweep forgets what they left
+    flights = rig.cache._loads._flights  # after two simultaneous signals, the next sweep removes the remaining entry
     assert len(flights._loads) <= flights._sweep_at
     flights._sweep_at = 0
     check(rig, "signals")

@@ -104,7 +104,7 @@ def test_the_least_recently_used_goes_first(make):
 
 def test_popitem_of_an_empty_cache(make):
     """
-    It raises KeyError with the class's name, without a context.
+    On an empty cache, `popitem` raises KeyError with the class's name, without a context.
     """
     with pytest.raises(KeyError, match="is empty") as caught:
         make(3).popitem()

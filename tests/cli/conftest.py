@@ -62,7 +62,9 @@ main()
 @pytest.fixture
 def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
-    Return a function that starts `tickwheel` in its own process, which Ctrl-C can end; temporary files are in there.
+    Return a function that starts `tickwheel` in its own process, which Ctrl-C can end.
+
+    Its temporary files are in the test's folder.
     """
     started = []
 

@@ -59,7 +59,7 @@ def test_sqlite(run, tmp_path: Path) -> None:
 
 def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     """
-    On a system without SIGSTOP, such as Windows, it ends at once and says why and where it works.
+    On a system without SIGSTOP, such as Windows, the command ends at once with the reason, and names where it works.
     """
     environment = {**os.environ, "TICKWHEEL_AS": "windows"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))
@@ -78,7 +78,9 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
-    However it ends, its service ends, too; after Ctrl-C, SIGTERM and SIGHUP the findings remain, and no folder.
+    However the command ends, its service ends, too.
+
+    After Ctrl-C, SIGTERM and SIGHUP its findings are printed, and no folder remains.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -88,7 +90,7 @@ def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str
         try:
             with contextlib.closing(sqlite3.connect(f"file:{tmp_path / 'jobs.db'}?mode=ro", uri=True)) as connection:
                 return connection.execute("SELECT count(*) FROM tickwheel_job").fetchone()[0]
-        except sqlite3.OperationalError:  # the service has not made it yet
+        except sqlite3.OperationalError:  # the service has not created the table yet
             return 0
 
     def is_free() -> bool:
@@ -114,7 +116,7 @@ def postgres() -> Iterator[str]:
     """
     if find("initdb") is None:
         pytest.skip("PostgreSQL is not installed: there is no initdb")
-    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # pytest's own is closed to other users by its next run
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # pytest's next run closes its own folder to other users
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     if user:
@@ -146,7 +148,7 @@ def postgres() -> Iterator[str]:
             ).returncode:
                 assert server.poll() is None, (folder / "log").read_text()
                 assert time.monotonic() < until
-                time.sleep(0.05)  # a server says nowhere else that it is up
+                time.sleep(0.05)  # a server gives no other signal when it is up
             yield f"postgresql://tick@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)
@@ -163,7 +165,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     with Stalls() as stalls:
         answer = run(*arguments)
     found = {kind for kind in KINDS if json.loads(answer.stdout)[kind]}
-    if found == {"silent"} and stalls.longest_s > STALLED_S:  # on a frozen machine any service is
+    if found == {"silent"} and stalls.longest_s > STALLED_S:  # on a frozen machine any service is silent
         answer = run(*arguments)
     _, history = judged(answer, tmp_path)
     assert len({fault.kind for fault in history.faults}) >= 2

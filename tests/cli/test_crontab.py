@@ -30,7 +30,7 @@ def jobs_of(run):
 
 def test_reads_what_cron_reads(run):
     """
-    Comments, assignments, aliases, tabs and zones are read as cron reads them.
+    Comments, assignments, aliases, tabs and zones have the same meaning as for cron.
     """
     answer = run("import", "crontab", "-", "--prefix", "tab/", stdin=TAB)
     assert (answer.returncode, answer.stdout) == (0, "imported 3 jobs\n"), answer.stderr
@@ -126,7 +126,7 @@ def test_lines_that_are_gone(run, tmp_path):
     for key in keys[1:]:
         assert f"{key} is from an earlier import, and still fires: tickwheel cancel {key}\n" in answer.stderr
         assert run("cancel", key).returncode == 0
-    assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # of the line that cannot be read
+    assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # a remark about the unreadable line
 
 
 def test_system_crontab(run):

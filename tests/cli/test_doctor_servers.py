@@ -168,7 +168,7 @@ def test_replicas(make_redis, until):
     assert is_wrong(server.url("?replicas=1"), "replication", "leaves too few")
     assert "min-replicas-to-write" not in found(server.url())
     server.execute("CONFIG", "SET", "min-replicas-to-write", "1")
-    until(lambda: server.execute("INFO", "replication")["min_slaves_good_slaves"] == 1)  # it counts once a second
+    until(lambda: server.execute("INFO", "replication")["min_slaves_good_slaves"] == 1)  # Redis counts once a second
     is_well, text = found(server.url())["min-replicas-to-write"]
     assert is_well
     assert text.startswith("1 of 1 have to be there")

@@ -73,7 +73,7 @@ def test_a_series_that_has_begun_is_not_run_again():
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
     line = exported(Job("k", 1, due_at, recurrence=rule.to_text(), target="log"))
-    ahead = replace(rule, next_at=due_at).to_text()  # it is to run now besides
+    ahead = replace(rule, next_at=due_at).to_text()  # a run_now adds a run
     assert exported(Job("k", 1, due_at - 200_000, recurrence=ahead, target="log")) == line
     write = set_write(request_of(line), due_at - 5_000, lambda _target, _handler: USUAL_RETRY)
     assert write.job.due_at == due_at
@@ -201,7 +201,7 @@ def test_paused_and_dead_jobs(run, tmp_path):
             with Scheduler(f"sqlite:///{tmp_path / form}.db") as scheduler:
                 jobs = scheduler.list().jobs
                 assert [(job.key, job.pause.note) for job in jobs] == [("due", "moving"), ("series", "moving")]
-                assert jobs[0].due_at < (past + 2**31) * 1000  # not where it was put for the pause
+                assert jobs[0].due_at < (past + 2**31) * 1000  # not the due time that the pause stored
                 assert jobs[1].recurrence is not None
 
 

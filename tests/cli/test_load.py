@@ -72,7 +72,7 @@ def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     assert 0 < stage["answered"] == stage["requests"] < 3_600
     assert len(stage["by_second"]) < 3_600
     assert "<svg" in (tmp_path / "load.html").read_text()
-    until(lambda: not pending())  # the service keeps its stats for a moment
+    until(lambda: not pending())  # the service caches its stats for a moment
 
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:

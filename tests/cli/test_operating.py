@@ -45,7 +45,7 @@ def dead(tmp_path):
 
         for key in keys:
             scheduler.set(key, delay=0, handler="fails", retry=RetryPolicy(attempts=1))
-        while len(ended) < len(keys):  # each look is a read of the store, until the last has died
+        while len(ended) < len(keys):  # reads the store until the last job has died
             scheduler.stats()
     return keys
 

@@ -37,7 +37,7 @@ def url(tmp_path_factory):
     environment = os.environ | {"TICKWHEEL_WRITE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
     folder = tmp_path_factory.mktemp("served")
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
-        watch = threading.Timer(600, server.kill)  # all tests here may take so long
+        watch = threading.Timer(600, server.kill)  # limit for all tests of this module
         watch.start()
         page = next(line for line in server.stdout if line.startswith("page"))
         yield page.split()[1].rstrip("/")
@@ -145,7 +145,7 @@ def test_doctor_and_top(ask, url):
     """
     The doctor checks the service, and top watches it.
     """
-    shown = ask("top", "--once").stdout  # of the service that the other commands take for a store
+    shown = ask("top", "--once").stdout  # `top` of the service that the other commands use as a store
     assert "pending" in shown
     (node,) = json.loads(ask("top", "--url", url, "--once", "--json").stdout)["fleet"]["nodes"]
     found = ask("doctor").stdout
@@ -173,7 +173,7 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
     Firings are shown in the time zone of the machine that shows them.
     """
     ask("set", "now", "--delay", "0", "--target", "log")
-    while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each look is a request of the service
+    while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each check is a request to the service
         pass
     fired_at = datetime.fromisoformat(firings[0]["fired_at"]).astimezone(tokyo)
     shown = ask("top", "--url", url, "--once").stdout

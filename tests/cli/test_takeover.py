@@ -77,7 +77,7 @@ def test_apscheduler(run, apscheduler):
     once, hourly, weekdays = (jobs[f"old/{name}"] for name in ("once", "hourly", "weekdays"))
     assert once["due_at"] == LATER
     assert (once["handler"], once["payload"]) == ("builtins:print", {"args": [1], "kwargs": {"sep": "-"}})
-    assert once["expires_at"] == LATER + timedelta(seconds=1)  # APScheduler's grace, unless it is given another
+    assert once["expires_at"] == LATER + timedelta(seconds=1)  # APScheduler's default grace
     assert abs(hourly["due_at"] - start - timedelta(hours=1)) <= MILLISECOND
     assert (hourly["recurrence"]["misfire"], hourly["recurrence"]["every_ms"]) == ("skip", 3_600_000)
     assert (weekdays["recurrence"]["cron"], weekdays["recurrence"]["tz"]) == (
@@ -163,7 +163,7 @@ def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_
 
 def test_a_redis_that_does_not_answer(run):
     """
-    The error says so, and shows no traceback.
+    If the Redis does not answer, the error says so, and shows no traceback.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     with socket.socket() as taken:
@@ -181,7 +181,8 @@ def test_apscheduler_4(run, tmp_path, kind):
     recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
         connection.executescript(recorded)
-    assert run("import", "apscheduler", "sqlite:///old.db").returncode == 2  # until what cannot be taken is left out
+    # fails until the unsupported schedules are skipped
+    assert run("import", "apscheduler", "sqlite:///old.db").returncode == 2
     report = json.loads(run("import", "apscheduler", "sqlite:///old.db", "--dry-run", "--json").stdout)
     bad = {each["name"]: each["remarks"][0] for each in report["schedules"] if each["key"] is None}
     assert bad.pop("class", "payload is").startswith("payload is")
@@ -197,7 +198,8 @@ def test_apscheduler_4(run, tmp_path, kind):
         "builtins:print",
         {"args": [1], "kwargs": {"sep": "-"}},
     )
-    assert abs(jobs["hourly"]["due_at"].minute * 60 + jobs["hourly"]["due_at"].second - 1200) <= 5  # its jitter
+    # the jitter of the schedule
+    assert abs(jobs["hourly"]["due_at"].minute * 60 + jobs["hourly"]["due_at"].second - 1200) <= 5
     hourly = rules.pop("hourly")
     assert (hourly["every_ms"], hourly["misfire"], hourly["jitter_ms"]) == (3_600_000, "skip", 5_000)
     assert rules.pop("both days")["day_match"] == "both"
@@ -249,7 +251,7 @@ CRONS = [
 @pytest.mark.parametrize("fields", CRONS, ids=str)
 def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
     """
-    The next thirty runs are the same.
+    The next thirty runs of a cron schedule are the same as in APScheduler.
     """
     job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
     taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]
@@ -453,7 +455,7 @@ def test_no_code_of_a_pickle_runs(tmp_path):
 
 def test_a_file_that_is_not_beats(run, tmp_path):
     """
-    Such a file is named, with the file to give instead.
+    A file that was not written by beat is named, with the file to give instead.
     """
     pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
     (tmp_path / "notes").write_text("no schedule")

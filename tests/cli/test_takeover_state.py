@@ -51,7 +51,7 @@ def apscheduler(tmp_path):
     scheduler = background.BackgroundScheduler(jobstores={"default": store}, timezone=UTC)
     scheduler.start(paused=True)
     yield scheduler
-    scheduler.remove_all_jobs()  # which it would run on its way out
+    scheduler.remove_all_jobs()  # otherwise the scheduler would run them as it ends
     scheduler.shutdown()
     store.engine.dispose()
 
@@ -224,7 +224,7 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin they are also the same, except for the two differences that the page on migrating names.
+    In Berlin, random triggers have the same instants, except for the two differences that the page on migrating names.
     """
     draw = random.Random(51)
     for number in range(triggers):

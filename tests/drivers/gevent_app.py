@@ -5,7 +5,7 @@ Run with "before" or "after": whether tickwheel is imported before gevent patche
 of a store or a service, to test connections to a server, then with "failover" to lose a primary.
 """
 
-# ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
+# ruff: noqa: E402, PLC0415, T201 - the order of imports is tested
 from __future__ import annotations
 
 import gc

@@ -1,5 +1,5 @@
 """
-The asyncio driver keeps the contract, on asyncio's loop and on uvloop; and its own features.
+The asyncio driver passes the contract suite, on asyncio's loop and on uvloop, and has its own features.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import trio
 
 from tickwheel import ClosedError, TimerWheel, aio
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # rloop leaves its own
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # rloop leaves its own sockets open
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "tickwheel": aio.new_event_loop}
 for module in ("uvloop", "rloop"):

@@ -42,7 +42,7 @@ class TestPolled(DriverSuite):
 
     def make_wheel(self, **options: Any) -> TimerWheel:
         wheel = TimerWheel(driver=ManualDriver(), **options)
-        self.polls.append(wheel._engine.fire_due)  # a wheel that is let go leaves its engine to the poller
+        self.polls.append(wheel._engine.fire_due)  # after its wheel is freed, the poller still has the engine
         return wheel
 
     def play(self, scenario: Any) -> None:

@@ -21,7 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    All awaits return True once the time has come, also later ones; False if it was cancelled, moved or not.
+    Each await of a timer, also a later one, returns True once its time has come, and False if it was cancelled.
     """
 
     async def main():
@@ -51,7 +51,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase, none early, and as many as requested; the loop ends with the wheel.
+    Ticks are in phase, none is early, and there are as many as requested; the loop ends with the wheel.
     """
 
     async def main():

@@ -171,7 +171,7 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
         runner.run(main())
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that rloop leaves behind
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_usual_loops_cost_no_clock_of_their_own():
     """
     If the loop's time is the system's, the wheel reads the system's clock without calling Python.
@@ -236,7 +236,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
     asyncio.run(main())
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that rloop leaves behind
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_closed_loop_takes_no_timers():
     """
     Every closed loop refuses the next timer, even one that does not report its close.

@@ -1,5 +1,5 @@
 """
-The thread driver keeps the contract; and its own features.
+The thread driver passes the contract suite, and has its own features.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def test_no_thread_to_be_had(monkeypatch):
             wheel.set("refused", 1, 0.001)
         with pytest.raises(RuntimeError, match="new thread"):
             wheel.call_every(0.001, ticks.append, 1)
-    wheel.call_later(0.05, signals[1].set)  # later than the first, which waits for a thread
+    wheel.call_later(0.05, signals[1].set)  # later than the first timer, which waits for a thread
     assert all(signal.wait(PATIENCE_S) for signal in signals)
     wheel.close()
     assert (errors, ticks, keys) == ([], [], [])

@@ -1,5 +1,5 @@
 """
-The trio driver keeps the contract; `TimerWheel.anyio()` works on both back ends.
+The trio driver passes the contract suite; `TimerWheel.anyio()` works on both back ends.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tickwheel.lab.wire import Client, Receiver
 
 def test_a_plan_is_its_seed() -> None:
     """
-    The same seed makes the same faults, another one others; every kind comes once before any repeats.
+    The same seed makes the same faults, and another seed makes others; every kind occurs once before any repeats.
     """
     kinds = tuple(FAULTS)
     plan = plan_of(5, 300, kinds, 2.0)
@@ -73,7 +73,7 @@ def test_a_link_is_cut_and_closed() -> None:
             for _ in range(10_000):
                 if await link.cut():
                     break
-                await asyncio.sleep(0)  # until it has connected
+                await asyncio.sleep(0)  # repeated until the link has connected
             assert (await waiting).body == b"the connection broke"
         async with (
             Receiver(lambda _: 200) as receiver,

@@ -40,7 +40,7 @@ def generated(run: Run) -> None:
 
 def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     """
-    A generated trace is replayed by all designs, which agree.
+    A generated trace is replayed by all designs, with the same counts.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--json")
@@ -58,7 +58,7 @@ def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
 
 def test_replay_as_lines(run: Run) -> None:
     """
-    Without a terminal a replay is a line a design, separated by tabs.
+    Without a terminal a replay prints a line for each design, separated by tabs.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--wheel", "heap", "--wheel", "rounds:tick=0.5")
@@ -69,7 +69,7 @@ def test_replay_as_lines(run: Run) -> None:
 
 def test_tune(run: Run) -> None:
     """
-    Advice is a geometry and its reasons, for people and for programs.
+    The advice is a geometry with its reasons, as text and as JSON.
     """
     generated(run)
     text = run("tune", "trace.csv.gz").stdout
@@ -82,7 +82,7 @@ def test_tune(run: Run) -> None:
 
 def test_compare(run: Run, tmp_path: Path) -> None:
     """
-    A comparison prints a line a case, and writes its figures and its page.
+    A comparison prints a line for each case, and writes its figures and its page.
     """
     generated(run)
     options = ["--pending", "50,1k", "--steps", "2000", "--wheel", "heap", "--wheel", "native"]
@@ -98,7 +98,7 @@ def test_compare(run: Run, tmp_path: Path) -> None:
 
 def test_watch(run: Run, tmp_path: Path) -> None:
     """
-    A page is written, with a geometry small enough to be looked at.
+    A page is written, with a geometry that is small enough to be watched.
     """
     generated(run)
     answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")

@@ -1,5 +1,5 @@
 """
-Comparing designs: the load they get, the figures that come back, and the page made of them.
+Comparisons of designs: their load, their figures, and the page with the results.
 """
 
 import json
@@ -101,14 +101,14 @@ def test_a_workload_of_one_copy_is_the_trace() -> None:
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
     workload = workload_of(trace, 15, 100)
     assert workload.copies == 1
-    # A tenth in, at 1 s: number 0 has fired, and 5 is cancelled.
+    # After a tenth, at 1 s, number 0 has fired and 5 is cancelled.
     assert sorted(workload.fill) == [second * 10**9 for second in range(1, 20) if second != 5]
     assert list(zip(workload.times, workload.deadlines, strict=True)) == [(9 * 10**9, 10 * 10**9)]
 
 
 def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
     """
-    A workload comes back from its file as it was.
+    A workload that is written to a file is read back unchanged.
     """
     workload = workload_of(TRACE, 200, 1_000)
     workload.write(tmp_path / "workload")
@@ -117,7 +117,7 @@ def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
 
 def test_traces_that_make_no_workload() -> None:
     """
-    A trace in which nothing is pending is refused: no number of copies would help.
+    A trace in which no timer is pending is refused, because no number of copies would help.
     """
     with pytest.raises(WorkloadError, match="the trace is empty"):
         workload_of([], 10, 10)
@@ -128,7 +128,7 @@ def test_traces_that_make_no_workload() -> None:
 
 def test_every_design_fires_the_same(comparison: Comparison) -> None:
     """
-    Under one load every design has the same pending and fires the same number; only ticks make it late.
+    Under the same load every design has the same pending timers and fires the same number; only ticks make timers late.
     """
     for size in (100, 2_000):
         rows = [row for row in comparison.rows if row["size"] == size]
@@ -144,7 +144,7 @@ def test_every_design_fires_the_same(comparison: Comparison) -> None:
 
 def test_only_wheels_cascade(comparison: Comparison) -> None:
     """
-    The heap and the single ring never file an entry twice; the hierarchical ones do, and their slots show it.
+    The heap and the single ring never file an entry twice; the hierarchical designs do, and their slots show it.
     """
     cascades = {row["design"]: row["cascades"] for row in comparison.rows if row["size"] == 2_000}
     assert cascades["heap"] == cascades["single"] == 0
@@ -168,7 +168,7 @@ def test_the_figures_are_json(comparison: Comparison) -> None:
 
 def test_the_page_stands_alone(comparison: Comparison) -> None:
     """
-    The page fetches nothing, forbids itself to, closes its tags, and shows every design in every chart that it is in.
+    The page fetches nothing, forbids fetching, closes its tags, and shows every design in each of its charts.
     """
     page = render_report(comparison)
     tags = Tags(page)
@@ -186,7 +186,7 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
 
 def test_a_design_that_does_not_get_through() -> None:
     """
-    A ring too short for the load ends the comparison with the design, the size and the reason.
+    A ring that is too short for the load ends the comparison with the design, the size and the reason.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"

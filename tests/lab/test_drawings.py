@@ -1,5 +1,5 @@
 """
-The drawings of the docs, and the pages of turning wheels, match the wheels of today.
+The drawings of the docs, and the pages of turning wheels, match the current wheels.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def test_a_drawing_is_current(name: str) -> None:
 
 def test_every_drawing_is_drawn() -> None:
     """
-    There is no picture in the docs that nothing draws, but for one by hand that the page of its name shows.
+    Every picture in the docs is drawn by a script, except one that is drawn by hand and shown on the page of its name.
 
-    Those that are drawn are shown or linked by the page on timing wheels.
+    The page on timing wheels shows or links the drawn pictures.
     """
     by_hand = {path.name for path in FOLDER.glob("*.svg") if path.with_suffix(".md").exists()}
     names = {path.name for path in FOLDER.iterdir() if path.suffix in {".svg", ".html"}}

@@ -1,5 +1,5 @@
 """
-Generated loads: seeded, sorted, and shaped as they say.
+Generated loads are seeded, sorted, and have the described shape.
 """
 
 import json
@@ -21,7 +21,7 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted, ends in time, is written and read as any trace, and the same seed gives the same one.
+    A load is sorted, ends in time, can be written and read like any trace, and is the same for the same seed.
     """
     load = Load(kind, seconds=20, size=200, seed=7)
     operations = list(generate(load))
@@ -47,7 +47,7 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its beats move; those that go away fire.
+    Every client has one timer, which its beats move; the timers of clients that go away fire.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300
@@ -58,7 +58,7 @@ def test_heartbeats_are_mostly_moved() -> None:
 
 def test_the_herd_fires_on_the_minute() -> None:
     """
-    Cron jobs are due at full minutes, and the most of them at the full hour.
+    Cron jobs are due at full minutes, and most of them at the full hour.
     """
     due = Counter(at.t_us + at.delay_us for at in generate(Load("cron-herd", seconds=7_300, size=1_000)))
     assert all(instant % 60_000_000 == 0 for instant in due)
@@ -68,7 +68,7 @@ def test_the_herd_fires_on_the_minute() -> None:
 
 def test_a_cache_has_its_clusters_ttls() -> None:
     """
-    The TTLs, deletes and rate of a generated cache are those of its cluster.
+    A generated cache has the TTLs, deletes and rate of its cluster.
     """
     for name, cluster in CLUSTERS.items():
         seconds = 20_000 / (cluster.rate * (cluster.writes + cluster.deletes))
@@ -85,7 +85,7 @@ def test_a_cache_has_its_clusters_ttls() -> None:
 
 def test_clusters_are_as_published(traces: Path) -> None:
     """
-    The facts that are built in are those of the published table.
+    The built-in facts about clusters are those of the published table.
     """
     published = {row["cluster"]: row for row in json.loads((traces / "twitter_2020Mar_cluster_stats.json").read_text())}
     for name, cluster in CLUSTERS.items():
@@ -111,7 +111,7 @@ def test_clusters_are_as_published(traces: Path) -> None:
 )
 def test_loads_that_are_refused(load: Load, problem: str) -> None:
     """
-    A load that cannot be is refused before the first operation.
+    An impossible load is refused before the first operation.
     """
     with pytest.raises(ValueError, match=r"expected") as refusal:
         generate(load)

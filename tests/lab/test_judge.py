@@ -1,5 +1,5 @@
 """
-The judge of a run in chaos: a history that keeps the promise is clean, and each way to break it is found.
+The judge of a chaos run finds nothing in a good history, and finds each violation of the promise.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    Each violation of the promise is found under its own name, and nothing else with it.
+    Each violation of the promise is found under its own name, and no other violation is found.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found
@@ -136,7 +136,7 @@ def test_a_history_that_breaks_the_promise(name: str) -> None:
 
 def test_a_repeat_is_counted() -> None:
     """
-    A repeat that a fault explains is counted, and says nothing against the promise.
+    A repeat that a fault explains is counted, and is not a violation.
     """
     verdict = judge(History([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]), IN_FLIGHT_MS)
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
@@ -145,7 +145,7 @@ def test_a_repeat_is_counted() -> None:
 @pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
 def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
-    A killed process keeps its shards until its lease is over and was checked; the bar counts from there.
+    A killed process keeps its shards until its lease has ended and was checked; the time limit counts from then on.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)
@@ -154,7 +154,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
 
 def test_a_violation_names_the_firing() -> None:
     """
-    A violation says which firing, and by how much.
+    A violation names its firing, and the amount.
     """
     verdict = judge(History([SET, written("cancel", 500, 1)], [arrived(900)], []), IN_FLIGHT_MS)
     assert verdict.violations == [
@@ -165,7 +165,7 @@ def test_a_violation_names_the_firing() -> None:
 
 def test_a_history_is_json() -> None:
     """
-    A history comes back from its JSON as it was.
+    A history that is written as JSON is read back unchanged.
     """
     history = History([SET, written("cancel", 5, outcome="unknown")], [arrived(1_000)], [KILL])
     assert History.from_json(history.as_json()) == history

@@ -29,7 +29,7 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
     """
     tally = Tally(1.0, len(latencies) + failed, 100.0)
     for number, latency in enumerate(latencies):
-        # All were sent late: the answer came a millisecond after the sending.
+        # All requests were sent late: the answer came a millisecond after the sending.
         now = tally.intended(number) + latency
         tally.answered(number, now - 0.001, now, is_overtaken=False)
     for _ in range(failed):
@@ -40,7 +40,7 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
 
 def test_a_latency_counts_from_the_intended_start() -> None:
     """
-    A request that had to wait to be sent is counted with the whole wait.
+    The latency of a request counts from its intended start, so it includes the whole wait before the sending.
     """
     figures = stage_of([0.001, 0.001, 2.5])
     assert figures.latency_s["max"] == pytest.approx(2.5)
@@ -52,7 +52,9 @@ def test_a_latency_counts_from_the_intended_start() -> None:
 
 def test_who_gets_no_answer_waits_all_the_same() -> None:
     """
-    A request that is given up counts with its whole wait; one that is answered with an error counts as an error only.
+    A request that is given up counts with its whole wait.
+
+    A request that is answered with an error counts only as an error.
     """
     tally = Tally(1.0, 3, 100.0)
     tally.answered(0, 100.0, 100.5, is_overtaken=False)
@@ -69,7 +71,7 @@ def test_who_gets_no_answer_waits_all_the_same() -> None:
 
 def test_ranks() -> None:
     """
-    A rank is the least value that this share of the values does not exceed.
+    A rank is the smallest value that is at least as large as this share of the values.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)
@@ -100,7 +102,7 @@ def test_lateness_is_what_came_in_between() -> None:
 )
 def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
-    A threshold is missed when its figure is beyond it in any stage, and then says which, and by what.
+    A threshold is missed when its figure exceeds it in any stage; the result names the stage and the amount.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -110,7 +112,7 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
 
 def test_a_stage_without_an_answer() -> None:
     """
-    A stage in which nothing was answered is missed, although its latencies are zero and no threshold is set.
+    A stage without an answer is missed, even though its latencies are zero and no threshold is set.
     """
     silent = stage_of([], failed=2)
     assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
@@ -120,7 +122,7 @@ def test_a_stage_without_an_answer() -> None:
 
 def test_every_metric_is_read() -> None:
     """
-    Each name that a threshold may have reads a number.
+    Each name that a threshold may have yields a number.
     """
     figures = stage_of([0.1])
     assert all(metric.read(figures) >= 0 for metric in METRICS.values())
@@ -128,7 +130,7 @@ def test_every_metric_is_read() -> None:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page shows the stages, says how thresholds were missed, and fetches nothing.
+    The page shows the stages, describes the missed thresholds, and fetches nothing.
     """
     result = LoadResult("http://x", "here", Mix(), [stage_of([0.1, 0.2]), stage_of([0.1, 0.2])])
     page = render_load(result, ["p99 is <much>"], is_limited=True)
@@ -146,7 +148,7 @@ def test_the_page_stands_alone() -> None:
 )
 def test_what_is_no_service(url: str) -> None:
     """
-    An address that cannot be a service's is refused, and quoted.
+    An address that cannot be that of a service is refused, and quoted.
     """
     with pytest.raises(UrlError, match="write it as in http://127"):
         Client(url)
@@ -154,7 +156,7 @@ def test_what_is_no_service(url: str) -> None:
 
 def test_nobody_answers() -> None:
     """
-    Without a service, or without its permission, the load does not begin and says why.
+    Without a service, or without its permission, the load does not begin and gives the reason.
     """
 
     async def load(url: str) -> None:

@@ -1,5 +1,5 @@
 """
-The lab's pages on a phone: nothing to scroll sideways, and every text of a drawing is large enough to read.
+The lab's pages on a phone do not scroll sideways, and every text of a drawing is large enough to read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def phone(browser: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("make", [comparison, load, watched])
 def test_a_page_fits(make: Callable[[], str], phone: Any, tmp_path: Any) -> None:
     """
-    The page is as wide as the phone, and no text of a chart shrinks below what one can read.
+    The page is as wide as the phone, and no text of a chart becomes too small to read.
     """
     page = tmp_path / "page.html"
     page.write_text(make(), "utf-8")

@@ -1,5 +1,5 @@
 """
-Replaying traces: every design gives the oracle's counts, to the last one.
+Every design replays traces with exactly the oracle's counts.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_every_design_gives_the_oracles_counts(
 @pytest.mark.parametrize("text", ["rounds:tick=0.25,slots=2", "hierarchical:tick=7,slots=3", "cascading:tick=0.9"])
 def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
     """
-    A tick changes when a timer is delivered and not its outcome.
+    A tick changes the time at which a timer is delivered, but not its outcome.
     """
     operations = [
         TraceOperation(0, "S", "fires late", 1_000_000),
@@ -78,7 +78,7 @@ def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
 
 def test_a_delay_that_does_not_fit() -> None:
     """
-    A ring that is too short says which operation, which delay, and how many slots it would take, which then fit.
+    A ring that is too short reports the operation, the delay and the number of slots that would be enough.
     """
     operations = [TraceOperation(0, "S", "near", 5), TraceOperation(3, "S", "far", 2_000_000)]
     with pytest.raises(DoesNotFitError) as refusal:
@@ -101,6 +101,6 @@ def test_progress() -> None:
 
 def test_an_empty_trace() -> None:
     """
-    Of nothing comes nothing.
+    A replay of an empty trace has counts of zero.
     """
     assert not any(asdict(replay([], parse_design("heap").make()).counts).values())

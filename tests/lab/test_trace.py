@@ -30,7 +30,7 @@ def write_gzip(path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     """
-    A trace comes back as it was written, plain or gzipped, and the same trace is the same bytes.
+    A written trace is read back unchanged, plain or gzipped, and the same trace always has the same bytes.
     """
     first, second = tmp_path / name, tmp_path / f"again.{name}"
     assert write_trace(first, SMALL) == 5
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
 
 def test_columns_in_any_order(tmp_path: Path) -> None:
     """
-    The header says which column is which, and further ones do not matter.
+    The header names the columns, in any order; further columns are ignored.
     """
     path = tmp_path / "trace.csv"
     path.write_text("key,note,op,delay_us,t_us\na,x,S,5,1\n")
@@ -51,7 +51,7 @@ def test_columns_in_any_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [lambda path, data: path.write_bytes(data), write_gzip], ids=["plain", "gzip"])
 def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object]) -> None:
     """
-    A byte order mark, with which some programs begin a file, is not part of the first column.
+    A byte order mark at the beginning of a file is not part of the first column.
     """
     path = tmp_path / ("trace.csv.gz" if write is write_gzip else "trace.csv")
     write(path, f"\ufeff{HEADER}1,S,a,5\n".encode())
@@ -103,7 +103,7 @@ def test_truncated_gzip(tmp_path: Path) -> None:
 
 def test_what_is_no_gzip(tmp_path: Path) -> None:
     """
-    A file that is not what its name says, not text, or not there, is refused in a sentence.
+    A file that does not match its name, is not text, or does not exist is refused in one sentence.
     """
     path = tmp_path / "trace.csv.gz"
     for content in (b"t_us,op,key,delay_us\n", b"", gzip.compress(b"\xff\xfe\x00")):

@@ -1,5 +1,5 @@
 """
-Designs by name, and the geometry that a trace calls for.
+Designs by name, and the geometry that suits a trace.
 """
 
 import pytest
@@ -24,7 +24,7 @@ for number in range(500):
 
 def test_designs_by_name() -> None:
     """
-    A name with options makes the wheel that it says, and prints as it was given.
+    A name with options makes the described wheel, and is printed as it was given.
     """
     design = parse_design("rounds:tick=0.25,slots=16")
     assert design.make().abilities.tick_ns == 250_000_000
@@ -135,7 +135,7 @@ def test_no_single_ring_for_delays_far_apart() -> None:
 
 def test_what_was_given_stays() -> None:
     """
-    An option that was given is kept, and the others are fitted to it.
+    A given option is kept, and the other options are fitted to it.
     """
     facts = facts_of(TIMEOUTS)
     assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}

@@ -1,5 +1,5 @@
 """
-Wheels at work: films that say where each timer is and why, and a page that plays them.
+Wheels at work: films that show the place of each timer and the reason, and a page that plays them.
 """
 
 import json
@@ -48,7 +48,7 @@ def fires(film: Film, key: str) -> list[float]:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    Followed step by step, the timers are in the slots in which the wheel counts them, and time goes on.
+    Step by step, the timers of a film are in the slots in which the wheel counts them, and time never goes back.
     """
     wheel = small(Design(name), facts_of(TRACE)).make()
     counts: list[dict[tuple[int, int], int]] = []
@@ -72,7 +72,7 @@ def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
 
 def test_a_cascade_is_a_step_of_its_own() -> None:
     """
-    A timer from afar is seen to be set into a coarse ring, to cascade into finer ones, and to fire.
+    A film shows how a distant timer is put into a coarse ring, cascades into finer ones, and fires.
     """
     film = filmed("hierarchical:tick=1,slots=4", [TraceOperation(0, "S", "tea", 21_000_000)])
     assert told(film) == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
@@ -126,7 +126,7 @@ def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
 
 def test_comparisons_are_those_that_were_made() -> None:
     """
-    A heap's comparisons are counted with the entries they read, and those of others are not.
+    A heap's comparisons are counted with the entries that they read; comparisons of other designs are not counted.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)
@@ -138,7 +138,7 @@ def test_comparisons_are_those_that_were_made() -> None:
 
 def test_scenes_show_their_faults() -> None:
     """
-    Each scene's first wheel does what its text says, and the one beside it does not.
+    The first wheel of each scene behaves as the text says, and the wheel beside it does not.
     """
     films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
     early, on_time = films["early"]
@@ -174,7 +174,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
     """
-    Each choice is a run in which the timer fires after that delay, on every design.
+    Each choice is a recorded run in which the timer fires after that delay, on every design.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
@@ -185,7 +185,7 @@ def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
 
 def test_what_was_given_is_watched() -> None:
     """
-    A geometry that was given is kept.
+    A given geometry is kept.
     """
     design = parse_design("rounds:tick=3,slots=9")
     assert small(design, facts_of(TRACE)) == design
@@ -206,7 +206,7 @@ def trace_of(page: str) -> dict[str, Any]:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page holds its films, forbids itself to fetch anything, and a key cannot break out of it.
+    The page contains its films, forbids fetching, and no key can break out of its text.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
     page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)
@@ -221,7 +221,7 @@ def test_the_page_stands_alone() -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
-    In a browser the page draws a dot for every timer, and shows the step and the life that its address asks for.
+    In a browser the page draws a dot for every timer, and shows the step and the timer that its address names.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -55,7 +55,7 @@ class Proxy:
         assert next(left, None) is None, "the site names as many nodes as there are"
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "".join(f"{kind}_temp_path {folder / kind};" for kind in kinds)
-        user = "" if os.geteuid() else "user root; "  # whose the folder is
+        user = "" if os.geteuid() else "user root; "  # root, who owns the folder
         head = f"{user}daemon off; pid {folder / 'pid'}; error_log stderr; events {{}}"
         (conf := folder / "nginx.conf").write_text(f"{head}\nhttp {{ access_log off; {folders}\n{site} }}")
         command = [find("nginx"), "-e", "stderr", "-p", folder, "-c", conf]

@@ -59,7 +59,7 @@ class Line:
         End all connections, and the threads.
         """
         self._is_closed = True
-        with socket.create_connection(("127.0.0.1", self.port)):  # ends the wait for one
+        with socket.create_connection(("127.0.0.1", self.port)):  # ends the wait for a connection
             pass
         for pair in list(self._pairs.values()):
             for end in pair:

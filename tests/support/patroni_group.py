@@ -86,7 +86,7 @@ class PatroniGroup:
         os.kill(receiver, signal.SIGSTOP)
         wait_for(lambda: self._execute(leader, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
         self._kill(leader)
-        os.kill(receiver, signal.SIGKILL)  # with what is in its socket
+        os.kill(receiver, signal.SIGKILL)  # together with the data in its socket
         wait_for(lambda: self.pair()[0] == standby)
 
     def stop(self):
@@ -134,7 +134,7 @@ class PatroniGroup:
         members = []
         with suppress(OSError), urllib.request.urlopen(f"http://{self._apis[name]}/cluster", timeout=5) as answer:
             members = json.load(answer)["members"]
-        running = {"running", "streaming"}  # of a standby: the latter since Patroni 3.1
+        running = {"running", "streaming"}  # states of a standby; "streaming" since Patroni 3.1
         names = {each["role"]: each["name"] for each in members if each["state"] in running}
         return names.get("leader"), names.get("sync_standby")
 
@@ -147,7 +147,7 @@ class PatroniGroup:
         process.wait()
         with suppress(FileNotFoundError, ProcessLookupError):
             postmaster = int((self.folder / name / "postmaster.pid").read_text().split()[0])
-            os.kill(postmaster, signal.SIGSTOP)  # it must not start or end any while they are listed
+            os.kill(postmaster, signal.SIGSTOP)  # it must not start or end sessions while they are listed
             sessions = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
             for each in (*map(int, sessions), postmaster):
                 os.kill(each, signal.SIGKILL)

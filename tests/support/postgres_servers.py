@@ -71,7 +71,7 @@ class Postgres:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
         if backup_of is not None:
             (data / "recovery.signal").touch()
-            self._settings += ["-c", "restore_command=false"]  # all that it needs is in the backup
+            self._settings += ["-c", "restore_command=false"]  # the backup contains everything that the standby needs
 
     def guard(self, user, password):
         """
@@ -248,7 +248,7 @@ class PostgresPair:
         give_up = time.monotonic() + PATIENCE_S
         while self.standby.execute("SELECT pid FROM pg_stat_wal_receiver"):
             assert time.monotonic() < give_up
-            time.sleep(0.02)  # a server says nowhere else that it has let go
+            time.sleep(0.02)  # a server gives no other signal that it has disconnected
 
     def fail_over(self):
         """

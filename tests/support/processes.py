@@ -44,7 +44,7 @@ def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
     while not is_up():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < give_up, log.read_text()
-        time.sleep(0.02)  # a server says nowhere else that it is up
+        time.sleep(0.02)  # a server gives no other signal when it is up
 
 
 def in_memory():
@@ -91,7 +91,7 @@ def end(process):
 
 def given_to_nobody(folder):
     """
-    Return how to start a program that refuses to run as root: as another user, who owns the *folder* from now on.
+    Return the options that start a program which refuses to run as root as another user, who then owns the *folder*.
     """
     if os.geteuid() != 0:
         return {}

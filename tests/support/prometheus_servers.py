@@ -118,7 +118,7 @@ class Prometheus:
         give_up = time.monotonic() + PATIENCE_S
         while self._scraped(job) != wanted:
             assert time.monotonic() < give_up, f"{job}: {self._scraped(job)} are scraped, and not {wanted}"
-            time.sleep(0.1)  # it reads the file when it likes, and gives no signal
+            time.sleep(0.1)  # Prometheus reads the file at any time, and gives no signal
 
     def forget_all(self):
         """

@@ -32,7 +32,7 @@ class Redis:
         """
         own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
         with (self.folder / "log").open("ab") as log:
-            (self.folder / "settings").touch()  # where a sentinel keeps what it learns
+            (self.folder / "settings").touch()  # a sentinel stores its state there
             command = [find("redis-server"), self.folder / "settings", *own, "--save", "", *self.settings]
             self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
         wait_until_up(self._process, self.folder / "log", self._answers)

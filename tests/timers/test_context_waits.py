@@ -65,7 +65,7 @@ def test_within():
             assert await within(context, work(None)) == "result"
         assert root.ending.waiting == 0
         with pytest.raises(DeadlineExceededError):
-            await within(with_timeout(root, 0.1), work(PATIENCE_S))  # long enough for it to begin
+            await within(with_timeout(root, 0.1), work(PATIENCE_S))  # long enough for the work to begin
         ended_already = with_cancel(root)
         ended_already.cancel("too late")
         with pytest.raises(ContextCancelledError, match="too late"):

@@ -190,7 +190,9 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    Callbacks are called once, in order, at the end, or at once if it has passed; unregistered ones are not.
+    Callbacks are called once, in order, at the end, or at once if the context has ended.
+
+    Unregistered ones are not called.
     """
     context = with_timeout(background(wheel), 1)
     called: list[str] = []
@@ -207,12 +209,12 @@ def test_on_end(clock, wheel):
 
 def test_on_end_that_nobody_would_await():
     """
-    A coroutine function is refused, with an alternative: the code that ends a context has no event loop.
+    A coroutine function is refused, with an alternative: the code that ends a context may have no event loop.
     """
 
     async def close() -> None:
         """
-        Be never called.
+        Do nothing: this is never called.
         """
 
     with pytest.raises(TypeError, match=r"close.*asyncio\.run_coroutine_threadsafe"):

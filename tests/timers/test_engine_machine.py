@@ -36,7 +36,7 @@ def test_a_short_run(make_engine):
 
 def test_a_seed_repeats_its_run():
     """
-    The same seed does the same operations, and another seed others.
+    The same seed repeats its operations, and another seed has other operations.
     """
     first, again, other = (run_engine_machine(heap_engine, seed, 900) for seed in (11, 11, 12))
     assert first == again
@@ -93,7 +93,7 @@ class Unstable(WheelEngine):
 
     def move(self, timer: Any, deadline: int) -> bool:
         """
-        Move, unless it is there already.
+        Move the timer, unless it already has this deadline.
         """
         return (self.has(timer) and timer.deadline == deadline) or super().move(timer, deadline)
 
@@ -117,7 +117,8 @@ def test_the_machine_finds_it(broken):
         return broken(HeapWheel(), clock, max_pending=max_pending)
 
     with pytest.raises(EngineDivergenceError) as found:
-        run_engine_machine(make_engine, 7, 30_000)  # one seed: one in some forty does not draw what it takes
+        # a fixed seed: one seed in about forty does not draw the needed operations
+        run_engine_machine(make_engine, 7, 30_000)
     program = found.value.program
     assert 0 < len(program.operations) <= 45
     assert f"start={program.start}" in str(found.value)

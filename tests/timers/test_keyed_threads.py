@@ -80,7 +80,7 @@ def test_a_set_from_inside_a_set_wins_whole(by_name):
 
 def test_a_pending_key_is_set_while_another_thread_has_the_lock():
     """
-    A native wheel sets and moves a pending key without waiting for a thread that holds the lock.
+    A native wheel sets and moves a pending key without waiting for a thread that holds the lock of the keys.
     """
     wheel = TimerWheel(on_expire=print)
     wheel.set("a", 1, 60)

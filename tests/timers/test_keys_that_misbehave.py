@@ -92,7 +92,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
     for key in keys:
         rig.wheel.set(key, key.name, 2 if key.name == "a" else 1)
     mood[method] = fail
-    # Both have the same hash: on the way to "b" the dictionary compares it with "a".
+    # Both keys have the same hash: on the way to "b" the dictionary compares it with "a".
     assert [value for _, value in rig.advance(2)] == ["b", "a"]
     assert [str(error) for error in rig.errors] == ["moody"] * (2 if method == "hash" else 1)
     mood.clear()
@@ -143,7 +143,7 @@ def test_a_key_that_comes_back_in(make_rig, method, verb):
 
 def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
     """
-    Call *outer*, and *inner* before its line number *at*; return whether *outer* has that many lines.
+    Call *outer*, and call *inner* just before line number *at*; return True if *outer* has that many lines.
     """
     lines = 0
 
@@ -190,4 +190,4 @@ def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
         rig.wheel.set("k", "after", 5)
         assert len(rig.wheel) == 1, at
         assert rig.advance(5) == [("k", "after")], at
-    assert at > 3 or (outer == "set" and is_pending)  # which a native engine does in one step
+    assert at > 3 or (outer == "set" and is_pending)  # a native engine sets a pending key in one step

@@ -31,7 +31,7 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Leave the objects of other files out of them: a test asks for one at each line.
+    Freeze the objects of other files, because a test requests a collection at each line.
     """
     gc.collect()
     gc.freeze()
@@ -40,7 +40,7 @@ def collections_are_short():
 @pytest.fixture(autouse=True)
 def nothing_is_collected():
     """
-    Let no finalizer run where a line is counted.
+    Disable garbage collection while lines are counted.
     """
     gc.disable()
     yield
@@ -49,10 +49,10 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act*, and raise at line event *number* of the package's code; return whether there is one.
+    Call *act*, and raise at line event *number* of the package's code; return True if there is such an event.
 
-    The line of a `with` comes again when its block is left. No signal handler runs there before the block's `__exit__`
-    has, so it does not count.
+    The line of a `with` is reported again when its block is left. No signal handler runs there before the block's
+    `__exit__`, so that event does not count.
     """
     count, entered = 0, set()
 
@@ -174,7 +174,7 @@ def test_at_every_line_of_a_verb(verb):
     """
     The invariants hold wherever a method is interrupted, and timers that are set afterwards fire.
     """
-    VERBS[verb](Rig())  # what it imports is there
+    VERBS[verb](Rig())  # completes its imports
     number = 0
     while True:
         number += 1
@@ -187,7 +187,7 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Timers, keys and contexts fire, once, wherever the turn is interrupted; the wheel continues.
+    Timers, keys and contexts fire once, wherever the turn is interrupted; the wheel continues.
     """
     number = 0
     while True:
@@ -241,12 +241,12 @@ def test_at_every_line_of_a_series(kind, is_run_now):
             series.run_now()
         start = clock.monotonic()
         is_reached = zapped(lambda clock=clock: clock.advance(2.6), number)
-        gc.collect()  # what holds the error holds a coroutine that was not handed on
+        gc.collect()  # the error's frames hold a coroutine that was never started
         clock.advance(start + 10.8 - clock.monotonic())
         assert series.missed == 0
         assert series.fired == (3 if kind == "times" else 5 + is_run_now), number
         assert series.pending() is (kind != "times")
-        assert (series.given()[0] is bool) is (kind == "times")  # it has let go of what it called
+        assert (series.given()[0] is bool) is (kind == "times")  # a series that has ended holds no callback
         wheel.check()
         if not is_reached:
             return
@@ -254,7 +254,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    A series whose firing a pool refused continues, wherever that is interrupted.
+    A series whose firing a full pool refused continues, wherever the turn is interrupted.
     """
 
     class Full:

@@ -1,5 +1,5 @@
 """
-A move to later is written only into the handle, and the engine finds it there.
+A move to a later deadline is written only into the handle, and the engine finds it there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The native engine keeps the contract.
+The native engine passes the contract suite of engines.
 """
 
 import math
@@ -21,7 +21,7 @@ class TestNativeEngine(EngineSuite):
 @pytest.mark.parametrize("bits", [8, 30, 47, 50, 51, 52, 53, 56, 60, 62])
 def test_it_reads_a_float_as_to_deadline_does(bits: int) -> None:
     """
-    At every size, also between two nanoseconds and beside one: where the product of floats is rounded to either side.
+    Floats of every size are converted like `to_deadline`, also between two nanoseconds, where a product is rounded.
     """
     draw = Random(bits)
     engine = Engine(ManualClock(), max_pending=None)

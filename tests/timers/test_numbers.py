@@ -1,5 +1,5 @@
 """
-Methods x types x byte orders: each accepted value has the meaning of its own library.
+All methods, with all types and byte orders: each accepted value has the meaning that its own library defines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ADelta(timedelta):
 
 class Index:
     """
-    An integer by `__index__` alone.
+    An integer by `__index__` only.
     """
 
     def __index__(self) -> int:
@@ -58,7 +58,7 @@ class Index:
 
 class Floating:
     """
-    A number by `__float__` alone.
+    A number by `__float__` only.
     """
 
     def __float__(self) -> float:
@@ -198,7 +198,7 @@ def key_moved(rig: Rig, value: Any) -> float:
 
 def missing_key(rig: Rig, value: Any) -> float:
     """
-    Read the value for a key that is not pending, too.
+    Return a key's value, also of a key that is not pending.
     """
     assert not rig.wheel.move("none", value)
     return key_moved(rig, value)
@@ -238,7 +238,7 @@ def many_of_objects(rig: Rig, value: Any) -> float:
 
 def moved_by_one(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after one delay for all.
+    Return the deadline after a bulk move by one delay for all.
     """
     assert rig.wheel.move_many(rig.ids, value) == 1
     return rig.earliest()
@@ -246,7 +246,7 @@ def moved_by_one(rig: Rig, value: Any) -> float:
 
 def moved_by_each(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after one delay for each.
+    Return the deadline after a bulk move by one delay for each.
     """
     assert rig.wheel.move_many(rig.ids, [value]) == 1
     return rig.earliest()
@@ -353,7 +353,7 @@ def rig(request):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_reads_each_type(rig, verb):
     """
-    Every verb gives every accepted value its nanoseconds.
+    Every method converts every accepted value to the right number of nanoseconds.
     """
     for value, ns in VALUES:
         expected = seconds(ns)
@@ -381,7 +381,7 @@ def test_each_verb_refuses_by_name(rig, verb):
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
 def test_the_gate(value, ns):
     """
-    The gate itself, its negative, and slack and jitter, which it reads as well.
+    The conversion itself, negative values, slack and jitter accept the same types.
     """
     assert to_ns(value, "value") == to_deadline(value) == ns
     has_negative = not isinstance(value, Index | Floating | np.bool_ | np.unsignedinteger) and value is not True
@@ -397,7 +397,7 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    Numbers past 292 years are never, exact or not, and their negatives are due now.
+    A number above 292 years means never, whether exact or not, and its negative is due now.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER

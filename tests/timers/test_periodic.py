@@ -22,7 +22,7 @@ AT_ONCE = (0, 0)
 
 class Rig:
     """
-    A wheel on a manual clock, and when a series fired on it, in seconds after the start.
+    A wheel on a manual clock, and the times of a series' firings, in seconds after the start.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:
@@ -39,7 +39,7 @@ class Rig:
 
     def note(self, *slow: float) -> None:
         """
-        Fire: note the time, and take as long as is said.
+        Record the time of the firing, and take as long as the test requests.
         """
         self.fired.append(round(self.now(), 6))
         for delay in slow:
@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_every_interval(make_rig):
     """
-    It fires an interval from now, and every interval after that, exactly.
+    A series fires one interval from now, and then exactly every interval.
     """
     rig = make_rig()
     series = rig.wheel.call_every(2.5, rig.note)
@@ -67,7 +67,7 @@ def test_every_interval(make_rig):
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
 def test_the_first(make_rig, first):
     """
-    The first firing can be at another time; it begins the phase.
+    The first firing can be at another time, from which the phase counts.
     """
     rig = make_rig()
     rig.wheel.call_every(2, rig.note, first=first)
@@ -78,7 +78,7 @@ def test_the_first(make_rig, first):
 
 def test_times(make_rig):
     """
-    After that many times it is over: it is no longer pending, and cannot be cancelled.
+    After its last firing a series is no longer pending, and cannot be cancelled.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, times=3)
@@ -92,7 +92,7 @@ def test_times(make_rig):
 
 def test_no_drift():
     """
-    Two hundred thousand intervals are that many times one, which is rounded as a delay is.
+    After two hundred thousand firings, the time is exactly that multiple of the interval.
     """
     for interval in (1 / 3, 0.1, 1e-9, 3_600.0):
         phase = Phase(0, interval, "skip")
@@ -107,7 +107,7 @@ def test_no_drift():
 )
 def test_missed(make_rig, missed, fired, left_out):
     """
-    Firings that a slow callback made late are skipped, made up for, or put off, as was chosen.
+    Firings that a slow callback delays are skipped, made up for, or postponed, by the chosen policy.
     """
     rig = make_rig()
     slow = [2.5]
@@ -131,7 +131,7 @@ def test_missed_by_a_jump(make_rig, missed, fired):
 
 def test_exactly_on_the_next(make_rig):
     """
-    A callback that ends exactly at the next time has missed it.
+    A callback that ends exactly at the next due time has missed it.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, 1.0)
@@ -141,7 +141,7 @@ def test_exactly_on_the_next(make_rig):
 
 def test_jitter(make_rig):
     """
-    Jitter puts each firing off by at most that much, each by another bit, and does not add up.
+    Jitter delays each firing by at most its maximum, each by another amount, and does not accumulate.
     """
     rig = make_rig()
     rig.wheel.call_every(10, rig.note, jitter=1)
@@ -155,7 +155,7 @@ def test_jitter(make_rig):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_jitter_longer_than_the_interval(make_rig, missed):
     """
-    Jitter leaves out no firing, however long it is: one that is put off by less than the one before follows it.
+    Jitter never omits a firing, even if it is longer than the interval: a firing waits for the one before it.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)
@@ -169,7 +169,7 @@ def test_jitter_longer_than_the_interval(make_rig, missed):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
     """
-    Nor does it with a cron line, whatever happens to those that were missed.
+    Jitter omits no firing of a cron line either, with any policy for missed ones.
     """
     rig = make_rig()
     series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
@@ -179,7 +179,7 @@ def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
 
 def test_cancel(make_rig):
     """
-    A cancelled series never fires again, and cancel says True once.
+    A cancelled series never fires again, and cancel returns True once.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note)
@@ -209,7 +209,7 @@ def test_cancel_inside(make_rig):
 
 def test_errors_do_not_end_it(make_rig):
     """
-    A callback that raises is reported, and the series goes on.
+    A callback that raises is reported, and the series continues.
     """
     rig = make_rig()
     rig.wheel.call_every(1, lambda: 1 // 0, times=3)
@@ -219,7 +219,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    A callback that raises something other than an Exception leaves the turn, and the series goes on.
+    If a callback raises something other than an Exception, it leaves the turn, and the series continues.
     """
     rig = make_rig()
 
@@ -250,7 +250,7 @@ def test_ends_with_its_wheel(make_rig, end):
 
 def test_drained_inside(make_rig):
     """
-    A series that is firing is not among what its wheel drains, and goes on.
+    A drain inside a series' own callback does not return the series, which continues.
     """
     rig = make_rig()
     drained: list[Any] = []
@@ -274,7 +274,7 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_go_on(make_rig):
     """
-    A series whose place was taken while it fired ends with an error that is reported, not silently.
+    A series whose place was taken during its callback ends with a reported error, not silently.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))
@@ -313,7 +313,7 @@ def test_bad_input(make_rig, options, error, text):
 
 def test_ten_thousand_series(make_rig):
     """
-    Ten thousand series in fixed phase fire each as often as it should.
+    Each of ten thousand series in fixed phase fires the right number of times.
     """
     rig = make_rig()
     series = [rig.wheel.call_every(1 + number % 7, int) for number in range(10_000)]
@@ -341,7 +341,7 @@ BEGINS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("begin", BEGINS)
 def test_what_is_over_lets_its_callback_go(make_rig, begin):
     """
-    A series that is over holds neither callback nor arguments, though its handle is held.
+    A series that has ended holds neither callback nor arguments, even while its handle is referenced.
     """
     rig = make_rig(max_pending=1)
     cancelled: list[bool] = []
@@ -367,7 +367,7 @@ def test_what_is_over_lets_its_callback_go(make_rig, begin):
 
     series, callback = started(lambda: rig.wheel.call_later(0, int))
     rig.clock.advance(61)
-    rig.errors.clear()  # what was raised holds its frames
+    rig.errors.clear()  # the raised errors hold their frames
     assert callback() is None, "there was no room to go on"
 
     series, callback = started(bool)

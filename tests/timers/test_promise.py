@@ -79,7 +79,7 @@ def test_a_run_on_a_thread():
 
 def test_a_handle_that_is_logged():
     """
-    A logged timer answers as the one it wraps.
+    A logged timer behaves like the timer that it wraps.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -155,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken(case):
     """
-    A broken promise is found, and said in one line with the timer and the time.
+    A broken promise is found, and reported in one line with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:
@@ -199,7 +199,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT)
 def test_kept(case):
     """
-    Odd but correct events are not a breach.
+    Unusual but correct events are not reported as a breach.
     """
     events, options = KEPT[case]
     counts = check_promise(events, **options)

@@ -1,5 +1,5 @@
 """
-Calls that come in between any two lines of an engine: from a tracer, a signal's handler, or a collection's finalizer.
+Calls between any two lines of an engine: from a tracer, a signal handler, or a finalizer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHEELS = {
 
 class Intruder:
     """
-    Sets, moves, cancels and drains wherever it is called.
+    Sets, moves, cancels and drains timers whenever it is called.
     """
 
     def __init__(self, wheel, first=0):
@@ -31,7 +31,7 @@ class Intruder:
 
     def __call__(self, *_):
         self.events += 1
-        if self.is_busy or self.events % 7:  # at each event it would bring more than can be done
+        if self.is_busy or self.events % 7:  # at every event it would set more timers than can fire
             return self
         self.is_busy = True
         try:
@@ -88,7 +88,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    A check that is interrupted so finds nothing wrong.
+    An invariant check that is interrupted by other calls finds no fault.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -163,9 +163,9 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Interrupt a call at its first event, its second and so on, by *end*; yield the wheel and what *end* returned.
+    Interrupt a call at its first event, its second and so on, by *end*; yield the wheel and the result of *end*.
 
-    The call is made by *prepare*, from a clock and a wheel.
+    *prepare* makes the call, from a clock and a wheel.
     """
     for at in range(100_000):
         clock, ended = ManualClock(), []

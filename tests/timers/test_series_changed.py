@@ -19,7 +19,7 @@ from tickwheel.wheels.single import SingleWheel
 
 class Rig:
     """
-    A series on a manual clock, and when it fired, in seconds after the start.
+    A series on a manual clock, and the times at which it fired, in seconds after the start.
     """
 
     def __init__(self, design: Callable[[], Any]) -> None:
@@ -48,7 +48,9 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_pause_and_resume(rig):
     """
-    A paused series fires nothing and is not pending; resumed it goes on in phase, and nothing counts as missed.
+    A paused series fires nothing and is not pending.
+
+    After a resume it continues in phase, and no firing counts as missed.
     """
     series = rig.every(10)
     rig.clock.advance(10)
@@ -110,7 +112,7 @@ def test_another_interval(rig):
 
 def test_a_change_that_is_refused(rig):
     """
-    An interval that the wheel cannot hold is refused, and the series goes on as before.
+    An interval that the wheel cannot hold is refused, and the series continues as before.
     """
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=rig.clock)
     series = wheel.call_every(5, rig.fire)
@@ -131,7 +133,7 @@ def test_a_change_that_is_refused(rig):
 
 def test_what_is_over_stays_so(rig):
     """
-    A series that is over, cancelled or closed with its wheel is neither paused nor resumed; a bad interval is refused.
+    A series that has ended, was cancelled or closed is neither paused nor resumed; a bad interval is refused.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)
@@ -181,7 +183,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker is void once its series was paused, also after the resume, or given an interval.
+    A firing that waits for a worker is void if its series was paused, even if it was resumed, or got another interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -210,7 +212,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun, and finds its series resumed or firing already, is void.
+    A firing that has begun is void if its series was resumed or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -218,7 +220,7 @@ def test_a_firing_that_was_overtaken(rig):
     rig.clock.advance(10)
     assert series.pause()
     assert series.resume()
-    series()  # as the worker does that took it before
+    series()  # as a worker does that took the firing before
     assert rig.fired == []
     rig.then = series
     rig.clock.advance(10)
@@ -228,13 +230,13 @@ def test_a_firing_that_was_overtaken(rig):
     assert [series.pause(), series.resume(), series.pause(), series.resume()] == [True] * 4
     rig.clock.advance(10)
     rig.then = held.run
-    series()  # as a late worker does, while another one finds the series firing
+    series()  # as a late worker does while the series fires in another worker
     assert (rig.fired, series.fired, series.pending(), len(wheel)) == ([20, 30], 2, True, 1)
 
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    A series in arrears, whose next firing waits for a worker when the call of the last one ends, goes on.
+    A series in arrears continues if its next firing already waits for a worker when the last call ends.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -20,7 +20,7 @@ name = contextvars.ContextVar("name", default="none")
 
 def make(design):
     """
-    Return a clock, a wheel on it, and the list that its series write their times in.
+    Return a clock, a wheel on it, and the list in which its series record their times.
     """
     clock = ManualClock(1_000 * 10**9)
     wheel = TimerWheel(clock=clock, wheel=design and design())
@@ -34,7 +34,7 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    Nothing fires after `until`, whatever else ends or moves the series; the last instant itself counts.
+    A series never fires after `until`, whatever else ends or moves it; it still fires at that instant itself.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -70,7 +70,7 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn, counts, and leaves the phase as it is; not where the series is paused or over.
+    `run_now` fires in the next turn, counts, and keeps the phase; on a paused or ended series it does nothing.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, times=5)
@@ -93,7 +93,7 @@ def test_run_now(design):
 @WHEELS
 def test_run_now_inside(design):
     """
-    Called by the callback itself, it fires once more in the next turn.
+    A `run_now` in the callback itself makes the series fire once more in the next turn.
     """
     clock, wheel, fired, note = make(design)
 
@@ -119,7 +119,7 @@ def test_a_series_is_complete_before_others_see_it():
 
     class Engine:
         """
-        An engine that lets another thread look before it answers.
+        An engine that lets another thread run before it returns.
         """
 
         def __getattr__(self, verb):
@@ -146,7 +146,7 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    A pool's context is that of each callback that has none of its own, and no callback changes another's.
+    A pool's context applies to each callback without its own, and no callback changes another's.
     """
     seen, ended = [], threading.Event()
 

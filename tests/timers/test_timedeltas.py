@@ -1,5 +1,5 @@
 """
-A timedelta is taken wherever a delay or an instant is, as an int and a float are.
+A timedelta is accepted wherever a delay or an instant is, like an int and a float.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TENTH = timedelta(milliseconds=100)
 
 def test_keys():
     """
-    Keyed timers, also those of shards, are set and moved by a timedelta.
+    Keyed timers, also in shards, are set and moved by a timedelta.
     """
     clock = ManualClock()
     expired: list[object] = []
@@ -105,7 +105,7 @@ def test_designs_and_queues():
 
 def test_a_clock_moved_by_hand():
     """
-    A manual clock moves by a timedelta, and its wall steps by one, either way.
+    A manual clock moves by a timedelta, and its wall clock steps by one, in either direction.
     """
     clock = ManualClock()
     before, wall = clock.monotonic_ns(), clock.wall_ns()

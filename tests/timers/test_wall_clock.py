@@ -24,7 +24,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 class Rig:
     """
-    A wheel on a manual clock, and the wall clock's time at each firing.
+    A wheel on a manual clock, and the wall-clock time of each firing.
     """
 
     def __init__(self, make_wheel: Callable[[], Any] = lambda: None) -> None:
@@ -36,7 +36,7 @@ class Rig:
 
     def begin(self, now: datetime) -> None:
         """
-        Set the time of day, and show it in that zone.
+        Set the time of day, and return it in that zone.
         """
         assert now.tzinfo is not None
         self.zone = now.tzinfo
@@ -47,7 +47,7 @@ class Rig:
 
     def until_a_look(self) -> None:
         """
-        Let time pass until just when series look at the wall clock.
+        Let time pass until just before series check the wall clock.
         """
         self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
 
@@ -71,7 +71,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_every_morning(rig):
     """
-    A line fires at its time of each day, with its arguments, until it is cancelled.
+    A line fires at its time each day, with its arguments, until it is cancelled.
     """
     series = rig.wheel.call_cron("0 9 * * *", rig.note, "an argument")
     assert series.next_at() == datetime(2026, 6, 2, 9, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_every_morning(rig):
 
 def test_seconds_and_a_count(rig):
     """
-    Six fields begin with the second; `times` ends the series.
+    A line of six fields begins with the seconds; `times` ends the series.
     """
     series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
     rig.clock.advance(HOUR)
@@ -115,7 +115,7 @@ ZONES = {
 @pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
 def test_daylight_saving(line, tz, start, fired):
     """
-    Gaps, overlaps and the day that Samoa left out are as for a scheduler's jobs.
+    Gaps, overlaps and the day that Samoa omitted are treated as for a scheduler's jobs.
     """
     rig = Rig()
     rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
@@ -150,7 +150,7 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    A time that the clock shows again counts again; after a few milliseconds back it does not.
+    A time that the clock shows again fires again; after a step back of a few milliseconds it does not.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -164,7 +164,7 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    A clock that is corrected by milliseconds during a firing does not fire it again, though a look comes just then.
+    A clock that is corrected by milliseconds during a firing does not fire it again, even if a check follows at once.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -184,12 +184,12 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    Instants that were jumped over fire within a minute, once or each, or are left out if more than a minute late.
+    Skipped instants fire within a minute, once or each, or are omitted if more than a minute late, by policy.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
     begun = rig.now()
-    rig.clock.step_wall(datetime(2026, 6, 1, 15, 30, 0, 1_000, tzinfo=UTC) - begun)  # past what a float rounds off
+    rig.clock.step_wall(datetime(2026, 6, 1, 15, 30, 0, 1_000, tzinfo=UTC) - begun)  # more than the rounding of a float
     rig.clock.advance(HOUR)
     assert [each[:11] for each in rig.fired] == fired
     assert series.missed == missed
@@ -197,7 +197,7 @@ def test_set_forward(rig, misfire, fired, missed):
 
 def test_skip_takes_what_is_a_little_late(rig):
     """
-    With "skip" a firing less than a minute late is not missed.
+    With "skip" a firing that is less than a minute late is not missed.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note, misfire="skip")
     rig.clock.advance(HOUR - 30)
@@ -207,7 +207,7 @@ def test_skip_takes_what_is_a_little_late(rig):
 
 def test_there_and_back_between_looks(rig):
     """
-    A clock that is set wrong and right again between two looks is not noticed, whichever way.
+    A clock that is set wrong and right again between two checks has no effect, in either direction.
     """
     series = rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.until_a_look()
@@ -221,7 +221,7 @@ def test_there_and_back_between_looks(rig):
 
 def test_there_and_back_seen(rig):
     """
-    A clock that is wrong for longer is followed: the jumped-over time fires late, and again when it comes.
+    A clock that is wrong for longer is followed: a skipped time fires late, and again when the clock shows it.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -234,7 +234,7 @@ def test_there_and_back_seen(rig):
 
 def test_never_early_on_a_slow_clock():
     """
-    A wall clock that runs slower than time fires when it shows the instant, not when that much time has passed.
+    A slow wall clock fires when it shows the instant, not after the computed time has passed.
     """
 
     class SlowClock(ManualClock):
@@ -254,7 +254,7 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    A wall clock that stops just before the instant is not asked all the time.
+    A wall clock that stops just before the instant is not read all the time.
     """
 
     class StuckClock(ManualClock):
@@ -272,7 +272,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_past_what_floats_tell_apart():
     """
-    A look whose time in seconds rounds to the nanosecond before it does not keep time from passing.
+    A check whose time in seconds is rounded down by a nanosecond does not stop time from passing.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -283,7 +283,7 @@ def test_a_clock_past_what_floats_tell_apart():
 
 def test_a_slow_callback(rig):
     """
-    Instants that pass while the callback runs are left out, or with "all" made up for.
+    Instants that pass while the callback runs are omitted, or with "all" made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -298,7 +298,7 @@ def test_a_slow_callback(rig):
 
 def test_pause_and_resume(rig):
     """
-    A paused series fires nothing; resumed it goes on with the next match, and nothing counts as missed.
+    A paused series fires nothing; after a resume it continues with the next match, and no firing counts as missed.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -328,7 +328,7 @@ def test_from_inside(rig):
 
 def test_one_instant(rig):
     """
-    An instant fires once, to the microsecond, in any zone; one that has passed fires at once.
+    An instant fires once, to the microsecond, in any zone; a past instant fires at once.
     """
     when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
     timer = rig.wheel.call_at_wall(when, rig.note, 1)
@@ -346,7 +346,7 @@ def test_one_instant(rig):
 
 def test_one_instant_follows_the_clock(rig):
     """
-    An instant comes later if the clock is set back, and within a minute if it is set past it.
+    An instant fires later if the clock is set back, and within a minute if it is set past the instant.
     """
     rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)
@@ -362,7 +362,7 @@ def test_one_instant_follows_the_clock(rig):
 
 def test_one_instant_paused_over(rig):
     """
-    An instant that passes while its series is paused was its last.
+    A series with one instant ends if that instant passes while it is paused.
     """
     timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     timer.pause()
@@ -426,7 +426,7 @@ def test_lines_that_are_refused(rig, line, options, error, match):
 
 def test_callbacks_that_are_refused(rig):
     """
-    Other objects than callables, coroutine functions without a loop, and closed wheels are refused as by other timers.
+    An object that is not callable, a coroutine function without a loop, and a closed wheel are refused as elsewhere.
     """
 
     async def work() -> None: ...
@@ -445,7 +445,7 @@ def test_callbacks_that_are_refused(rig):
 
 def test_jitter(rig):
     """
-    Jitter puts each firing off by less than it says, at random, and never brings one forward.
+    Jitter delays each firing at random by less than its maximum, and never makes one early.
     """
     offsets: list[float] = []
     rig.wheel.call_cron("0 * * * *", lambda: offsets.append(rig.now().timestamp() % HOUR), jitter=600)
@@ -457,7 +457,7 @@ def test_jitter(rig):
 
 def test_what_is_shown(rig):
     """
-    Listing, draining and the repr show when a series fires, not when it looks at the clock.
+    Listings, drains and the repr show the time at which a series fires, not its next check of the clock.
     """
     far = rig.wheel.call_cron("0 14 * * *", print, "far")
     near = rig.wheel.call_at_wall(NOON + timedelta(minutes=30), print, "near")
@@ -478,7 +478,7 @@ def test_what_is_shown(rig):
 
 def test_idle_costs_a_look_a_minute(rig):
     """
-    A hundred series that have nothing to do wake the wheel once a minute, together.
+    A hundred idle series wake the wheel together, once a minute.
     """
     for minute in range(100):
         rig.wheel.call_cron(f"{minute % 60} 9 * * *", rig.note)

@@ -1,5 +1,5 @@
 """
-Series by the wall clock beside a dumb model that counts seconds, under clocks that are set at random.
+Series by the wall clock agree with a simple model that counts seconds, under clocks that are set at random.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class Model:
 
     def aim(self, after: int) -> None:
         """
-        Wait for the first match after *after*.
+        Set the due time to the first match after *after*.
         """
         self.after, self.due = after, self.first_after(after)
 
     def next_look(self) -> int:
         """
-        Return when to look next: at the instant, as it seems now, or at the next whole minute.
+        Return the time of the next check: the due time, as it seems now, or the next whole minute.
         """
         return min(self.time + max(self.due - self.wall, 0), (self.time // 60 + 1) * 60)
 
     def passed(self, until: int) -> int:
         """
-        Count the matches after the one that is due, up to *until*, 100 at most.
+        Return the number of matches after the due one, up to *until*, at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -78,7 +78,7 @@ class Model:
 
     def settle(self) -> None:
         """
-        Look, as often as there is something to look at now.
+        Check as often as a check is due now.
         """
         while self.time >= self.look_at:
             if self.wall < self.after:
@@ -99,7 +99,7 @@ class Model:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_beside_the_model(seed):
     """
-    Whatever the clock is set to, the series fires when the model does, has missed as much, and waits for the same.
+    Whatever the clock is set to, the series fires when the model does, with the same missed count and next time.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))
@@ -114,7 +114,7 @@ def test_beside_the_model(seed):
         if rng.random() < 0.5:
             step = rng.choice(STEPS)
             if misfire == "all":
-                step = max(-3_700, min(step, 3_700))  # each is made up for
+                step = max(-3_700, min(step, 3_700))  # limited, because each missed run is made up
             clock.step_wall(step)
             model.wall += step
         for _ in range(rng.choice((1, 7, 59, 60, 61, 200))):
