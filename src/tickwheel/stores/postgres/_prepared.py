@@ -115,9 +115,14 @@ class Prepared:
         """
         if isinstance(values, dict):
             values = [values[name] for name in _numbered(text)[1]]
-        data = [*map(_data_of, values)]
+        data: list[bytes | None] = []
+        are_binary: list[bool] = []
+        for value in values:
+            is_encoded = value is None or isinstance(value, bytes)
+            data.append(value if is_encoded else _data_of(value))
+            are_binary.append(is_encoded or _is_binary(value))
         name = self._names.get(text) or self._unsure[text]
-        self._connection.pgconn.send_query_prepared(name, data, [*map(_is_binary, values)])
+        self._connection.pgconn.send_query_prepared(name, data, are_binary)
 
     def rows_of(self, result: PGresult) -> list[tuple[Any, ...]]:
         if self._transformer is None:
@@ -179,9 +184,7 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
     return _PLACEHOLDER.sub(place_of, text).encode(), tuple(names)
 
 
-def _data_of(value: Any) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
+def _data_of(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (list, tuple)):
@@ -190,7 +193,7 @@ def _data_of(value: Any) -> bytes | None:
 
 
 def _is_binary(value: Any) -> bool:
-    return isinstance(value, (bytes, str)) or _has_texts(value)
+    return isinstance(value, str) or _has_texts(value)
 
 
 def _has_texts(value: Any) -> bool:
