@@ -161,7 +161,7 @@ class LoadTimeoutError(TickwheelError, TimeoutError):
         self.timeout = timeout
         message = f"the value was not loaded within {timeout:g} s: ask again, or raise the cache's load_timeout"
         super().__init__(message)
-        self.args = (message,)  # as for DeadlineExceededError
+        self.args = (message,)  # see DeadlineExceededError
 
 
 class InvalidDelayError(TickwheelError, ValueError):

@@ -281,7 +281,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return a dict of the values of *keys*; load the missing values together with an async loader, and store them.
 
-        See also `take_many` and `take_async`.
+        It is `take_many` with the tasks of `take_async`.
         """
         return await self._loads.take_async(self, keys, loader)
 

@@ -50,7 +50,7 @@ class ThreadDriver(NonCopyable):
     the driver tries again after 0.1 seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
-    wheel is closed in the child, because the child's only thread is the one that would have to fire.
+    wheel is closed in the child, because the child has only this thread, which would have to fire.
 
     Args:
         name: Name of the thread.

@@ -86,7 +86,7 @@ class TimerVerbs:
         """
         Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
 
-        Arguments and errors are those of `call_later`.
+        `call_later` describes the other arguments and the errors.
         """
         return self._engine.call_at(when, callback, *args, slack=slack, context=context)
 

@@ -141,7 +141,7 @@ class Measurement:
 
 
 def _occupied(ring: RingView) -> dict[str, Any]:
-    # The first fill is that of the next slot.
+    # The first number is the fill of the next slot.
     first = 0 if ring.pointer is None else ring.pointer + 1
     bins = min(ring.slots, BINS)
     fills = [0] * bins

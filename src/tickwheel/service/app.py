@@ -107,7 +107,7 @@ class Service:
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
             run = bounded(operation.run, is_open=operation.is_open)
-            if operation.path.startswith("/v1/") and not operation.query:  # probes and scrapers request the others
+            if operation.path.startswith("/v1/") and not operation.query:  # probes and scrapers request other paths
                 run = without_query(run)
             if operation.method != "GET" and not operation.has_conditions:
                 run = without_conditions(run)

@@ -53,7 +53,7 @@ class Debug:
 
     async def wheel(self, call: Request) -> Reply:
         """
-        Return the counts of the near wheel, as the core keeps them.
+        Return the native core's counters of the near wheel.
         """
         query(call)
         return document_reply(CountersDocument((await self._figures.scheduler_stats())["wheel"]))

@@ -1,5 +1,5 @@
 """
-The last firings, their lateness and outcomes, as the schedulers of all nodes remember them.
+The last firings of all nodes, with their lateness and outcomes. Each node keeps its own in memory.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has seen: for each node, the number of the last that ended, and those that were running.
+    The firings that a page has seen: for each node, the number of the last ended firing, and the running firings.
     """
 
     def __init__(self) -> None:

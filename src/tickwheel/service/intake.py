@@ -96,7 +96,7 @@ def incoming_trace(call: Request) -> str | None:
 
 def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
     """
-    Return the query's fields, each of which must be among *allowed* and appear once.
+    Return the query's fields. Each must be among *allowed*, and appear only once.
     """
     query_string = call.query_string
     try:

@@ -151,9 +151,7 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """
-        The context of a request that waited for an earlier one; without it, the request would get the earlier one's.
-        """
+        """The context for a request that had to wait; otherwise it would run in the context of the previous one."""
         self._has_begun = False
         """True if a request began in the data that are being parsed."""
 

@@ -148,7 +148,7 @@ class ManualClock(NonCopyable):
         """
         Move the time by *delay* seconds in one step, as if the machine was busy, then fire all due timers.
 
-        Arguments and errors are those of `advance`.
+        `advance` describes the argument and the errors.
         """
         self._move(delay, self._jump_to)
 

@@ -276,7 +276,7 @@ class TargetSuite:
             scheduler = rig.scheduler
             rig.set("before", -1)
             rig.wait(JobSucceeded, key="before")
-            rig.receiver.go_away()  # first: a message that it interrupts may arrive twice
+            rig.receiver.go_away()  # before the jobs are set, because an interrupted message may arrive twice
             for number in range(count):
                 delay = length_s * number / count
                 rig.set(str(number), number, RetryPolicy(), delay=delay)
@@ -413,7 +413,7 @@ class TargetSuite:
 
     def test_missing_library(self) -> None:
         """
-        Without a library that is imported on use, a job cannot run, and the error names the extra.
+        If the library is not installed, a job cannot run, and the error names the extra that installs it.
         """
         if not self.library:
             return

@@ -257,7 +257,7 @@ def with_cancel(parent: Context) -> Context:
 
 def with_value(parent: Context, key: object, value: Any) -> Context:
     """
-    Return a child in which *key* has *value*, as it has in the child's descendants.
+    Return a child in which *key* has *value*. The child's descendants inherit it.
     """
     return _parent(parent).with_value(key, value)
 

@@ -135,8 +135,8 @@ class Engine(Protocol):
     """
     Receives every `Exception` that a callback raises, and the timer, which has fired by then.
 
-    If it is None, errors go to `sys.unraisablehook`. Other BaseExceptions propagate from `fire_due`, which leaves the
-    state consistent, and so do exceptions that `on_error` itself raises. If the callback is a `TimerProxy`, its
+    If it is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and exceptions that `on_error` itself
+    raises, propagate from `fire_due`, which leaves the state consistent. If the callback is a `TimerProxy`, its
     `failed` method is called first, for every exception.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None

@@ -177,7 +177,7 @@ class FiveRings:
         return True
 
     def _first_slot(self) -> tuple[int, int | None]:
-        # Every tick of a finer ring is before those of a coarser one, so the first occupied slot is the earliest.
+        # Every tick of a finer ring is before every tick of a coarser ring, so the first occupied slot is the earliest.
         for level, begins in self._occupied():
             return level, begins
         first = self._later.first()

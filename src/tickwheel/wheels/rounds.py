@@ -70,7 +70,7 @@ class RoundsWheel(TickedWheel):
 
 class Rounds(OneTurn):
     """
-    A ring of *size* slots, each of which holds one tick of every round.
+    A ring of *size* slots. Each slot holds one tick of every round.
     """
 
     def __init__(self, size: int) -> None:

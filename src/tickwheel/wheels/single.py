@@ -70,7 +70,7 @@ class SingleWheel(TickedWheel):
 
 class OneTurn:
     """
-    A ring of *size* slots, each of which holds one tick.
+    A ring of *size* slots. Each slot holds one tick.
     """
 
     cascades = 0

@@ -174,7 +174,7 @@ class TickedWheel(BaseWheel):
         return -(-deadline // self._tick_ns)
 
     def _ended(self, now: int) -> int:
-        # The last tick that has ended, rounded down. The last tick of all is cut short by NEVER, and ends there.
+        # Return the last tick that has ended, rounded down. The very last tick ends at NEVER, although it is shorter.
         return self._tick_of(now) if now == NEVER else now // self._tick_ns
 
     def _admit(self, deadline: int) -> None:

@@ -92,7 +92,7 @@ class ThreadTests(EngineTests):
 
 class Hammering:
     """
-    Four threads, each with its own timers, of which it moves every second one, and a fifth thread that fires.
+    Four threads with timers of their own, and a fifth thread that fires. Each moves every second timer of its own.
 
     Attributes:
         fired: Number of calls per timer.

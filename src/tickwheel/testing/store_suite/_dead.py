@@ -1,5 +1,5 @@
 """
-Dead letters by their due times.
+Lists of dead letters, ordered by due time.
 """
 
 from __future__ import annotations
