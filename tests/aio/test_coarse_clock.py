@@ -1,5 +1,5 @@
 """
-A loop whose clock moves only every 15.6 ms, as Windows' does under Python 3.11 and 3.12.
+A loop whose clock moves only every 15.6 ms, like the clock of Windows under Python 3.11 and 3.12.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The native objects and the garbage collector: cycles go, what lives stays, and a million timers do not slow it down.
+The native objects and the garbage collector: cycles are collected, live objects stay, and a million timers add no cost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Server:
 
     def fire(self, *_: object) -> None:
         """
-        Be called.
+        Do nothing, as a callback.
         """
 
 
@@ -73,7 +73,7 @@ def test_a_cycle_is_collected(ways: str, end: str) -> None:
 
 def test_a_handle_outlives_its_engine() -> None:
     """
-    A handle that is still held when its wheel is collected says that it was cancelled, and is harmless.
+    A handle that is still held when its wheel is collected reports that it was cancelled, and does no harm.
     """
     server = Server("method")
     timer = server.timers[0]
@@ -89,7 +89,7 @@ def test_a_handle_outlives_its_engine() -> None:
 
 def test_what_is_reachable_stays() -> None:
     """
-    A collection takes nothing from a wheel that someone still has, also one that is made inside of a callback.
+    A collection frees nothing of a wheel that is still referenced, nor of one that is made inside a callback.
     """
     clock = ManualClock()
     engine = Engine(clock)
@@ -175,7 +175,7 @@ def test_no_copy(native: object) -> None:
 
 def test_references_are_counted_exactly() -> None:
     """
-    Every way in and out of an engine takes and gives back exactly one reference to callback and argument.
+    Every way into and out of an engine takes and returns exactly one reference to callback and argument.
     """
     clock = ManualClock()
     engine = Engine(clock)

@@ -1,5 +1,5 @@
 """
-Many threads, many operations: nothing lost, nothing leaked. `TICKWHEEL_SOAK=1` runs the long forms.
+Many threads and many operations lose nothing and leak nothing. `TICKWHEEL_SOAK=1` runs the long forms.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_eight_threads_lose_nothing() -> None:
 
 def test_memory_is_flat_under_churn() -> None:
     """
-    Setting and cancelling over and over holds no more memory after the last time than after the first.
+    Repeated sets and cancels hold no more memory after the last round than after the first.
     """
     rounds = 10_000_000 if SOAK else 500_000
     engine = Engine()
@@ -108,7 +108,7 @@ def test_memory_is_flat_under_churn() -> None:
 
 def test_a_crowd_gives_its_memory_back() -> None:
     """
-    A hundred thousand one-hour timers, cancelled, leave nothing of their entries behind but one chunk.
+    A hundred thousand one-hour timers, once cancelled, leave only one chunk of entries behind.
     """
     engine = Engine()
     one = engine.call_later(3600, nothing)

@@ -22,7 +22,7 @@ from tickwheel.scheduler import SetRequest
 
 class Thing:
     """
-    Something that a weak reference can point to.
+    An object that a weak reference can refer to.
     """
 
 
@@ -101,7 +101,7 @@ def test_made_as_by_init(arguments, names):
 
 def test_called_by_tuple_and_dict():
     """
-    However it is called, the name of a field may be another string object that is equal.
+    A field may be named by another string object that is equal, in any kind of call.
     """
     name = "_second"[1:]
     assert dataclasses.astuple(type.__call__(Fast, 1, **{name: 2})) == (1, 2, None, DEFAULT)
@@ -110,7 +110,7 @@ def test_called_by_tuple_and_dict():
 
 def test_what_can_lead_to_no_cycle_is_hidden():
     """
-    The collector does not see a frozen one of text, numbers, members of an Enum, and tuples and records of such.
+    The collector does not see a frozen record of text, numbers, members of an Enum, and tuples and records of such.
     """
     inner = Frozen("text", b"bytes")
     for harmless in ("text", 1, 1.5, None, b"bytes", True, Colour.RED, inner):
@@ -124,7 +124,7 @@ def test_what_can_lead_to_no_cycle_is_hidden():
 
 def test_what_can_change_is_seen():
     """
-    One that is not frozen is always tracked: it may become part of a cycle later.
+    A record that is not frozen is always tracked: it may become part of a cycle later.
     """
     assert gc.is_tracked(Fast(1, 2))
     made = Fast(1, 2)
@@ -151,7 +151,7 @@ def test_a_cycle_through_a_field_is_collected():
 
 def test_frozen_is_frozen():
     """
-    A field of a frozen one is neither assigned nor deleted, so it stays the key that it is.
+    A field of a frozen record can be neither assigned nor deleted, so the record keeps its hash.
     """
     made = Frozen(1, 2)
     table = {made: "value"}
@@ -196,7 +196,7 @@ def test_copies_pickles_and_subclasses():
 
 def test_references_are_counted():
     """
-    Neither good nor bad calls keep a reference too many, or drop one.
+    Neither good nor bad calls keep an extra reference, or drop one.
     """
     thing, default = Thing(), DEFAULT
     gc.collect()
@@ -243,7 +243,7 @@ class Checked:
 
     def __post_init__(self):
         """
-        Look.
+        Do nothing.
         """
 
 

@@ -1,5 +1,5 @@
 """
-Code that the interpreter may run at any moment comes back into the engine: finalizers, weak references, clocks.
+Code that the interpreter may run at any moment calls the engine: finalizers, weak references, clocks.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_a_weak_reference_may_do_anything(action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_clock_may_do_anything(action: str) -> None:
     """
-    A clock that acts on the engine each time it is read, breaks nothing.
+    A clock that acts on the engine at each reading breaks nothing.
     """
     acting = False
 
@@ -198,7 +198,7 @@ def test_a_delay_that_acts_when_it_is_read() -> None:
 
 def test_a_payload_is_never_compared() -> None:
     """
-    Neither wheel nor engine asks callbacks and payloads whether they are equal, or for their hash.
+    Neither wheel nor engine compares or hashes callbacks and payloads.
     """
 
     class Sour:

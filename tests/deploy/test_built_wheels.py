@@ -1,5 +1,5 @@
 """
-The check of built wheels finds each damage, and a wheel that nothing could try fails `make wheels`.
+The check of built wheels finds each damage, and a wheel that cannot be tried fails `make wheels`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def library(
     *, machine: int = 0x0100000C, system: int = 0x000B0000, linked: bytes = b"/usr/lib/libSystem.B.dylib"
 ) -> bytes:
     """
-    Return as much of a Mach-O library as is read.
+    Return the part of a Mach-O library that the check reads.
     """
     name = linked.ljust(40, b"\0")
     commands = struct.pack("<6I", 0xC, 24 + len(name), 24, 0, 0, 0) + name
@@ -142,7 +142,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 @pytest.mark.parametrize(("damage", "fault"), DAMAGES.values(), ids=DAMAGES)
 def test_each_damage_is_found(check, tmp_path, damage, fault):
     """
-    Exactly that fault is found.
+    Exactly the fault that belongs to the damage is found.
     """
     damage(held := files())
     assert check.check(pack(tmp_path, held)) == [fault]
@@ -220,7 +220,7 @@ def test_an_elf_library_is_read(check):
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
 def test_a_wheel_that_nothing_can_try_fails(tmp_path, is_here):
     """
-    `make wheels` tries those of this system, and fails where the interpreter for one is missing.
+    `make wheels` tries the wheels of this system, and fails if the interpreter for one is missing.
     """
     programs = tmp_path / "bin"
     (tmp_path / "scripts").mkdir()

@@ -32,7 +32,7 @@ def unit(deploy):
 
 def test_the_unit_lets_handlers_end(unit):
     """
-    Systemd waits longer than a stop does.
+    Systemd waits longer than a stop takes.
     """
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(unit)
@@ -112,7 +112,7 @@ def test_one_deployment():
     """
     nginx, compose and Kubernetes start as many nodes at the same ports, by one command and the same variables.
 
-    The tests of `tests/service/test_proxy.py` start the same.
+    The tests of `tests/service/test_proxy.py` start the same nodes.
     """
     import deployment  # noqa: PLC0415  it needs PyYAML
 

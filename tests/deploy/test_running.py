@@ -98,7 +98,7 @@ def test_the_unit_is_hardened(unit):
 
 def test_the_unit_starts_what_there_is(unit):
     """
-    It starts `tickwheel serve` with options that there are, on loopback.
+    The unit starts `tickwheel serve` with existing options, on loopback.
     """
     words = unit["Service"]["ExecStart"].split()
     assert Path(words[0]).name == "tickwheel"
@@ -151,7 +151,7 @@ def test_the_container_file_is_well_made(steps):
 
 def test_the_container_starts_what_there_is(steps):
     """
-    Its process is `tickwheel serve` with options that there are, on the port that it exposes; a token is demanded.
+    The container's process is `tickwheel serve` with existing options, on the exposed port; a token is required.
     """
     found = dict(steps)
     words = json.loads(found["ENTRYPOINT"])
@@ -193,7 +193,7 @@ def test_the_container_has_what_operations_promise(steps):
 
 def test_the_builder_gets_nothing_but_the_sources():
     """
-    All that is not needed to build the wheel is kept from the builder, and nothing that is needed.
+    The builder gets all files that it needs to build the wheel, and no others.
     """
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
@@ -204,7 +204,7 @@ def test_the_builder_gets_nothing_but_the_sources():
 
 def test_the_container_builds_with_the_right_rust(steps):
     """
-    The image that builds has the Rust that Cargo.toml asks for, and every file that it names is there.
+    The image of the builder has the Rust that Cargo.toml requires, and every file that it names exists.
     """
     wanted = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     image = next(rest.split()[0] for name, rest in steps if name == "FROM")

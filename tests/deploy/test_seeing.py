@@ -76,7 +76,7 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is on the board or in a rule, except for those that another one already shows.
+    Each metric of tickwheel is on the board or in a rule, unless another shown metric already contains it.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
@@ -151,7 +151,7 @@ def test_every_alert_has_its_unit_tests(deploy, alerts):
 
 def test_every_alert_says_what_to_do(alerts):
     """
-    An alert has a severity, a summary, and the section of the operator's page that it links to; each has another name.
+    An alert has a unique name, a severity, a summary, and a link to its section of the operator's page.
     """
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", page, re.MULTILINE)}
@@ -167,7 +167,7 @@ def test_every_alert_says_what_to_do(alerts):
 
 def test_the_board_is_in_order(board):
     """
-    Panels have ids of their own and are side by side, none over another, and each has its title and queries.
+    Panels have unique ids, do not overlap, and each has a title and queries.
     """
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
@@ -206,7 +206,7 @@ def test_the_board_shows_where_trouble_begins(board):
 
 def test_what_is_scraped(deploy):
     """
-    The example for Prometheus scrapes a job of the name that the rules ask for, and reads the rules.
+    The example for Prometheus scrapes the job that the rules name, and reads the rules.
     """
     document = yaml.safe_load((deploy / "prometheus.yml").read_text("utf-8"))
     assert [each["job_name"] for each in document["scrape_configs"]] == ["tickwheel"]

@@ -59,7 +59,7 @@ def test_every_supported_python_is_tested_and_released():
 
 def test_the_classifiers_name_the_systems_whose_failures_count():
     """
-    A system is named on PyPI if what fails there fails the workflow.
+    A system is named on PyPI if a failure on it fails the workflow.
     """
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
     test = workflow("tests.yml")["jobs"]["test"]
@@ -97,7 +97,7 @@ def test_make_and_the_release_build_for_the_same_systems():
 @pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow may only read; publishing alone gets a token, in its environment, after all checks.
+    A workflow may only read; only publishing gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text

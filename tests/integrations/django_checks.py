@@ -51,7 +51,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_job_joins_the_transaction(self) -> None:
         """
-        It is there if and only if the transaction commits, without a word of `conn`.
+        A job exists if and only if the transaction commits, without the argument `conn`.
         """
         with transaction.atomic():
             Order.objects.create(pk=1)
@@ -66,7 +66,7 @@ class Jobs(TransactionTestCase):
 
     def test_every_verb_joins(self) -> None:
         """
-        `move`, `run_now` and `replay` too.
+        `move`, `run_now` and `replay` also join the transaction.
         """
         jobs.scheduler.set("a", **LATER)
         with transaction.atomic():
@@ -79,7 +79,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_verb_that_cannot_join(self) -> None:
         """
-        It is refused inside a transaction, which could not roll it back, and names the remedy.
+        A verb that cannot join is refused inside a transaction, and the error names the remedy.
         """
         scheduler = jobs.scheduler
         scheduler.set("a", every=3600, handler="shop.jobs.cancel_order")
@@ -104,7 +104,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_pause_that_joins_names_this_process(self) -> None:
         """
-        Its `by` is that of any other pause.
+        A pause inside a transaction has the same `by` as any other pause.
         """
         jobs.scheduler.set("a", **LATER)
         jobs.scheduler.set("b", **LATER)
@@ -115,7 +115,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_transaction_without_autocommit(self) -> None:
         """
-        It is joined as `atomic()` is, with `conn=` too, also by its first statement.
+        A transaction without autocommit is joined like `atomic()`, also with `conn=`, and also by its first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -142,7 +142,7 @@ class Jobs(TransactionTestCase):
 
     def test_another_scheduler_for_a_test(self) -> None:
         """
-        `using` gives it the handlers, which run in the thread that moves the clock.
+        A scheduler that is given to `using` gets the handlers, which run in the thread that moves the clock.
         """
         Order.objects.create(pk=1)
         clock = ManualClock()
@@ -156,7 +156,7 @@ class Jobs(TransactionTestCase):
 
     def test_one_scheduler_for_several_blocks(self) -> None:
         """
-        `using` may be given it again, also inside itself.
+        One scheduler may be given to `using` several times, also nested.
         """
         with InlineScheduler(ManualClock()) as inline:
             for _ in range(2):
@@ -228,7 +228,7 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_elsewhere(self) -> None:
         """
-        With `STORE` they join nothing; a write inside a transaction is done at once. A service will do.
+        With `STORE`, jobs join no transaction, and a write inside one is done at once; the store may be a service.
         """
         other = type(jobs)()
         with override_settings(TICKWHEEL={"STORE": "http://127.0.0.1:8765"}):
@@ -242,7 +242,7 @@ class Jobs(TransactionTestCase):
 
     def test_settings_that_cannot_be(self) -> None:
         """
-        Each is refused with what to write.
+        Each invalid setting is refused, with what to write.
         """
         wrong = {
             "has 'STORES': known are DATABASE, OPTIONS, QUERY, STORE, TARGETS": {"STORES": "memory://"},
@@ -276,7 +276,7 @@ class Jobs(TransactionTestCase):
     @skipUnless(connection.vendor == "postgresql", "a file has no owner that Django knows")
     def test_it_connects_as_django_does(self) -> None:
         """
-        The tables of the jobs belong to the role of `assume_role`, as those of the models do.
+        The tables of the jobs belong to the role of `assume_role`, like the tables of the models.
         """
         jobs.scheduler.get("a")
         with connection.cursor() as cursor:
@@ -297,7 +297,7 @@ class WithoutDatabase(SimpleTestCase):
 
     def test_nothing_is_written(self) -> None:
         """
-        Django refuses it, as for any query: it could be the database of the developer, not of the tests.
+        Django refuses a write of jobs like any query: it could be in the developer's database, not that of the tests.
         """
         for write in (partial(jobs.scheduler.set, "a", **LATER), partial(jobs.scheduler.skip, "a")):
             with pytest.raises(DatabaseOperationForbidden):
@@ -368,7 +368,7 @@ class Admin(TransactionTestCase):
 
     def test_the_history(self) -> None:
         """
-        Each key leads to what happened to its jobs, for those that may look, also where no job is left.
+        Each key leads to the history of its jobs, for permitted users, even if no job is left.
         """
         key = "a/b?c=<d>&é"
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
@@ -391,7 +391,7 @@ class Admin(TransactionTestCase):
 
     def test_permissions(self) -> None:
         """
-        Without the permission to view there is no page, and with that alone nothing can be done.
+        Without the permission to view there is no page; with that permission alone nothing can be changed.
         """
         user = User.objects.create_user("guest", is_staff=True)
         self.client.force_login(user)
@@ -410,7 +410,7 @@ class Rules(TransactionTestCase):
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         """
-        The answer is 422 and names the field; any other error of a view is raised.
+        An invalid rule or time is answered with 422 and the field; any other error of a view is raised.
         """
         wrong = {
             "cron": {"cron": "61 * * * *"},
@@ -431,7 +431,7 @@ class Rules(TransactionTestCase):
 
     def test_a_view_that_is_async(self) -> None:
         """
-        It is answered in the same way.
+        An async view also answers an invalid rule or time with 422.
         """
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
             assert async_to_sync(AsyncClient().post)("/later", {"every": "soon"}).status_code == 422
@@ -447,7 +447,7 @@ def set_rule(request: HttpRequest) -> HttpResponse:
 
 async def set_rule_later(request: HttpRequest) -> HttpResponse:
     """
-    Set it from an async view.
+    Set a job from an async view.
     """
     return await sync_to_async(set_rule)(request)
 

@@ -69,7 +69,7 @@ def fail() -> None:
 
 class Tasks(TransactionTestCase):
     """
-    Tasks that a test runs as the time moves.
+    Tasks that run as a test moves the time.
     """
 
     def setUp(self) -> None:
@@ -83,7 +83,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_runs(self) -> None:
         """
-        Its result has its times, arguments and value.
+        The result of a task has its times, arguments and value.
         """
         result = add.enqueue(1, other=3)
         assert (result.status, result.attempts, result.enqueued_at) == ("READY", 0, result.enqueued_at)
@@ -101,7 +101,7 @@ class Tasks(TransactionTestCase):
 
     def test_run_after(self) -> None:
         """
-        It does not run before.
+        A task does not run before its `run_after`.
         """
         moment = timezone.now() + timedelta(days=400)
         due = moment.timestamp() - self.clock.wall_ns() / 1e9
@@ -123,7 +123,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_is_tried_again(self) -> None:
         """
-        Its context counts the attempts, and its errors have their classes.
+        A failed task is tried again; its context counts the attempts, and its errors have their classes.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)
@@ -137,7 +137,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_for_good(self) -> None:
         """
-        It is a dead letter, as often as `attempts` says; the signals say so.
+        A task that fails for good is a dead letter after `attempts` attempts, and the signals report it.
         """
         finished = mock.Mock()
         signals.task_finished.connect(finished)
@@ -153,7 +153,7 @@ class Tasks(TransactionTestCase):
 
     def test_results_are_forgotten(self) -> None:
         """
-        After `keep_results`, a day if it is left out, and one that never was is not found either.
+        A result is not found after `keep_results` (by default a day), nor is one that never existed.
         """
         result = add.enqueue(1)
         self.clock.advance(0)
@@ -167,7 +167,7 @@ class Tasks(TransactionTestCase):
 
     def test_what_this_process_does_not_have(self) -> None:
         """
-        It waits, at no attempt, for a process of another release.
+        A task that this process lacks waits, without using an attempt, for a process of another release.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)
@@ -177,7 +177,7 @@ class Tasks(TransactionTestCase):
 
     def test_arguments_that_json_cannot_hold(self) -> None:
         """
-        They are refused when the task is enqueued.
+        Arguments that JSON cannot represent are refused when the task is enqueued.
         """
         with pytest.raises((TypeError, ValueError)):
             add.enqueue({1, 2})
@@ -199,7 +199,7 @@ class Tasks(TransactionTestCase):
 
     def test_settings_that_cannot_be(self) -> None:
         """
-        Each is refused with what to write.
+        Each invalid setting is refused, with what to write.
         """
         wrong = {
             "'QUEUES'] is empty: name each queue": {"QUEUES": []},
@@ -225,7 +225,7 @@ class Transactions(TransactionTestCase):
 
     def test_a_task_joins_the_transaction(self) -> None:
         """
-        It is enqueued if and only if the transaction commits.
+        A task is enqueued if and only if the transaction commits.
         """
         with transaction.atomic():
             add.enqueue(1)
@@ -237,7 +237,7 @@ class Transactions(TransactionTestCase):
 
     def test_async_callers(self) -> None:
         """
-        `aenqueue` and `aget_result` do the same.
+        `aenqueue` and `aget_result` behave like `enqueue` and `get_result`.
         """
 
         async def use() -> str:

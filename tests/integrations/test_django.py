@@ -65,7 +65,7 @@ def of(folder, **environment):
 @pytest.mark.parametrize("place", ["memory", "file", "postgresql"])
 def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
-    They pass wherever the database of the tests is, and no migration is missing.
+    The example's tests pass with the database of the tests anywhere, and no migration is missing.
     """
     database = on_sqlite(tmp_path)
     if place == "memory":
@@ -145,7 +145,7 @@ def role(postgres_url):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project(request, manage, tmp_path, vendor):
     """
-    Its jobs join its transactions, the admin lists them, and settings that cannot be are refused: `django_checks.py`.
+    A project's jobs join its transactions, the admin lists them, and bad settings are refused: `django_checks.py`.
     """
     database = on_sqlite(tmp_path)
     if vendor == "postgresql":
@@ -192,7 +192,7 @@ def test_the_command_without_a_store(tmp_path):
 
 def test_the_first_use_inside_a_transaction(tmp_path, manage):
     """
-    It joins a transaction that has written to a SQLite file, since `migrate` has made the tables of the jobs.
+    The first use joins a transaction that has written to a SQLite file, since `migrate` has made the jobs' tables.
     """
     script = """
         from django.db import transaction

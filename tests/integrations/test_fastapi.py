@@ -1,5 +1,5 @@
 """
-FastAPI and Starlette: a scheduler for each time that the application runs, and a dependency.
+FastAPI and Starlette: a scheduler for each run of the application, and a dependency.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    As any other of FastAPI's, by one scheduler for all requests, as docs/frameworks.md shows.
+    The dependency is overridden like any other of FastAPI, by one scheduler for all requests, see docs/frameworks.md.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)
@@ -133,7 +133,7 @@ def test_starlette():
 
 def test_a_start_that_fails(tmp_path):
     """
-    The application does not start, and can be started once the reason is gone.
+    If the start fails, the application does not start, and can be started once the reason is gone.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     jobs = Jobs(url, role="owner")
@@ -146,7 +146,7 @@ def test_a_start_that_fails(tmp_path):
 
 def test_one_handler_a_name():
     """
-    A second one is refused where it is written.
+    A second handler of the same name is refused at its definition.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -228,7 +228,7 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    It is answered with 422, at each start of the application; any other refused value is a fault of the program.
+    An invalid rule is answered with 422, at each start of the application; any other refused value is a program fault.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -256,7 +256,7 @@ def test_a_rule_that_cannot_be_read(is_own, middleware):
 
 def test_a_rule_that_cannot_be_read_in_starlette():
     """
-    It is answered in the same way, unless the application answers such errors itself.
+    In Starlette an invalid rule is also answered with 422, unless the application answers such errors itself.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

@@ -41,7 +41,7 @@ def jobs():
 @pytest.fixture
 def make_app(jobs, tmp_path):
     """
-    Return what makes applications, whose schedulers are stopped at the end.
+    Return a function that makes applications, whose schedulers are stopped at the end.
     """
     made = []
 
@@ -85,7 +85,7 @@ def test_tasks_have_the_context(jobs, scheduler, manual_clock):
 
 def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     """
-    Sync and async ones, also with the fixture of the pytest plugin for a scheduler.
+    Sync and async handlers run in the context, also with the fixture of the pytest plugin for a scheduler.
     """
     app = flask.Flask("shop")
     jobs.init_app(app, scheduler)
@@ -99,7 +99,7 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
-    It is answered with 422 and the field; other refused values are faults, and an application may answer itself.
+    An invalid rule is answered with 422 and the field, or by the application itself; other values are faults.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -148,7 +148,7 @@ def test_each_application_has_its_own(jobs, make_app):
 
 def test_a_client_does_not_fire(make_app):
     """
-    With the role "client" another process does; another role is refused.
+    With the role "client" the application does not fire, and another process does; an unknown role is refused.
     """
     app = make_app(TICKWHEEL_ROLE="client")
     assert not app.extensions["tickwheel"].is_started
@@ -158,7 +158,7 @@ def test_a_client_does_not_fire(make_app):
 
 def test_a_scheduler_of_two_applications(jobs, scheduler):
     """
-    It is refused: a handler runs in the context of one.
+    A scheduler of two applications is refused, because a handler runs in the context of one application.
     """
     jobs.init_app(flask.Flask("one"), scheduler)
     with pytest.raises(RuntimeError, match="'two' got the scheduler of another application"):
@@ -167,7 +167,7 @@ def test_a_scheduler_of_two_applications(jobs, scheduler):
 
 def test_without_init_app(jobs):
     """
-    The error says what to call; outside of any application it is Flask's own.
+    Without `init_app` the error says what to call; outside of any application the error is Flask's own.
     """
     with flask.Flask("bare").app_context(), pytest.raises(RuntimeError, match="call init_app"):
         jobs.scheduler.get("a")
@@ -188,7 +188,9 @@ def test_without_init_app(jobs):
 )
 def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, starts):
     """
-    The process of a reloader that watches files does not fire, since it keeps the old code; nor does `flask routes`.
+    The process of a reloader that watches files does not fire, since it keeps the old code.
+
+    `flask routes` does not either.
     """
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -212,7 +214,7 @@ def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, 
 @pytest.mark.needs("os.fork")
 def test_the_command_fires_until_it_is_stopped(tmp_path):
     """
-    `flask tickwheel` fires what web processes set, and stops at SIGTERM with exit code 0.
+    `flask tickwheel` fires the jobs that web processes set, and stops at SIGTERM with exit code 0.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     (tmp_path / "shop.py").write_text(

@@ -26,14 +26,14 @@ app = create_app()
 with app.app_context():
     jobs.scheduler.declare([Schedule("report", every="1d", handler="report")], manifest="shop")
 """
-"""It opens the store where it is loaded, and so before a fork with `--preload`."""
+"""Opens the store when it is loaded, and so before a fork with `--preload`."""
 
 
 @pytest.mark.needs("os.fork")
 @pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
 def test_one_of_the_workers_fires(tmp_path, options):
     """
-    Each takes orders, one of them fires, once, and all stop at SIGTERM, also where one process loads the application.
+    All workers take orders, one fires, once, and all stop at SIGTERM, also if one process loads the application.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")

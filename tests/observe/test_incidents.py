@@ -62,7 +62,7 @@ class Expected:
 @dataclass
 class Incident:
     """
-    An incident: a generator that makes the services, causes it, and ends it, and what Prometheus has to say to it.
+    An incident: a generator that makes the services, causes and ends the incident, and the expected alerts.
     """
 
     plot: object
@@ -88,7 +88,7 @@ def incident(*expected, lasts="10m"):
 @incident(lasts="15m")
 def nothing(stage):
     """
-    Two nodes are well all the time, unless the machine is too busy for any of the tests here.
+    Two nodes are healthy all the time, unless the machine is too busy for any test of this file.
     """
     url = stage.database(stage.postgres)[1]
     stage.scrape(stage.node(url), stage.node(url))
@@ -474,7 +474,7 @@ class Record:
 
     def means(self, labels):
         """
-        Return the expectation that an alert with these *labels* meets, if there is one.
+        Return the expectation that an alert with these *labels* meets, or None.
         """
         return next((each for key, each in self.expected.items() if key <= labels.items()), None)
 
@@ -489,7 +489,7 @@ class Record:
 
     def wait(self, is_enough, what):
         """
-        Wait until the alerts that fire are enough.
+        Wait until the firing alerts satisfy *is_enough*.
         """
         give_up = time.monotonic() + PATIENCE_S
         while not is_enough(found := self.take()):
@@ -516,7 +516,7 @@ class Record:
 
     def unexpected(self):
         """
-        Return what else fired, with the seconds from the cause to its first and to its last evaluation.
+        Return the other alerts that fired, with the seconds from the cause to their first and last evaluation.
         """
         lasted = self.ended - self.began
         return [
@@ -589,7 +589,7 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 
 def test_only_times_are_shortened():
     """
-    The rules that the incidents are tested with are the shipped ones but for windows, ages, and how long a state lasts.
+    The tested rules equal the shipped ones, except for windows, ages, and the durations of states.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
