@@ -488,6 +488,25 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
     assert ("clock" in kinds) is found
 
 
+@pytest.mark.parametrize(("handler", "busy", "found"), [("h", 18, False), ("h", 17, True), ("single", 1, False)])
+def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
+    """
+    A job may wait while its lane has its share of the workers, 18 of 24, and with a limit while any attempt is running.
+    """
+    health, s = Health(), 10**9
+    health.deployed(Deployed(0, "n0.1", (handler,)))
+    health.granted(Granted(0, 0, 1, "n0.1", 0))
+    others = [Job(f"other-{n}", n, 0, handler=handler) for n in range(busy)]
+    for each in others:
+        begun = Committed(s, "n0.1", 1_000, Begin(each, 1), Answer(Outcome.BEGUN, each))
+        health.committed(begun, 0, is_of_former_clock=False)
+    job, late = Job("k", 100, 0, handler=handler), 20 * s
+    begin = Committed(late, "n0.1", 20_000, Begin(job, 1), Answer(Outcome.BEGUN, job))
+    assert ("silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}) is found
+    health.ended(Ended(late - 6 * s, "n0.1", others[0].key, others[0].generation, 1, "succeeded"))
+    assert "silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}
+
+
 @pytest.fixture(scope="module")
 def behind(events):
     """

@@ -22,7 +22,9 @@ __all__ = [
     "LOSS",
     "QUEUE",
     "QUEUEING",
+    "RUNNING_MAX",
     "VERSIONED",
+    "WORKERS",
     "Ask",
     "Break",
     "asks",
@@ -61,6 +63,10 @@ LIMITED: Final = ("single", "hung", "slow", "wide")
 """Handlers whose jobs wait for one another: a due job begins once none of its lane is in progress."""
 QUEUEING: Final = (*LIMITED, QUEUE)
 """These handlers, and the queue of jobs that wait for a worker."""
+WORKERS: Final = 24
+"""The number of jobs that a node runs at once."""
+RUNNING_MAX: Final = 200
+"""The number of keys that are in use at once, except those that hang."""
 LONG_EACH_S: Final = 600
 """Seconds between the due times of runs, some of which last longer."""
 VERSIONED: Final = ("first", "second")

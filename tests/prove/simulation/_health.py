@@ -4,17 +4,19 @@ The health of owners, from the events of a history, as needed for the bar on sil
 A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
 to renew its lease since. The bar holds from then on, even for jobs that were overdue before. For a job whose handler
 the owner lacks it holds from when a healthy node has the handler, and a shard to take the job up into. Jobs of a lane
-with a limit may wait for one another: for them it holds while no job of their lane is under way at their owner.
+may wait for one another: the bar holds for them while fewer attempts of their lane than its share of the workers are in
+progress at their owner; for a lane with a limit, while none is.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from simulation._day import LIMITED
+from simulation._day import LIMITED, WORKERS
 from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
+from tickwheel.host.options import share_of
 from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, Set, SetPause, Settle, scope_over
 
 __all__ = ["Health"]
@@ -55,8 +57,11 @@ class Health:
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._running: dict[tuple[str, int], str] = {}
         self._under_way: dict[tuple[str, int], tuple[str, str]] = {}
-        """By key and generation, the node and handler of each attempt that waits for others of its lane."""
-        self._idle_since: dict[tuple[str, str], int] = {}
+        """By key and generation, the node and handler of each attempt in progress."""
+        self._attempts: Counter[tuple[str, str]] = Counter()
+        """Number of these attempts by node and handler."""
+        self._room_since: dict[tuple[str, str], int] = {}
+        """The time since which the attempts of a node and handler are fewer than its share."""
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._paused: dict[str, int] = {}
@@ -69,8 +74,7 @@ class Health:
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
-        if before.handler in LIMITED:
-            free = max(free, self._lane_idle_since(before, shard, event.at))
+        free = max(free, self._lane_room_since(before, shard, event.at))
         if event.at - max(start, free) > _SILENT_NS:
             yield "silent", f"{name} waited {(event.at - max(start, free)) / 1e9:.1f} s for a healthy owner"
         if not isinstance(event.write, Begin):
@@ -96,14 +100,12 @@ class Health:
             since = able if job.lacks_handler else max(since, able)
         return max(since, self._free_since.get(job.key, 0), self.resumed(job))
 
-    def _lane_idle_since(self, job: Job, shard: int, at: int) -> int:
+    def _lane_room_since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time since which the lane of *job* is idle at the owner of *shard*; *at* if it is busy.
+        Return the time since which the lane of *job* has room at the owner of *shard*; *at* if it has none.
         """
         lane = (self._owners.get(shard, ""), job.handler)
-        if any(each == lane for each in self._under_way.values()):
-            return at
-        return self._idle_since.get(lane, 0)
+        return at if self._attempts[lane] >= _share(job.handler) else self._room_since.get(lane, 0)
 
     def scoped(self, event: Scoped) -> None:
         """
@@ -219,7 +221,14 @@ class Health:
         if what == "kill" and not event.is_over:
             self._bereave(node, event.at)
         if what == "emptied":
-            for gone in (self._busy, self._under_way, self._promised, self._orphans, self._free_since):
+            for gone in (
+                self._busy,
+                self._under_way,
+                self._attempts,
+                self._promised,
+                self._orphans,
+                self._free_since,
+            ):
                 gone.clear()
         for shard, owner in self._owners.items():
             if what in _EVERYWHERE or _node(owner) == node:
@@ -253,9 +262,10 @@ class Health:
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
             self._busy[write.job.key][write.job.generation] = event.machine
-            if write.job.handler in LIMITED:
-                self._leave_lane(write.job.key, write.job.generation, event.at)
-                self._under_way[write.job.key, write.job.generation] = (event.machine, write.job.handler)
+            self._leave_lane(write.job.key, write.job.generation, event.at)
+            lane = (event.machine, write.job.handler)
+            self._under_way[write.job.key, write.job.generation] = lane
+            self._attempts[lane] += 1
             self._orphans.discard((write.job.key, write.job.generation))
         elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
             self._free(write.job.key, write.job.generation, event.at)
@@ -293,13 +303,19 @@ class Health:
     def _leave_lane(self, key: str, generation: int, at: int) -> None:
         lane = self._under_way.pop((key, generation), None)
         if lane is not None:
-            self._idle_since[lane] = at
+            self._attempts[lane] -= 1
+            if self._attempts[lane] == _share(lane[1]) - 1:
+                self._room_since[lane] = at
 
     def _bereave(self, node: str, at: int) -> None:
         for key, busy in self._busy.items():
             for generation in [generation for generation, machine in busy.items() if _node(machine) == node]:
                 self._orphans.add((key, generation))
                 self._free(key, generation, at)
+
+
+def _share(handler: str) -> int:
+    return 1 if handler in LIMITED else share_of(WORKERS)
 
 
 def _node(machine: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from simulation._day import LIMITED, LONG_EACH_S, QUEUE, needed_by
+from simulation._day import LIMITED, LONG_EACH_S, QUEUE, RUNNING_MAX, WORKERS, needed_by
 from simulation._equipment import EQUIPMENT, RULES, TARGET
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
@@ -30,8 +30,6 @@ from tickwheel.targets.log import LogTarget
 __all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
-RUNNING_MAX: Final = 200
-"""The number of keys that are in use at once, except those that hang."""
 STAGED_MAX: Final = 40
 """Less than the number of hanging jobs that cannot be begun."""
 _HUNG_S: Final = 1_000
@@ -138,7 +136,7 @@ class Node:
         options = SchedulerOptions(
             owner=f"{self.name}:1",
             horizon_s=10.0,
-            workers=24,
+            workers=WORKERS,
             retry=RETRY,
             running_max=RUNNING_MAX,
             staged_max=STAGED_MAX,
