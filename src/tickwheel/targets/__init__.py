@@ -1,17 +1,17 @@
 """
-Targets, to which fired jobs go.
+Targets: the destinations of fired jobs.
 
     handler    a function of this process
     log        a line on standard output
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
-and, made by their users and passed as `targets=`, each from its own module, or by `make_target` of a URL:
+Other targets are created by users and passed as `targets=`: each from its own module, or by `make_target` from a URL:
 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task in its queue, see `apply_at`
 
-`contract` has the protocol of a target, and the results of its calls.
+`contract` has the protocol of a target, and the results of calls.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Refuses webhooks to internal addresses, which the sender of a URL could not reach from outside.
+Refuses webhooks to internal addresses: the author of a URL could not reach these from outside.
 
-Refused are loopback, private, shared, link-local (with the metadata of clouds), multicast, reserved and unspecified
-addresses, also wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is public only
-in the one block of public addresses, 2000::/3.
+It refuses loopback, private, shared, link-local (where clouds serve metadata), multicast, reserved and unspecified
+addresses, also if they are wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is
+public only within 2000::/3, the block of public addresses.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SPECIAL: tuple[Network, ...] = (
     ipaddress.IPv4Network("192.88.99.0/24"),  # formerly the relays of 6to4
     ipaddress.IPv6Network("3fff::/20"),  # documentation
 )
-"""Networks that some of the supported Pythons consider public."""
+"""Non-public networks that some of the supported Python versions consider public."""
 
 
 class AddressRefusedError(OSError):
     def __init__(self, address: str) -> None:
         """
-        Store the *address*, but not in the text, as errors of one host must have equal texts to be grouped.
+        Store the *address*, but not in the text: errors of one host must have equal texts to be grouped.
         """
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")
@@ -39,10 +39,10 @@ class AddressRefusedError(OSError):
 
 class Guard:
     """
-    Distinguishes public addresses from others.
+    Distinguishes public addresses from internal ones.
 
     Args:
-        allow: Networks that may still be reached, such as "10.1.0.0/16" or "127.0.0.1".
+        allow: Internal networks that may be reached nevertheless, such as "10.1.0.0/16" or "127.0.0.1".
 
     Raises:
         ValueError: If one of them is not a network.

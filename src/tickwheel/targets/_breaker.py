@@ -1,16 +1,16 @@
 """
-Circuit breakers: a receiver that has failed is left alone for a while, and then probed by one firing.
+Circuit breakers: a failing receiver gets no calls for a while; then one firing probes it.
 
     state        meaning                                    event                       next
     closed       every call may begin                       n failures in a row         open
     open         no call may                                the wait is over            half-open
-    half-open    one may, and the others wait for it        it succeeds                 closed
+    half-open    one may; all others wait for it            it succeeds                 closed
                                                             it fails                    open
     full         like open, for a receiver that works and   the wait is over            half-open
                  has no room
 
-The waits grow with the outage, so that a receiver which was down for seconds is found within seconds, and one that has
-been down for an hour is not probed every second.
+The waits grow with the outage. A receiver that was down for seconds is probed within seconds; a receiver that has been
+down for an hour is not probed every second.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from tickwheel.observe.events import CircuitClosed, CircuitOpened, Event
 __all__ = ["Breakers", "Wait", "back_off", "jitter"]
 
 _BREAKERS_MAX: Final = 10_000
-"""Maximum number of failing destinations that are remembered; the oldest is dropped."""
+"""Maximum number of failing destinations to remember. The oldest is dropped."""
 _WAIT_MIN_S: Final = 1.0
 _SHARE: Final = 1 / 100
-"""Share of its downtime after which a receiver is probed again."""
+"""A receiver is probed again after this fraction of its downtime."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum number of jobs called again per second while their receiver is left alone: each is a write to the store."""
+"""Maximum number of jobs called again per second while their receiver gets no calls: each is a write to the store."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
     """
-    Return the seconds before the next call to a receiver that has been down for *elapsed_s*, with jitter.
+    Return the wait in seconds before the next call to a receiver that has been down for *elapsed_s*, with jitter.
     """
     return min(max(_WAIT_MIN_S, elapsed_s * _SHARE), most_s) * jitter()
 
 
 def jitter() -> float:
     """
-    Return a random factor that spreads waiting jobs, so that they do not return together.
+    Return a random factor that spreads waiting jobs over time.
     """
     return 1 + _SPREAD * random.random()  # noqa: S311  not a secret
 
 
 class Wait(NamedTuple):
     """
-    The answer to a call that must not begin: *seconds* until the next try, and the reason.
+    The answer to a call that must not begin: the *seconds* until the next try, and the reason.
     """
 
     seconds: float
@@ -102,9 +102,9 @@ class Breakers:
 
     def turn(self, name: str) -> Wait | None:
         """
-        Return the wait of a failed call to *name*, or None if it may begin at any time.
+        Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait ends after the next probe of *name*, so that a job that waits alone probes each time it is called.
+        The wait ends after the next probe of *name*, so that a single waiting job probes each time it is called.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
@@ -122,7 +122,8 @@ class Breakers:
         """
         Record the result of a call to *name*: True for success, False for failure, None for neither.
 
-        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is its requested wait.
+        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is the wait that it
+        requests.
         """
         breaker = self._breakers.get(name)
         if is_up:

@@ -1,5 +1,5 @@
 """
-The verdict on an exception of a queue's library, by the names of its classes: no library needs to be installed.
+Judges exceptions of queue libraries by the names of their classes, so that no library needs to be installed.
 
     names                                                   verdict
     out of memory, rejected                                 full: the job waits
@@ -65,23 +65,23 @@ _WRONG: Final = frozenset(
     }
 )
 _WRAPPER: Final = "OperationalError"
-"""An error of kombu, which wraps whatever its transport raised; alone it means that the broker is unreachable."""
+"""An error of kombu that wraps any error of its transport. Without a cause, it means that the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
-"""Part of the answer of a Redis without memory; one before 7.0 hides it in the error of a script."""
+"""Part of the answer of a Redis without memory. Before 7.0 it is inside the error of a script."""
 _NO_LIBRARY: Final = "Please install"
-"""Part of the error of a serializer that kombu knows, and whose library is missing."""
+"""Part of the error for a serializer that kombu knows but whose library is missing."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 
 def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exception:
     """
-    Return the verdict on *error*: the end of the job, or the exception to raise.
+    Return the verdict on *error*: the end of the job, or an exception to raise.
     """
     names, text, is_wrapper = set(), "", False
     for each in _chain(error):
         names |= {kind.__name__ for kind in type(each).__mro__}
         is_wrapper = type(each).__name__ == _WRAPPER
-        text = str(each) or text  # the innermost is the most precise
+        text = str(each) or text  # the innermost error is the most precise
     reason = destination.masked(text or type(error).__name__)
     is_cut = is_wrapper or not names.isdisjoint(_UNREACHABLE)
     verdict: DeadLetter | Exception = destination.failed(reason)
@@ -98,7 +98,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """
-    Yield *error* and its causes, since libraries wrap the errors of their drivers.
+    Yield *error* and its causes: libraries wrap the errors of their drivers.
     """
     seen: set[int] = set()
     current: BaseException | None = error

@@ -1,5 +1,5 @@
 """
-The options that a task declares for itself, in the code of the process that sets its job.
+The options that a task declares in its code. They are read in the process that sets the job.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The address of a broker, which is printed without its secrets.
+The address of a broker. It is printed without its secrets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Destination:
     @classmethod
     def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination whose address only its library knows; *secrets* (passwords or URLs) are masked.
+        Return a destination for an address that only the library knows; *secrets* (passwords or URLs) are masked.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", shown, found)

@@ -5,8 +5,8 @@ The headers that describe a firing, with the same names for every target.
     tickwheel-fire-id     key/generation/attempt, percent-encoded
     tickwheel-attempt     the number of the attempt, from 1
     tickwheel-due-at      the due time, in ms since the epoch
-    tickwheel-nominal-at  the instant that the rule of a recurring job gives for the run, the same for all attempts
-    traceparent           of the firing's span, or else of the span that set the job
+    tickwheel-nominal-at  the nominal instant of a recurring job's run, the same for all attempts
+    traceparent           of the firing's span, or of the span that set the job
 """
 
 from __future__ import annotations

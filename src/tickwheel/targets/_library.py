@@ -17,7 +17,7 @@ def library(name: str, extra: str) -> Any:
     Return the module called *name*.
 
     Raises:
-        MissingExtraError: Naming the pip *extra* that installs it, and the missing library, which may be a dependency.
+        MissingExtraError: If it is missing. Names the pip *extra* to install, and the missing library or dependency.
     """
     try:
         return importlib.import_module(name)

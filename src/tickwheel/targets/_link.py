@@ -1,15 +1,15 @@
 """
-The link to one receiver, shared by all brokers and queues: a connection, a breaker, and the messages under way.
+The link to one receiver: a connection, a circuit breaker and the unanswered messages. All brokers and queues use it.
 
     the receiver                                       verdict
-    cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
-    has no room                                        the same, for the jobs of this handler
-    does not answer in time                            the same; its answer is still waited for
+    cannot be reached, is blocked, or breaks off       the job waits and uses no attempt
+    has no room                                        the jobs of this handler wait and use no attempt
+    does not answer in time                            the job waits for the answer and uses no attempt
     refuses the message                                a failed attempt, with its reason
     can never take the message                         a dead letter
 
-The outcome of a message that was written and not answered is unknown. It stays under way while its connection lasts,
-and the next attempt of its job fetches its answer; it is sent again only once the connection is gone.
+If a message was written but not answered, its outcome is unknown. The link keeps waiting for the answer while the
+connection lasts, and the next attempt of the job gets it. The message is sent again only after the connection is gone.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OPEN_S: Final = 30.0
 _RECONNECT_S: Final = 1.0
 """Minimum time between two connections. The breaker delays probes further, and its waits grow during an outage."""
 _CLOSE_S: Final = 1.0
-"""Time limit of a close; with a stopped receiver it would never end."""
+"""Time limit of a close, which would never end with a stopped receiver."""
 _KEPT_MAX: Final = 100_000
-"""Maximum number of remembered messages whose jobs have not asked for the answer."""
+"""Maximum number of messages kept for jobs that have not fetched the answer."""
 
 
 class _Sending:
@@ -50,12 +50,12 @@ class _Sending:
 
 class Link(Generic[_T]):
     """
-    Delivers messages over one connection on one event loop, and on another one after a close.
+    Delivers messages over one connection on one event loop. After a close, it can be used on another loop.
 
     Args:
         name: The receiver, without secrets.
-        timeout_s: Maximum time to connect, and maximum wait of an attempt for the answer.
-        connect: Opens a connection; any exception except `DeliveryError` means that the receiver is unreachable.
+        timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
+        connect: Opens a connection. Any exception except `DeliveryError` means that the receiver is unreachable.
         disconnect: Closes a connection, broken or not.
         is_open: Returns True if a connection is usable.
     """
@@ -89,12 +89,13 @@ class Link(Generic[_T]):
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
     ) -> DeadLetter | Snooze | None:
         """
-        Send the message of *firing* with *publish*, or wait again for the answer to the message sent before.
+        Send the message of *firing* with *publish*, or wait again for the answer to a message sent earlier.
 
         Args:
             firing: The attempt.
-            publish: Sends the message on the given connection, and returns once the receiver has it. It raises
-                DeliveryError if the receiver refuses the message, and NotTakenError for another cause.
+            publish: Sends the message on the given connection, and returns when the receiver has it. Raises
+                DeliveryError if the receiver refuses the message, and NotTakenError if it does not take it for another
+                reason.
 
         Raises:
             DeliveryError: If the receiver refused the message, or did not take it for a day.
@@ -112,7 +113,7 @@ class Link(Generic[_T]):
             try:
                 await asyncio.wait((sending.task,), timeout=self._timeout_s)
             except asyncio.CancelledError:
-                self._sending.pop(name, None)  # it continues, and its end does not matter
+                self._sending.pop(name, None)  # the task continues, but its end does not matter
                 raise
             if not sending.task.done():
                 self._note_silence(firing, sending)
@@ -172,7 +173,7 @@ class Link(Generic[_T]):
 
     def _is_gone(self, sending: _Sending) -> bool:
         """
-        Return True if *sending* can get no answer any more because its connection is gone.
+        Return True if *sending* cannot get an answer any more, because its connection is gone.
         """
         if sending.task.done():
             return isinstance(_error_of(sending.task), NotTakenError | asyncio.CancelledError)
@@ -199,7 +200,7 @@ class Link(Generic[_T]):
 
     def _note_silence(self, firing: Firing, sending: _Sending) -> None:
         """
-        Record that an answer is missing: the receiver is silent only if it has answered no other message since.
+        Record a missing answer. The receiver is silent only if it has answered no other message since.
         """
         is_silent = self._answered_at < sending.begun
         self.breakers.leave(self._name, is_up=False if is_silent else None, reason=self._silence())
@@ -258,14 +259,14 @@ class Link(Generic[_T]):
             self._connecting = None
 
     async def _end(self, held: _T) -> None:
-        with suppress(Exception):  # it is closed because it is broken
+        with suppress(Exception):  # the connection is broken anyway
             async with asyncio.timeout(_CLOSE_S):
                 await self._disconnect(held)
 
 
 def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
     """
-    Return the exception of the ended *task*; asyncio would log an exception that is never retrieved.
+    Return the exception of the ended *task*. asyncio would log an exception that is never retrieved.
     """
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 

@@ -1,5 +1,5 @@
 """
-The options of a queue that a job may carry, which are checked when it is set, whether or not the library is there.
+The options of a queue that a job may carry. They are checked when the job is set, even if the library is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = tuple[Callable[[Any], bool], str]
 """A check of a value, and the remedy if it fails."""
 
 SECONDS_MAX: Final = 3_155_760_000
-"""A century: libraries add the seconds to a date, whose range ends."""
+"""A century. Libraries add the seconds to a date, and dates have a limited range."""
 _OURS: Final = ("tickwheel-", "traceparent", "message-id")
 
 
@@ -73,7 +73,7 @@ def check_options(
     Refuse an option that *library* does not have, or an invalid value.
 
     Args:
-        library: Its usual name.
+        library: The usual name of the library.
         options: The options of a job.
         kinds: The options that exist.
         refused: Options that contradict the job, each with the remedy.
@@ -96,10 +96,10 @@ def check_headers(
     name: str, headers: Mapping[str, Any] | None, library: str = "", theirs: Collection[str] = ()
 ) -> None:
     """
-    Refuse *headers* that would replace those that identify a firing, or *theirs*, which the *library* sets.
+    Refuse *headers* that would replace headers of a firing, or headers of the *library* (*theirs*).
 
     Raises:
-        InvalidJobError: Naming the header.
+        InvalidJobError: If a header is refused; it names the header.
     """
     for each in headers or ():
         if each.lower().startswith(_OURS):

@@ -1,12 +1,12 @@
 """
-The pace of a receiver that takes a limited number of messages per second, learned from its refusals.
+Learns the pace of a receiver, the number of messages that it accepts per second, from its refusals.
 
-The first refusal shows a rate: the number of messages accepted within the last second. From then on messages are spaced
-a little slower than that. The receiver may accept many more, if few were offered, or if the refusal was momentary. So
-the pace grows fast until a second refusal proves a limit; then it grows slowly at first, and is cut at each refusal.
-Each refusal also delays all messages for as long as the receiver asks.
+At the first refusal, the pace is the number of messages accepted within the last second. From then on messages are sent
+a little slower. The receiver may accept many more: perhaps few were offered, or the refusal was momentary. The pace
+therefore grows fast, until a second refusal proves that there is a limit. Then it grows slowly at first, and is cut at
+each refusal. Each refusal also delays all messages as long as the receiver asks.
 
-A receiver that accepted no message between two refusals shows no pace. Then one message at a time probes it, and once
+If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes it. When
 one is accepted, all waiting messages may go, as at first.
 
 Pure: the caller passes the time.
@@ -21,13 +21,13 @@ from typing import Final
 __all__ = ["Pace"]
 
 _TAKEN_MAX: Final = 1_000
-"""Number of accepted messages that are remembered, to count those of the last second."""
+"""Number of accepted messages to remember, for the count of the last second."""
 _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
-"""Growth of a pace by the square of the seconds since the last refusal, as a share of the pace then."""
+"""Growth of a pace per square second since the last refusal, as a fraction of the pace at the refusal."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Growth factor per second while no limit is known, so that a momentary refusal delays little."""
+"""Growth factor per second while no limit is known. A momentary refusal thus causes little delay."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
@@ -35,17 +35,17 @@ _FORGET_S: Final = 60.0
 _PAUSE_S: Final = 1.0
 _PAUSE_SHARE: Final = 1 / 50
 _PAUSE_MAX_S: Final = 30.0
-"""Default wait, as a share of the time since the receiver last accepted a message."""
+"""Default wait, as a fraction of the time since the receiver last accepted a message."""
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
-"""Maximum number of messages called again per second while one probes the receiver."""
+"""Maximum number of messages called again per second while one message probes the receiver."""
 _WAIT_MIN_S: Final = 1.0
 """Minimum wait before a retry, see `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0
 """Maximum wait for a turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""Share of the pace that may be sent at once after late messages."""
+"""Fraction of the pace that may be sent at once after late messages."""
 _TURNS_MAX: Final = 100_000
 
 
@@ -56,7 +56,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._limit: float | None = None
-        """Messages a second at the last refusal, from which the pace grows; None without a refusal."""
+        """Messages per second at the last refusal, from which the pace grows; None without a refusal."""
         self._is_known = False
         """True after a second refusal, which shows that there is a limit."""
         self._refused_at = 0.0
@@ -73,7 +73,7 @@ class Pace:
 
     def enter(self, name: str, now: float) -> float | None:
         """
-        Return the seconds until the turn of the message *name*, None if it may be sent now.
+        Return the seconds until the message *name* may be sent; None if it may be sent now.
         """
         if self._limit is None:
             return None
@@ -114,7 +114,7 @@ class Pace:
         Record a refusal that asks for a wait of *after_s*; return the seconds for which all messages wait.
         """
         self._is_probed = False
-        if now >= self._open_at:  # the first refusal of the messages under way
+        if now >= self._open_at:  # the first refusal among messages sent together
             taken = sum(each > now - 1 for each in self._taken)
             before = self.rate(now) * _CUT if self._limit is not None and self._is_known else 0.0
             self._is_known = self._is_known or (self._limit is not None and not self._refusals)

@@ -1,18 +1,18 @@
 """
 Handlers in separate processes: a crash or a hang there ends only its attempt.
 
-Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. Processes are
-spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name
-there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
+Each process runs one call at a time, for one of the dispatcher's threads, and is kept for later calls. Processes are
+spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's
+name. It imports the main module and does not run it, so the main module needs its `if __name__ == "__main__":`.
 
-    here                                         there
+    parent                                       process
                                                  ready: it has started, or its last call has ended
     a call, pickled
                                                  begun: it has found the function, and calls it
                                                  beat, as often as the handler likes
                                                  done or failed, and ready again
 
-Nothing is sent to a process that is not ready: a call larger than the pipe's buffer would block.
+Nothing is sent to a process that is not ready, because a call larger than the pipe's buffer would block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["ProcessPool", "check_importable", "check_sendable"]
 _UP_S: Final = 60.0
 """Time limit for each of three steps: starting a process, sending a call, importing its modules."""
 _PIPE_BYTES: Final = 4_096
-"""Bytes that a pipe without a reader buffers on every system."""
+"""Number of bytes that a pipe without a reader buffers on every system."""
 _LEAVE_S: Final = 1.0
 """Time limit for the end of an idle process."""
 
@@ -67,16 +67,16 @@ class ProcessPool:
         self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...], firing: Firing
     ) -> object:
         """
-        Call *function* in a process, and return its result if that is one of the three verdicts.
+        Call *function* in a process. Return its result if it is a `DeadLetter`, `Snooze` or `Retry`.
 
         Args:
-            function: Importable by name.
-            timeout_s: Seconds before the process is killed; a heartbeat restarts them.
+            function: A function importable by name.
+            timeout_s: Seconds after which the process is killed; a heartbeat restarts the time.
             arguments: The payload, the `Firing`, or both.
-            firing: The attempt; when its job is cancelled, the process is killed.
+            firing: The attempt. If its job is cancelled, the process is killed.
 
         Raises:
-            HandlerFailedError: With the error of the function, or how its process ended.
+            HandlerFailedError: If the function raised, or its process ended.
             TimeoutError: If it was killed for taking too long.
             Abandoned: If the pool was closed during the call.
         """
@@ -142,10 +142,10 @@ class ProcessPool:
 
 class _Process:
     """
-    The parent's end of one process, which leads its own session, so that its child processes can be killed with it.
+    The parent's end of one process. The process leads its own session, so that its children can be killed with it.
 
     Attributes:
-        was_idle: True if it had run calls before, and has not started the current one.
+        was_idle: True if the process has run calls before, and has not started the current one.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Process:
         """
         Kill the process unless the block ends within *seconds*.
 
-        The limit costs a thread, whose start takes longer than most calls.
+        The limit needs a thread, whose start takes longer than most calls.
         """
         limit = Timer(seconds, self.kill)
         limit.start()
@@ -214,7 +214,7 @@ class _Process:
 
     def leave(self) -> None:
         """
-        End the process by closing its pipe; processes that its calls have started may continue.
+        End the process by closing its pipe. Processes that its calls have started may continue.
         """
         self._pipe.close()
         self._process.join(_LEAVE_S)
@@ -223,11 +223,11 @@ class _Process:
 
     def kill(self) -> None:
         """
-        Kill the process and the processes that it has started, except those in sessions of their own.
+        Kill the process and its children, except children in sessions of their own.
 
-        Windows has no sessions: there, only this process is killed.
+        Windows has no sessions: there, only the process itself is killed.
         """
-        leads, self._leads_group = self._leads_group, False  # only once: another process may get its number later
+        leads, self._leads_group = self._leads_group, False  # only once: another process may get its id later
         with suppress(ValueError):  # another thread has closed it
             if leads and hasattr(os, "killpg"):
                 with suppress(ProcessLookupError):
@@ -236,7 +236,7 @@ class _Process:
             self._process.join()
 
     def _ended(self) -> HandlerFailedError:
-        self.kill()  # kill the rest of its session; its exit code is fixed before its end of the pipe closes
+        self.kill()  # kills its children; its exit code is fixed before its end of the pipe closes
         code = self._process.exitcode
         how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"
         return HandlerFailedError(f"its process {how}", is_whole=False)
@@ -245,7 +245,7 @@ class _Process:
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
     """
-    Kill *process* if the job of *firing* is cancelled within the block; later it may run another call.
+    Kill *process* if the job of *firing* is cancelled within the block. Later the process may run another call.
     """
     stopping = firing.stopping
     if stopping is None:
@@ -283,7 +283,7 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 
 def check_sendable(name: str, function: Callable[..., Any]) -> None:
     """
-    Refuse a handler that cannot be sent to another process, where a function must exist under its name.
+    Refuse a handler that cannot be sent to another process: the function must be importable by name there.
     """
     try:
         pickle.dumps(function)
@@ -313,11 +313,11 @@ def _pack(firing: Firing) -> tuple[Any, ...]:
 
 def _serve(pipe: Connection) -> None:
     """
-    Run calls until the other end of *pipe* is closed; this is the main loop of the process.
+    Run calls until the other end of *pipe* is closed: the main loop of the process.
     """
     if hasattr(os, "setsid"):
         os.setsid()
-        # If a process that a handler forks held the pipe, the end of this process would not be noticed.
+        # A process that a handler forks must not hold the pipe: the parent would not notice the end of this process.
         os.register_at_fork(after_in_child=pipe.close)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the scheduler, which then stops this process
     while True:

@@ -23,7 +23,7 @@ class JobLease:
     One firing that a worker has leased.
 
     Attributes:
-        job: The job; its `payload` is the encoded one.
+        job: The job, with its encoded payload.
         attempt: The number of the attempt, from 1.
         until: The end of the lease, in ms since the epoch by the store's clock.
     """
@@ -35,14 +35,14 @@ class JobLease:
     @property
     def fire_id(self) -> str:
         """
-        The name of this firing, by which it is acknowledged, and repeats are recognised.
+        The name of this firing. It is used to acknowledge the firing, and to recognise repeats.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
 
     @property
     def payload(self) -> Any:
         """
-        The payload, decoded.
+        The decoded payload.
         """
         return json.loads(self.job.payload)
 
@@ -64,7 +64,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 @dataclass(slots=True, eq=False)
 class LeasedFiring:
     """
-    A firing that was dispatched to the queue: ready, started for a worker, and then leased.
+    A firing that was dispatched to the queue. It is ready first, then started for a worker and leased.
     """
 
     queue: str

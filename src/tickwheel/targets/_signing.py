@@ -1,7 +1,7 @@
 """
-Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
+Signatures as in Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
-A receiver can verify the sender and the time of a message, and refuse a replay.
+They let a receiver verify the sender and the time of a message, and refuse a replay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_secret(secret: str) -> bytes:
 
 def signature(keys: tuple[bytes, ...], message: str, timestamp: int, body: bytes) -> str:
     """
-    Return the header's value: one signature for each key, for a rotation of keys without a gap.
+    Return the header's value: one signature for each key, so that keys can be rotated without a gap.
     """
     signed = f"{message}.{timestamp}.".encode() + body
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode() for key in keys)

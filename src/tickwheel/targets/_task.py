@@ -36,7 +36,7 @@ _KINDS = (
     ("send_with_options", "dramatiq", "actor_name"),
     ("kiq", "taskiq", "task_name"),
 )
-"""A method that only tasks of each library have. Any other callable is a function, as for RQ."""
+"""A method that only the tasks of each library have. Any other callable is a plain function, as for RQ."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -50,18 +50,18 @@ class Task(NamedTuple):
 
 class TaskTarget(Linked, Target, Generic[_T]):
     """
-    The common part of targets that send tasks.
+    The common part of targets that send tasks to a queue.
 
     Args:
         shown: The broker, without secrets.
         timeout_s: Maximum wait of an attempt for the broker.
-        rate: Maximum number of tasks a second, or None.
+        rate: Maximum number of tasks per second, or None.
         connect: As for `Link`.
         disconnect: As for `Link`.
     """
 
     _library: ClassVar[str]
-    """The library, and the pip extra that installs it."""
+    """The name of the library, and of the pip extra that installs it."""
     _example: ClassVar[str] = "tasks.send_mail"
 
     def __init__(
@@ -111,7 +111,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Return the end of the job, or raise another verdict on *error*; from any thread.
+        Return the end of the job, or raise the exception that *error* means. From any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error
@@ -128,7 +128,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
 class BlockingTaskTarget(TaskTarget[Threads]):
     """
-    The common part of targets whose libraries block, on threads of the target's own.
+    The common part of targets whose libraries block: they run on threads of the target's own.
     """
 
     _close: Callable[[], object] | None = None
@@ -193,22 +193,22 @@ def apply_at(
     """
     Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, and not before.
 
-    The store holds it until then: it can be moved and cancelled by its key, no worker keeps it in memory, and no
+    The store holds the task until then. It can be moved and cancelled by its key, no worker keeps it in memory, and no
     visibility timeout runs while it waits.
 
-    The options that the task declares, such as its queue, are stored in the job here, where its code is: the process
-    that fires need not have it. Celery's `expires` counts from the due time, at which the task is sent.
+    The options that the task declares, such as its queue, are read from its code here and stored in the job, so the
+    process that fires need not have the code. Celery's `expires` counts from the due time, when the task is sent.
 
     Args:
         scheduler: A scheduler with the library's target, or a client of its store.
         task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
-        args: Its arguments, as JSON has them.
+        args: Its positional arguments, as JSON values.
         kwargs: Its arguments by name.
         eta: An aware datetime, or seconds since the epoch.
         countdown: Seconds from now; pass either this or *eta*.
-        key: The job's key; setting it again replaces the pending job. None for a unique one.
-        target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
-        **options: For the queue, such as `queue="slow"`.
+        key: The job's key; setting it again replaces the pending job. None for a unique key.
+        target: The target's name; None for "celery", "rq", "dramatiq" or "taskiq", depending on *task*.
+        **options: Options for the queue, such as `queue="slow"`.
 
     Returns:
         The answer of `set`, or for an `AsyncScheduler` an awaitable of it.

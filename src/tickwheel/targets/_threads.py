@@ -1,5 +1,5 @@
 """
-Threads of a target whose library blocks: a hanging receiver occupies these, and none of the scheduler's workers.
+Threads of a target whose library blocks: a hanging receiver occupies these threads and none of the scheduler's workers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Threads:
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """
-        Run *function* on one of the threads and return its result; it continues if the caller is cancelled.
+        Run *function* on one of the threads and return its result. It continues if the caller is cancelled.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

@@ -1,7 +1,7 @@
 """
 Parses the URL of a target into its kind, our options, and options for the library.
 
-A target with a URL describes its syntax in a `UrlForm`, at the end of its file.
+A target with a URL describes the URL in a `UrlForm`, at the end of its file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TargetUrl:
         scheme: The scheme, in lower case.
         base: The URL without its options.
         shown: The base without user and password, for messages.
-        options: Names and values as written, %-escapes included; a plus is a plus.
+        options: Names and values as written, including %-escapes. A plus sign is not a space.
     """
 
     __slots__ = ("base", "options", "scheme", "shown")
@@ -52,7 +52,7 @@ class TargetUrl:
 
     def check_port(self, example: str) -> None:
         """
-        Refuse an invalid host or port; show no part of the URL, as a password may be anywhere in it.
+        Refuse an invalid host or port. The error shows no part of the URL, as a password may be anywhere in it.
         """
         try:
             _ = urlsplit(self.base).port
@@ -79,7 +79,7 @@ class TargetUrl:
 
     def refuse_others(self, taken: Iterable[str], known: Iterable[str] = ()) -> None:
         """
-        Refuse any remaining option that is not *known*; the message also lists the *taken* ones.
+        Refuse any remaining option that is not in *known*. The message also lists the options in *taken*.
         """
         known = tuple(known)
         for name, _ in self.options:

@@ -5,15 +5,15 @@ The RabbitMQ target: a message with publisher confirms, to the queue or exchange
     orders              the queue "orders", through the default exchange
     shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
 
-Messages are persistent and mandatory: a message that no queue would get is a failed attempt. The property `message_id`
-is the same for all attempts; consumers use it, the broker does not.
+Messages are persistent and mandatory: if no queue would get a message, the attempt fails. The property `message_id` is
+the same for all attempts. Consumers can use it; the broker does not.
 
-While the broker blocks publishers, as it lacks memory or disk, jobs wait. A message that was written and not confirmed
-is not written again on the same connection.
+While the broker blocks publishers because it lacks memory or disk, jobs wait. A message that was written but not
+confirmed is not written again on the same connection.
 
-A broker closes the channel of a message that it refuses, and all other unconfirmed messages on it fail. So messages
-share a channel only if the broker has accepted similar ones: the first one to an exchange, and one larger than any
-before, gets its own channel.
+If a broker refuses a message, it closes the channel, and all other unconfirmed messages on the channel fail. Messages
+therefore share a channel only if the broker has accepted similar ones. The first message to an exchange, and a message
+larger than all before, get a channel of their own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_s
 """Options that aio-pika reads from a URL itself."""
 
 _SMALL_BYTES: Final = 4096
-"""A size that every broker takes."""
+"""A message size that every broker accepts."""
 _LONE_MAX: Final = 32
 """Maximum number of channels besides the shared one: enough to hide the round trips of opening them."""
 _HEARTBEAT_S: Final = 10
@@ -53,7 +53,7 @@ _SENDS_MAX: Final = 2
 
 class _Open:
     """
-    A connection, its shared channel, and the messages that the broker has accepted on it.
+    A connection, its shared channel, and a record of the messages that the broker has accepted on it.
 
     Attributes:
         lone: Lock for a caller with a channel of its own.
@@ -91,13 +91,13 @@ class _Open:
 
     def has_taken(self, exchange: str, size: int) -> bool:
         """
-        Return True if a similar message was accepted before, so that this one should not close the channel.
+        Return True if a similar message was accepted before: this one should then not close the channel.
         """
         return exchange in self._exchanges and size <= self._size
 
     def forget_taken(self) -> None:
         """
-        Forget which messages were accepted: one that is similar to them has closed the shared channel.
+        Forget which messages were accepted, because a similar message has closed the shared channel.
         """
         self._exchanges, self._size = {""}, _SMALL_BYTES
 
@@ -238,7 +238,7 @@ class AmqpTarget(Linked):
             raise NotTakenError(self._destination.masked(error), is_up=False) from None
         finally:
             for each in made:
-                if each.transport is None:  # it failed, and would close itself after its loop has ended
+                if each.transport is None:  # it failed, and would close itself only after the end of its loop
                     await each.close()
         try:
             return _Open(connection, await _channel(connection))

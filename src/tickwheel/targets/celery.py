@@ -1,9 +1,9 @@
 """
-The Celery target: a task is sent to its queue at its instant, with no ETA of Celery's own.
+The Celery target: a task is sent to its queue at its due time, without an ETA.
 
-A worker that gets a task with an ETA holds it in memory, unacknowledged; once the broker's visibility timeout has
-passed, another worker gets it, too (kombu#337). Here the job waits in the store, and the queue gets it when it is due.
-The task's id is the same for all attempts.
+A Celery worker holds a task with an ETA in memory, unacknowledged. After the broker's visibility timeout another worker
+gets it, too (kombu#337). Here the job waits in the store, and the queue gets the task when it is due. The task's id is
+the same for all attempts.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ _LIBRARIES: Final = frozenset(
 
 class CeleryTarget(BlockingTaskTarget):
     """
-    Sends tasks by their names; the process that fires need not have their code.
+    Sends tasks by name. The process that fires need not have their code.
 
-    It has connections of its own, on which kombu repeats nothing and RabbitMQ confirms each message.
+    It has connections of its own. On these, kombu does not repeat messages, and RabbitMQ confirms each message.
 
     Args:
-        app: The `celery.Celery` application, whose broker and routes are used.
+        app: The `celery.Celery` application. Its broker and routes are used.
         timeout_s: Time limit of sending a task.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
@@ -111,7 +111,9 @@ class CeleryTarget(BlockingTaskTarget):
 
     def require(self) -> None:
         """
-        Import Celery, and the library for its broker's scheme, which Celery itself imports at the first task.
+        Import Celery, and the library for its broker's scheme.
+
+        Celery itself would import the library only at the first task.
         """
         super().require()
         if self._url().startswith("redis"):
@@ -159,7 +161,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     async def _connect(self) -> Threads:
         connection = self._app.connection_for_write(transport_options={"confirm_publish": True})
-        # Try each broker once. By default kombu sleeps between its tries, and so for seconds after the broker is back.
+        # Try each broker once. By default kombu sleeps between tries, and would still sleep when the broker is back.
         connection.transport_options["max_retries"] = max(0, len(connection.alt) - 1)
         connections = connection.Pool(self._app.conf.broker_pool_limit)
         self._producers = library("kombu.pools", "celery").ProducerPool(connections, connections.limit)
@@ -185,7 +187,7 @@ class CeleryTarget(BlockingTaskTarget):
 
 def _check_compression(name: str | None) -> None:
     """
-    Refuse a compression that kombu does not have: its transports would report a broken connection.
+    Refuse a compression that kombu does not support: its transports would report a broken connection.
 
     Raises:
         ImportError: If its library is missing here.

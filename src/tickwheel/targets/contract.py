@@ -1,9 +1,9 @@
 """
-The protocol of a target, to which fired jobs go.
+The protocol of a target, the destination of fired jobs.
 
-A target resolves a handler's name into a `Call`, once; the dispatcher makes the call for every firing. The result of a
-call is a value: `DeadLetter`, `Snooze` and `Retry` have meanings, and any other value means success. An exception is a
-failed attempt.
+A target resolves a handler's name into a `Call`, once. The dispatcher makes the call for every firing. The result of a
+call decides: `DeadLetter`, `Snooze` and `Retry` have their meanings, any other value means success, and an exception
+means a failed attempt.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Default(Enum):
 
 
 DEFAULT: Final = Default.DEFAULT
-"""As a limit, the scheduler's default; None means no limit."""
+"""The value for the scheduler's default limit; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """
-    Return it to end the job: no retry, no next run. The job is parked as a dead letter with *reason*.
+    A handler returns it to end the job without a retry or a next run. The job becomes a dead letter with *reason*.
     """
 
     reason: str = "cancelled by its handler"
@@ -69,11 +69,11 @@ class DeadLetter:
 @dataclass(frozen=True, slots=True)
 class Snooze:
     """
-    Return it to be called again in *delay* seconds, at least one; the attempt does not count.
+    A handler returns it to be called again in *delay* seconds, at least one. The attempt does not count.
 
     Attributes:
         delay: Seconds until the next call.
-        reason: Shown as the job's error in the meantime; "" leaves that as it is.
+        reason: Shown as the job's error until then; "" leaves the error unchanged.
     """
 
     delay: Duration
@@ -87,7 +87,7 @@ GIVE_BACK: Final = Snooze(0)
 @dataclass(frozen=True, slots=True)
 class Retry:
     """
-    Return it for another attempt in *after* seconds (None: by the job's policy); after the last one the job is dead.
+    A handler returns it for another attempt in *after* seconds (None: by the job's policy), if an attempt is left.
     """
 
     after: Duration | None = None
@@ -96,12 +96,12 @@ class Retry:
 
 class Stopping(Protocol):
     """
-    The means to learn that an attempt must stop; internal.
+    Shows that an attempt must stop; internal.
 
     Attributes:
         is_stopped: True if the attempt must stop.
         overlap_cancelled: True if the reason is the next run of its job, and not a cancel.
-        expire: Called when the attempt must stop; a function that is set later is not called.
+        expire: Called when the attempt must stop. A function that is set later is not called.
     """
 
     is_stopped: bool
@@ -115,10 +115,10 @@ class Firing:
     One attempt to run a job, as its handler sees it.
 
     Attributes:
-        job: The job; its `payload` is the encoded one.
+        job: The job, with its encoded payload.
         attempt: Number of the attempt, from 1.
-        fired_at: Time of the hand-over, in ms since the epoch by the store's clock, with a fraction.
-        stopping: For targets: notifies them of a cancel of the running job.
+        fired_at: Time of the call, in ms since the epoch by the store's clock, with a fraction.
+        stopping: For targets: shows that the running job was cancelled.
     """
 
     job: Job
@@ -131,17 +131,17 @@ class Firing:
     @property
     def fire_id(self) -> str:
         """
-        The name of this attempt, unique to it.
+        The unique name of this attempt.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
 
     @property
     def message_id(self) -> str:
         """
-        The name of the message, the same for all attempts of one run: deduplicate by it.
+        The name of the message, the same for all attempts of one run: use it to recognise duplicates.
 
-        At most 50 letters, digits and underscores; it differs between keys, runs, lives, and independent stores. A run
-        that was tried keeps it when it is moved, or migrated to another store.
+        At most 50 letters, digits and underscores. It differs between keys, runs, lives of a key, and independent
+        stores. A run that was tried keeps it when it is moved, or migrated to another store.
         """
         return message_id_of(self.job)
 
@@ -150,33 +150,33 @@ class Firing:
         """
         The nominal instant of this run, before any jitter, in ms since the epoch; None for a one-time job.
 
-        It is the instant of the job's rule, the same for all attempts of a run, after snoozes, moves and takeovers, so
-        compute the day of a report from it. With misfire="once" it is the first of the missed instants.
+        It is the instant by the job's rule. It is the same for all attempts of a run, even after snoozes, moves and
+        takeovers, so use it to compute the day of a report. With misfire="once" it is the first of the missed instants.
         """
         return nominal_of(self.job.key, self.job.due_at, self.job.recurrence)
 
     @property
     def lateness_ms(self) -> float:
         """
-        The time from its due time to its hand-over, in ms.
+        The time from the due time to the call, in ms.
         """
         return self.fired_at - self.job.due_at
 
     @property
     def trace(self) -> str | None:
         """
-        The W3C traceparent to pass on: the firing's own if it is traced, or else the job's.
+        The W3C traceparent to pass on: the firing's own if it is traced, otherwise the job's.
         """
         return self._trace or self.job.trace
 
     def heartbeat(self) -> bool:
         """
-        Restart the handler's timeout; for a long job that is making progress.
+        Restart the handler's timeout, for a long job that makes progress.
 
         An async handler calls it on its own event loop.
 
         Returns:
-            True if the attempt still counts. After its timeout it does not, and its work is useless.
+            True if the attempt still counts. After its timeout it does not, and further work is useless.
 
         Raises:
             JobStoppedError: If the job was cancelled while it runs; do not catch it.
@@ -185,9 +185,10 @@ class Firing:
 
     def progress(self, fraction: float, note: str = "") -> bool:
         """
-        Record the progress of the attempt, for `Scheduler.progress` and the page; also a heartbeat.
+        Record the progress of the attempt, for `Scheduler.progress` and the page. It is also a heartbeat.
 
-        It costs no write to the store: the last note, such as a short result, is kept in the history, with the end.
+        It costs no write to the store. The last note, such as a short result, goes into the history when the attempt
+        ends.
 
         Args:
             fraction: From 0.0 to 1.0.
@@ -226,13 +227,13 @@ class Firing:
 
 class Abandoned(Exception):  # noqa: N818  not an error
     """
-    Raised by a call that a stop has cut off: its outcome is unknown, and the next owner recovers the job.
+    Raised by a call that a stop has interrupted. Its outcome is unknown, and the next owner recovers the job.
     """
 
 
 class FinalError(Exception):
     """
-    Raised by a call for a handler's error that ends the job; that error is its cause.
+    Raised by a call if a handler's error ends the job. The handler's error is its cause.
     """
 
 
@@ -245,14 +246,14 @@ class Call:
         function: The function.
         is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
         wants_payload: True if it takes the decoded payload.
-        wants_firing: True if it takes the `Firing`, after the payload if it takes that, too.
+        wants_firing: True if it takes the `Firing`, as the argument after the payload, if any.
         timeout_s: Timeout of an attempt; `DEFAULT` for the scheduler's own timeout, None for no limit.
-        width: Maximum number of threads, processes or tasks that its attempts occupy; `DEFAULT` for three quarters, so
-            that hanging attempts leave room for others, None for all.
-        is_held: True if the target starts and ends the attempts: the function gets pairs of a `Firing` and its `End`,
-            and returns at once; each attempt lasts until its end is called, without a thread or task. If the function
-            raises, its unfinished attempts fail with that error.
-        in_process: True if it waits for a process, so that it may not occupy a thread.
+        width: Maximum number of threads, processes or tasks that its attempts occupy; None for all. `DEFAULT` means
+            three quarters, so that hanging attempts leave room for others.
+        is_held: True if the target itself starts and ends the attempts. The function gets pairs of a `Firing` and its
+            `End`, and returns at once. Each attempt lasts until its `End` is called, and needs no thread or task. If
+            the function raises, its unfinished attempts fail with that error.
+        in_process: True if it only waits for another process, which should not occupy a worker thread.
     """
 
     function: Callable[..., Any]
@@ -267,7 +268,7 @@ class Call:
 
 class End(Protocol):
     """
-    The means to start and end a held attempt; from any thread.
+    Starts and ends a held attempt. May be called from any thread.
     """
 
     def start(self) -> Callable[[], object] | None:
@@ -277,13 +278,12 @@ class End(Protocol):
         It calls no other code and may be called under a lock.
 
         Returns:
-            A function that reports the start to observers, to be called without a lock; None if the attempt must not
-            start.
+            A function that reports the start to observers; call it without a lock. None if the attempt must not start.
         """
 
     def note(self, progress: Progress) -> None:
         """
-        Store its progress; no observer is called.
+        Store the progress of the attempt. No observer is called.
         """
 
     def __call__(
@@ -293,10 +293,10 @@ class End(Protocol):
         on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        End it with the result or the error of a call; *on_answer* gets the store's answer after the commit.
+        End the attempt with the result or the error of a call. *on_answer* gets the store's answer after the commit.
 
         Returns:
-            False if it had ended before; then nothing is reported.
+            False if the attempt had already ended. Then nothing is reported.
         """
 
 
@@ -306,10 +306,10 @@ class Limits:
     The limits of a handler, on this scheduler.
 
     Attributes:
-        concurrency: Maximum number of its attempts under way, or None; an attempt is under way from shortly before its
-            due time until its end is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
+        concurrency: Maximum number of its attempts at once, or None. An attempt counts from shortly before its due time
+            until its end is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
         rate: Maximum number of starts per second, evenly spaced, or None.
-        places: Returns the current maximum number of attempts under way, if it changes, or None.
+        places: For a limit that changes: returns the current maximum number of attempts at once; or None.
     """
 
     concurrency: int | Default | None = DEFAULT
@@ -356,8 +356,8 @@ class HasHandlers(Protocol):
     """
     The methods of a target that can run some handlers and not others.
 
-    Jobs of the others use no attempt here: they wait for a node with their handler. A target without these methods
-    takes every job.
+    A job with a missing handler uses no attempt here: it waits for a node with the handler. A target without these
+    methods accepts every job.
     """
 
     def has(self, name: str) -> bool:
@@ -379,10 +379,9 @@ class Limiting(Protocol):
 
     def limits(self, handler: str) -> Limits | None:
         """
-        Return the limits of the lane of *handler*, or None; from any thread, and always the same for one lane.
+        Return the limits of the lane of *handler*, or None. From any thread, and always the same for one lane.
 
-        The jobs of a target share one lane. Those whose handlers are addresses share one for each scheme, host and
-        port.
+        The jobs of a target share one lane, except that handlers with URLs have a lane for each scheme, host and port.
         """
 
 
@@ -394,10 +393,10 @@ class Requiring(Protocol):
 
     def require(self) -> None:
         """
-        Import the library; called when a scheduler starts.
+        Import the library. Called when a scheduler starts.
 
         Raises:
-            MissingExtraError: If it, or one of its own dependencies, is missing.
+            MissingExtraError: If the library, or one of its dependencies, is missing.
         """
 
 
@@ -421,8 +420,8 @@ class Choosy(Protocol):
     """
     The methods of a target that can run some payloads of a handler and not others.
 
-    A job with another payload uses no attempt here: it waits for a node whose handler takes it, for example of another
-    version of the program.
+    A job with an unsuitable payload uses no attempt here: it waits for a node whose handler accepts it, for example
+    with another version of the program.
     """
 
     def is_choosy(self, handler: str) -> bool:
@@ -432,7 +431,7 @@ class Choosy(Protocol):
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return why *handler* cannot take the encoded *payload* here, or None if it can; from any thread.
+        Return the reason why *handler* cannot accept the encoded *payload*, or None if it can. From any thread.
         """
 
 

@@ -1,5 +1,5 @@
 """
-The Dramatiq target: a message is enqueued at its due time, without a delay of Dramatiq's.
+The Dramatiq target: a message is enqueued at its due time, without Dramatiq's own delay.
 
 The message's id is the same for all attempts.
 """
@@ -49,11 +49,12 @@ _OPTIONS: Final[dict[str, Kind]] = {
 
 class DramatiqTarget(BlockingTaskTarget):
     """
-    Enqueues messages for actors by their names; the process that fires need not have their code.
+    Enqueues messages for actors by name. The process that fires need not have their code.
 
     Args:
-        broker: A `dramatiq.Broker`; the code that made it closes it.
-        queue: The name of the queue; a job's option "queue_name" takes precedence, and that of a known actor follows.
+        broker: A `dramatiq.Broker`. Its creator closes it.
+        queue: The name of the queue. A job's option "queue_name" takes precedence; the queue of a known actor comes
+            last.
         timeout_s: Time limit of enqueuing a message.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """

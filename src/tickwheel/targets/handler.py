@@ -37,7 +37,7 @@ class Typed(Protocol):
 
     def misfit(self, payload: Any) -> str | None:
         """
-        Return why the decoded *payload* does not fit the parameters, or None if it does.
+        Return the reason why the decoded *payload* does not fit the parameters, or None if it does.
 
         Raises:
             InvalidJobError: As `prepare`.
@@ -51,7 +51,7 @@ class Typed(Protocol):
 
 class HandlerTarget:
     """
-    The registered handlers. They may be registered before or after the start; jobs wait for a missing handler.
+    The registered handlers. They may be registered before or after the start. Jobs wait for a missing handler.
 
     Args:
         usual_timeout_s: Default timeout of handlers; None for no limit.
@@ -101,7 +101,7 @@ class HandlerTarget:
         limits = limits or Limits()
         _check_limits(timeout_s, limits)
         seconds = self._usual_timeout_s if timeout_s is DEFAULT else timeout_s
-        width = DEFAULT if limits.concurrency is DEFAULT else None  # a handler with a number is bounded by it earlier
+        width = DEFAULT if limits.concurrency is DEFAULT else None  # a numeric concurrency is a tighter bound
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -158,7 +158,7 @@ class HandlerTarget:
 
     def prepare(self) -> None:
         """
-        Resolve the annotations of all tasks; for a start.
+        Resolve the annotations of all tasks, when a scheduler starts.
 
         Raises:
             InvalidJobError: As `Typed.prepare`.
@@ -171,7 +171,7 @@ class HandlerTarget:
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return why *payload* does not fit the task *handler*; None if it fits, or *handler* is not a task.
+        Return the reason why *payload* does not fit the task *handler*; None if it fits, or *handler* is not a task.
         """
         task = self._tasks.get(handler)
         if task is None:
@@ -183,7 +183,7 @@ class HandlerTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse the empty name, and if tasks are known, a name that is similar to a task's.
+        Refuse the empty name. If tasks are known, also refuse a name that is similar to a task's.
         """
         _check_name(handler)
         if handler not in self._calls and (meant := near(handler, list(self._tasks))) is not None:
@@ -194,12 +194,12 @@ class HandlerTarget:
         if call is None:
             raise HandlerNotFoundError(handler)
         unsent = self._unsent.get(handler)
-        if unsent is not None:  # once, but later than the registration, when its module lacked the function
+        if unsent is not None:  # checked once, after the registration: only then does its module have the function
             check_sendable(handler, unsent)
             self._unsent.pop(handler, None)
         call = within(call, self._middleware)
         task = self._tasks.get(handler)
-        if task is None or call.in_process:  # the other process judges it, where it knows its error
+        if task is None or call.in_process:  # the other process decides, because it has the error
             return call
         return replace(call, function=judging(call.function, task.is_final, is_async=call.is_async))
 

@@ -15,7 +15,7 @@ __all__ = ["LogTarget"]
 
 class LogTarget:
     """
-    Prints what fired: to try things out, and as a plain record that other programs can read.
+    Prints each firing, to try things out, and as a plain record for other programs.
 
         2030-01-01T09:00:00.000Z fired "tea" for "kitchen", attempt 1, 0.3 ms late: {"cups":2}
     """

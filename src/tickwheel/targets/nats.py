@@ -1,9 +1,9 @@
 """
 The NATS target: a message on the subject that the job names as its handler.
 
-With JetStream, the default, it is done when a stream has stored it. Its header `Nats-Msg-Id` is the same for all
-attempts, so the stream drops a repeat within its duplicate window (two minutes by default). Without JetStream, it is
-done when the server has read it; only current subscribers get it.
+With JetStream, the default, the job is done when a stream has stored the message. The header `Nats-Msg-Id` is the same
+for all attempts, so the stream drops a repeat within its duplicate window (two minutes by default). Without JetStream,
+the job is done when the server has read the message; only current subscribers get it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ __all__ = ["NatsTarget"]
 
 _TOO_LARGE_FOR_STREAM: Final = 10054
 _FULL: Final = frozenset({10023, 10028, 10047, 10077})
-"""Insufficient resources, resource limits of the account, storage, and the limits of a stream that discards the new."""
+"""
+Error codes: insufficient resources, account limits, storage, and the limits of a stream that discards new messages.
+"""
 _ANSWER_S: Final = 86_400.0
-"""The client's wait for an answer on a working connection; an attempt waits less, and asks again later."""
+"""The client's wait for an answer on a working connection. An attempt waits less, and a later one asks again."""
 _PING_S: Final = 10
 """Interval of the client's pings; it closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"
@@ -150,7 +152,7 @@ class NatsTarget(Linked):
                 **login,
                 name="tickwheel",
                 connect_timeout=self._timeout_s,
-                pending_size=1,  # `publish` writes then: the ping of `flush` would go before what is held back
+                pending_size=1,  # makes `publish` write at once: otherwise the ping of `flush` would overtake it
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # of the first connection
                 reconnect_time_wait=0,
@@ -159,7 +161,7 @@ class NatsTarget(Linked):
                 closed_cb=held.lose,
             )
         except BaseException as error:
-            await held.client.close()  # after a refusal it may still be open
+            await held.client.close()  # after a refusal the client may still be open
             if isinstance(error, TimeoutError) or not isinstance(error, Exception):
                 raise
             if any(word in str(error).lower() for word in ("authorization", "authentication")):
@@ -170,7 +172,7 @@ class NatsTarget(Linked):
 
 class _Connection:
     """
-    A client, and its server's refusals: they come as errors that name the subject, not as answers.
+    A client, and the refusals of its server. Refusals arrive as errors that name the subject, not as answers.
     """
 
     def __init__(self, client: Any) -> None:
@@ -180,7 +182,7 @@ class _Connection:
 
     async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
         """
-        Await *sending*, which sends a message on *subject*, and raise a refusal by the server.
+        Await *sending*, which sends a message on *subject*. If the server refuses the message, raise the refusal.
         """
         name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client passes it on
         refusal = self._refusals.get(name)
@@ -203,7 +205,7 @@ class _Connection:
 
     async def note(self, error: Exception) -> None:
         """
-        Pass a refusal on to the messages that it concerns; any other error is raised by the call that fails.
+        Pass a refusal on to the messages that it concerns. Any other error is raised by the failing call.
 
         Without this callback the client would log the error and its contents.
         """
@@ -215,9 +217,10 @@ class _Connection:
 
 def _require_tls(client: Any) -> None:
     """
-    Make *client* reject a server without TLS, before anything is sent to it.
+    Make *client* reject a server without TLS before anything is sent to it.
 
-    The client obeys the server's announcement only: otherwise password and payloads would be sent in the clear.
+    The client itself follows only the server's announcement. Without this check, password and payloads could be sent
+    unencrypted.
     """
     process = client._process_info  # noqa: SLF001  it processes the announcement before the client answers
 
@@ -234,7 +237,7 @@ def _require_tls(client: Any) -> None:
 
 def _size(fields: dict[str, str]) -> int:
     """
-    Return the size in bytes of the headers on the wire, which count as payload there.
+    Return the size of the headers on the wire, in bytes. The server counts them as payload.
     """
     return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
 

@@ -11,9 +11,9 @@ The pull target: firings wait in a named queue for workers in any language.
                              its shard is another node's          the worker is refused; that one fires it again
                              its time is over                     a failed attempt: again by its policy, or dead
 
-A queue takes as many firings as its waiting workers ask for, so other firings stay pending: they can be moved and
-cancelled, and use no attempt. A lease is in the memory of the process that gave it; the job is running in the store
-until it is settled. So a lease ends with that process, and its job is fired again with the next attempt.
+A queue takes only as many firings as its waiting workers ask for. Other firings stay pending: they can be moved and
+cancelled, and use no attempt. A lease exists only in the memory of the process that granted it; in the store the job is
+running until it is settled. If that process ends, so does the lease, and the job is fired again with the next attempt.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Sno
 __all__ = ["JobLease", "PullTarget"]
 
 _GRACE_S: Final = 1.0
-"""Time that a counted firing stays ready without a worker: a polling worker has returned by then."""
+"""Time that a counted firing stays ready without a worker. A polling worker has returned within it."""
 _LEASED_MAX: Final = 5_000
-"""Maximum number of leases: half of the running jobs allowed, so that other targets continue."""
+"""Maximum number of leases: half of the allowed running jobs, so that other targets continue."""
 _WAITING_MAX: Final = 1_000
 """Maximum number of waiting workers."""
 
@@ -47,7 +47,7 @@ _OVERTAKEN: Final = "the next run of its job was due while it was leased"
 
 class PullTarget:
     """
-    The queues and their leases. All methods may be called from any thread; none waits.
+    The queues and their leases. All methods may be called from any thread; none blocks.
     """
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
@@ -69,19 +69,19 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start: leases are timed by the scheduler's clock, waits by the real one.
+        Start. Leases are timed by the scheduler's clock, waits of workers by the real clock.
 
         Args:
-            lease_timer: Times leases.
-            wait_timer: Times the workers' waits.
-            now_ms: The store's time.
-            on_demand: Called with a queue at which a worker waits: its firings may begin.
+            lease_timer: The timer of leases.
+            wait_timer: The timer of the workers' waits.
+            now_ms: Returns the store's time.
+            on_demand: Called with the name of a queue when a worker waits there and its firings may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
     def shut(self) -> None:
         """
-        End every wait, and forget all leases: their jobs are running in the store, and the next owner recovers them.
+        End every wait, and forget all leases. Their jobs are running in the store, and the next owner recovers them.
         """
         with self._lock:
             self._open = None
@@ -105,7 +105,7 @@ class PullTarget:
 
     def limits(self, handler: str) -> Limits:
         """
-        Return a limit: the leases, and the firings that waiting workers ask for, up to the maximum of leases.
+        Return the limit of running firings: the current leases, and the firings that waiting workers ask for.
         """
         return Limits(None, places=partial(self._places, handler))
 
@@ -155,9 +155,10 @@ class PullTarget:
 
     def lease(self, name: str, limit: int, wait_s: float, seconds: float) -> Future[list[JobLease]]:
         """
-        Return up to *limit* firings of queue *name*, each leased for *seconds*, once there is one or *wait_s* is over.
+        Return up to *limit* firings of queue *name*, each leased for *seconds*.
 
-        Cancelling the future before it is done leaves every firing to others.
+        Waits up to *wait_s* for the first firing. If the future is cancelled before it is done, other workers get the
+        firings.
 
         Raises:
             LeaseEndedError: If this scheduler is not started.
@@ -185,10 +186,11 @@ class PullTarget:
 
     def settle(self, fire_id: str, result: object, error: BaseException | None = None) -> Future[None]:
         """
-        End the lease of *fire_id* with a *result* of a handler, or an *error*; done once it is written.
+        End the lease of *fire_id* with the *result* or the *error* of a handler.
 
-        A repeat, for example after a lost answer, ends like the first call, and no sooner. The future fails with
-        `LeaseEndedError` if the lease has ended, or the job was set again.
+        The future is done when the end is written. A repeat, for example after a lost answer, gets the answer of the
+        first call, and no earlier. The future fails with `LeaseEndedError` if the lease has ended, or the job was set
+        again.
         """
         what = "acknowledged"
         if error is not None or result is not None:
@@ -271,7 +273,7 @@ class PullTarget:
 
     def _serve(self, queue: PullQueue) -> Served:
         """
-        Lease ready firings to waiting workers; return the pairs, which are reported without the lock.
+        Lease ready firings to waiting workers. Return the pairs; they are reported without the lock.
         """
         served: Served = []
         while queue.workers and self._start_first(queue):
@@ -289,7 +291,7 @@ class PullTarget:
 
     def _start_first(self, queue: PullQueue) -> bool:
         """
-        Start the first ready firing that may start, and drop those that may not; return False if there is none.
+        Start the first ready firing that may start, and drop firings that may not. Return False if there is none.
         """
         while queue.ready:
             held = queue.ready[0]
@@ -339,7 +341,7 @@ class PullTarget:
 
 def _stopped(held: LeasedFiring) -> str | None:
     """
-    Return the reason why *held* was asked to stop; by default, that the scheduler stops.
+    Return the reason why *held* was asked to stop; without another reason, the scheduler stops.
     """
     stopping = held.firing.stopping
     if stopping is None or not stopping.is_stopped:

@@ -6,9 +6,9 @@ The Redis target: an entry in the stream that the job names as its handler.
     message-id        the same for all attempts
     tickwheel-...     see `_headers`
 
-A message that was added and not confirmed is sent again and not added twice, as long as its mark is kept.
+If a message was added but not confirmed, it is sent again. While its mark is kept, it is not added twice.
 
-Messages are sent over one connection, without waiting for the answers to earlier ones.
+Messages are sent over one connection, without waiting for answers to earlier messages.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class RedisStreamTarget(Linked):
 
     async def _run(self, pipe: _Pipe, *arguments: str | bytes | int) -> None:
         """
-        Run the script by its digest, or by its text on a server that does not know it yet.
+        Run the script by its digest, or by its text on a server that does not have it yet.
         """
         errors = library("redis.exceptions", "redis")
         try:
@@ -160,7 +160,7 @@ class RedisStreamTarget(Linked):
 
 class _Pipe:
     """
-    A connection that writes each command at once; the answers come in the same order.
+    A connection that writes each command at once. The answers arrive in the same order.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -221,7 +221,7 @@ class _Pipe:
 
 def _mark(stream: str, message_id: str) -> str:
     """
-    Return the key that marks a message as added to *stream*; a cluster keeps it on the stream's node.
+    Return the key that marks a message as added to *stream*. A cluster keeps the key on the stream's node.
     """
     _, has_begin, rest = stream.partition("{")
     tag = rest.partition("}")

@@ -1,7 +1,7 @@
 """
 The RQ target: a function is put into its queue at its due time, without RQ's scheduler.
 
-The RQ job's id is the same for all attempts, and a repeat of a job that RQ still knows is not added twice.
+The RQ job's id is the same for all attempts. RQ does not add a job twice that it still knows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_retry(value: Any) -> bool:
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
     """
-    Return the kind of durations of RQ that are *least* seconds or more, or, if *forever*, -1 for no end.
+    Return the kind of option for durations of at least *least* seconds, and with *forever* also -1 for no end.
     """
 
     def is_one(value: Any) -> bool:
@@ -87,11 +87,11 @@ _OPTIONS: Final[dict[str, Kind]] = {
 
 class RqTarget(BlockingTaskTarget):
     """
-    Enqueues functions by their dotted names; the process that fires need not have their code.
+    Enqueues functions by their dotted names. The process that fires need not have their code.
 
     Args:
-        connection: A `redis.Redis` for RQ; the code that made it closes it.
-        queue: The name of the queue; a job's option "queue" takes precedence.
+        connection: A `redis.Redis` for RQ. Its creator closes it.
+        queue: The name of the queue. A job's option "queue" takes precedence.
         timeout_s: Time limit of enqueuing a job.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """

@@ -27,15 +27,15 @@ _REFUSED: Final = dict.fromkeys(
     "leave it out, and set the job for that instant: the job waits here, and not in a worker",
 )
 _AT_ONCE: Final = 32
-"""Maximum number of concurrent messages to the broker: each may take a connection."""
+"""Maximum number of concurrent messages to the broker. Each may need a connection."""
 
 
 class TaskiqTarget(TaskTarget["_Started"]):
     """
-    Kicks tasks by their names; the process that fires need not have their code.
+    Kicks tasks by name. The process that fires need not have their code.
 
     Args:
-        broker: A `taskiq.AsyncBroker`, started and shut down here; make one for this target alone.
+        broker: A `taskiq.AsyncBroker` for this target alone. The target starts it and shuts it down.
         timeout_s: Time limit of kicking a task.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """

@@ -3,18 +3,19 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
 
     answer                       verdict on the job
     2xx                          done
-    410 Gone                     parked: the receiver wants no more
-    413 Content Too Large        parked: it will not get smaller
-    429, 503                     it waits, at no cost of attempts: the receiver is full
-    502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
+    410 Gone                     a dead letter: the receiver wants no more
+    413 Content Too Large        a dead letter: the payload will not get smaller
+    429, 503                     the job waits and uses no attempt: the receiver is full
+    502, 504, no answer          the job waits and uses no attempt: the receiver cannot be reached
     anything else                a failed attempt; redirects are not followed
 
-A receiver (scheme, host and port) that fails to answer, or answers 5xx, several times in a row is left alone for a
-while: its jobs are delayed, at no cost of attempts, and then one of them probes it.
+If a receiver (scheme, host and port) several times in a row does not answer, or answers 5xx, its jobs are delayed for a
+while and use no attempt. Then one of them probes the receiver.
 
-A full address has a pace from then on, see `_pace`: each job gets its own turn. If several addresses of one receiver
-are full, the receiver has one pace for all. Each receiver has its own places, so that a hanging one delays no other.
-The time of an attempt begins when it gets a place, and so does the breaker's view of it.
+When a URL is full, it gets a pace (see `_pace`): each job gets a time at which it is sent. If several URLs of one
+receiver are full, the receiver has one pace for all its URLs. Each receiver has places of its own, so that a hanging
+receiver does not delay others. The timeout of an attempt, and the time that its breaker sees, begin when the attempt
+gets a place.
 """
 
 from __future__ import annotations
@@ -51,31 +52,31 @@ if TYPE_CHECKING:
 __all__ = ["WebhookError", "WebhookTarget"]
 
 TIMEOUT_S = 15.0
-"""Time limit from the look-up of the name to the end of the answer's head."""
+"""Time limit from the DNS look-up to the end of the answer's head."""
 _AT_ONCE = 100
 """Maximum number of concurrent requests to one receiver; `SchedulerOptions.coroutines` bounds their total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-"""The DNS answers for a name that does not exist; other errors may be temporary."""
+"""The resolver's errors for a name that does not exist. Other errors may be temporary."""
 _PACES_MAX = 10_000
-"""Maximum number of addresses with a pace."""
+"""Maximum number of URLs with a pace."""
 _FULL_ADDRESSES = 3
-"""Number of full addresses of a receiver after which the receiver itself counts as full."""
+"""When this number of a receiver's URLs are full, the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
-"""Maximum wait that a receiver may ask for; a longer one is cut to a day."""
+"""Maximum wait that a receiver may request. A longer one is shortened to a day."""
 _BROKEN = 500
-"""Lowest status by which the receiver has failed, not the request."""
+"""Lowest status that means a failure of the receiver, not of the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
-"""The query of an address, which may contain a secret, and must not appear in the errors of other jobs."""
+"""Matches the query of a URL. It may contain a secret, and must not appear in the errors of other jobs."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
 _SHOWN_BYTES = 200
-"""Maximum length of a refusal's body that is stored with the error."""
+"""Maximum length of the part of a refusal's body that is stored with the error."""
 _BODY_S = 1.0
-"""Time limit for reading that body: the status counts without it."""
+"""Time limit for reading the body of a refusal. The status counts without it."""
 
 
 class WebhookError(Exception):
@@ -92,18 +93,18 @@ class WebhookTarget:
     """
     Sends the payload as JSON, signed after Standard Webhooks.
 
-    `webhook-id` is the same for all attempts; further headers are those of `_headers`.
+    The header `webhook-id` is the same for all attempts; `_headers` lists further headers.
 
     Args:
-        secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
-        allow: Networks that are not public and may be reached nevertheless, such as "10.1.0.0/16".
+        secrets: Keys to sign with ("whsec_" and base64), newest first. Without a key, requests are not signed.
+        allow: Internal networks that may be reached, such as "10.1.0.0/16".
         timeout_s: Time limit of one attempt.
         failures_max: Number of consecutive failures that opens a receiver's circuit breaker.
-        open_s: Longest time that the breaker stays open; the first time, one second.
+        open_s: Longest time that the breaker stays open. The first time is one second.
         rate: Maximum number of requests a second for each receiver, evenly spaced; None for no limit.
 
     Raises:
-        InvalidJobError: If a secret is too short or unreadable, a bound is not positive, or a time is over a day.
+        InvalidJobError: If a secret is too short or invalid, a limit is not positive, or a time is over a day.
         ValueError: If one of *allow* is not a network.
     """
 
@@ -123,7 +124,7 @@ class WebhookTarget:
         self._rate = checks.limit_rate(rate)
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._full: WeakKeyDictionary[Pace, set[str]] = WeakKeyDictionary()
-        """The addresses that are full, by the pace of their receiver."""
+        """The full URLs, by the pace of their receiver."""
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -253,7 +254,7 @@ class WebhookTarget:
 
     async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | None]:
         """
-        Send the request; return True if the receiver works (None if unknown), and the verdict on the job.
+        Send the request. Return True if the receiver works (None if unknown), and the verdict on the job.
         """
         client = library("aiohttp", "webhook")
         url = firing.job.handler
@@ -295,7 +296,7 @@ class WebhookTarget:
 
     def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         """
-        Make the socket for one address, just before it connects; used for names and literal addresses alike.
+        Create the socket for one address, just before it connects. Used for names and literal addresses alike.
         """
         family, kind, protocol, _, address = info
         self._guard.check(address[0])
@@ -343,14 +344,14 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
 
 def _is_host(name: str) -> bool:
     """
-    Return True if *name* can be looked up: none of its labels is empty, or longer than the DNS allows.
+    Return True if *name* can be looked up: no label is empty or longer than the DNS allows.
     """
     return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
 
 
 def _receiver(url: str) -> str:
     """
-    Return the scheme, host and port of *url*: the unit that fails and recovers together.
+    Return the scheme, host and port of *url*. URLs with the same receiver fail and recover together.
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}"
@@ -358,7 +359,7 @@ def _receiver(url: str) -> str:
 
 def _address(url: str) -> str:
     """
-    Return *url* without its query, which may contain a secret: the unit that has one pace.
+    Return *url* without its query, which may contain a secret. URLs with the same address share one pace.
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
@@ -368,7 +369,7 @@ def _retry_after(value: str | None) -> float | None:
     """
     Return the seconds of a Retry-After header, at most a day, or None if it is invalid.
 
-    Also None for a time that is not in the future: a clock may be behind.
+    A time that is not in the future also gives None, because a clock may be slow.
     """
     if value is None:
         return None
