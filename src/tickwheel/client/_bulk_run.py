@@ -1,9 +1,9 @@
 """
-Apply one operation to all jobs of a filter, in bounded commits, with cursors to continue from.
+Applies one operation to all jobs that match a filter, in limited commits, with cursors to continue from.
 
-Every write is conditional on the generation that was read. An operation that must not be repeated
-(move, spread, run, replay) is applied only to jobs that are older than the run: its writes have newer generations, so
-a run that is repeated from any of its cursors changes no job twice.
+Every write is conditional on the generation that was read. An operation that must not be repeated (move, spread, run,
+replay) is applied only to jobs older than the run. Its writes give jobs newer generations, so a run that is repeated
+from any of its cursors does not change a job twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Change some fields of a job, and keep the others.
+Changes some fields of a job, and keeps all others.
 
-The job is read, and set again on the condition that it still has the same generation and, if it is a one-time job, is
-pending with the same due time: so concurrent changes are not undone. A recurring job continues as it does
-after a set: see `stores._series`.
+The job is read, and set again if it still has the same generation. A one-time job must also still be pending with the
+same due time. Concurrent changes are thus not undone. A recurring job continues as after a set: see `jobs.series`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TIMED: Final = frozenset((*_OF_RULE, "exclude"))
 """Fields whose change recomputes the due time."""
 
 _PARTS: Final = {
-    **dict.fromkeys(_OF_RULE, ("rule", "exclude")),  # which is read in its zone
+    **dict.fromkeys(_OF_RULE, ("rule", "exclude")),  # exclusions are read in the zone of the rule
     "misfire": ("misfire", "grace_ms"),
     "misfire_grace": ("grace_ms",),
     "overlap": ("overlap",),
@@ -43,7 +42,7 @@ _PARTS: Final = {
     "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
-"""The attributes of a `Recurrence` that each field of a rule determines; the others are kept."""
+"""The attributes of a `Recurrence` that each field of a rule determines. All other attributes are kept."""
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:

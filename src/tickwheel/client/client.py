@@ -114,7 +114,7 @@ class Client:
         """
         Commit waiting writes, *release* the leases, and close the store. May be called twice.
         """
-        with self.opening.closing() as writer, ExitStack() as steps:  # each is taken, whatever becomes of the others
+        with self.opening.closing() as writer, ExitStack() as steps:  # each step is taken, even if others fail
             if writer is not None:
                 steps.callback(self.store.close)
                 steps.callback(release)
@@ -123,7 +123,7 @@ class Client:
 
     def _name_actor(self) -> None:
         """
-        Set the name of this process as author of writes; a forked child has another.
+        Set the name of this process as author of writes. A forked child has another name.
         """
         keep = self._options.history.keep
         self._owner = owner_name(self._options)
@@ -147,7 +147,7 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store is not open, or its clock was not read for long, as without a lease to renew.
+        True if the store is not open, or its clock was not read for long, because no lease is renewed.
         """
         return self.opening.writer is None or self.clock.is_stale
 
@@ -233,7 +233,7 @@ class Client:
         """
         Return the writer.
 
-        On the writer's own thread, as in a hook, a `ReentrantError` is raised: the thread would wait for itself.
+        Raises a `ReentrantError` on the writer's own thread, for example in a hook: the thread would wait for itself.
         """
         writer = self.opened()
         if writer.is_inside():
@@ -413,7 +413,7 @@ class Client:
 
 def _marked(writes: Sequence[Any]) -> Sequence[Write]:
     """
-    Return *writes* with the marks of the request that they are part of, if that may come again.
+    Return *writes* with the marks of their request, if the request may be repeated.
     """
     repeat = ONCE.get()
     if repeat is None:
@@ -423,7 +423,9 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """
-    Keep the first notice of each death, and the last entry of each bulk act, which has the sums of its run.
+    Drop repeats: keep the first notice of each death, and the last entry of each bulk act.
+
+    The last entry of a bulk act has the sums of its run.
     """
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}

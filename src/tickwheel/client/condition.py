@@ -1,7 +1,7 @@
 """
-The conditional write: computed from a job that was read, and done if the job is still the same.
+A conditional write: it is computed from the job as read, and done if the job is still the same.
 
-So concurrent callers see each other's changes.
+Concurrent callers thus never overwrite each other's changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def on_what_is_read(
     get: Callable[[str], Job | None], key: str, if_generation: int | None, write: Callable[[Job], Answer]
 ) -> Answer:
     """
-    Read the live job of *key* with *get*, and *write* if it is unchanged; repeat until it was; blocks.
+    Read the live job of *key* with *get* and call *write*; repeat if the job has changed in between. Blocks.
 
     Raises:
         StoreError: Transient, if other callers keep changing it.

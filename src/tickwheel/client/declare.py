@@ -1,8 +1,8 @@
 """
 Declare a manifest: create, change and cancel its recurring jobs, in one commit per partition.
 
-The manifest and its jobs are read, and written on the condition that no other declaration came in between: so of
-concurrent declarations, exactly one takes effect. A running job is changed or cancelled as by any other caller, once
+The manifest and its jobs are read, and written on the condition that no other declaration came in between. Of
+concurrent declarations, exactly one takes effect. A running job is changed or cancelled as by any other caller, after
 its owner has reported whether it has started.
 """
 
@@ -97,7 +97,7 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
         if asked.revision is not None and newest is not None and asked.revision < newest and not asked.rollback:
             return Declared(asked.manifest, Outcome.SUPERSEDED, newest)
         revision = newest if asked.revision is None else asked.revision
-        if len(parts) > 1:  # each has a commit of its own, and the first must not be made if the last is refused
+        if len(parts) > 1:  # each part has its own commit: the first must not be made if the last is refused
             _check_owners(parts)
         if asked.is_dry:
             return _in_order(_tried(parts, asked, revision, client.now_ms()), asked)
@@ -113,7 +113,7 @@ def _parts_of(store: Store, asked: Declaration, sets: list[Set]) -> tuple[list[_
     place_of = store.partition_of if isinstance(store, Partitioned) else lambda _key: 0
     parts: list[_Part] = []
     for number, (each, key) in enumerate(partitions_of(store)):
-        before = next(iter(each.manifests(name)), Manifest(name))  # first: who declares it after this is noticed
+        before = next(iter(each.manifests(name)), Manifest(name))  # read first, so that a later declaration is noticed
         own = [write for write in sets if place_of(write.job.key) == number]
         parts.append(_Part(each, key, before, {job.key: job for job in _members(each, name)}, own, before))
     newest = max((part.before.revision for part in parts if part.before.revision is not None), default=None)
@@ -149,14 +149,14 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Partitions that were written by then stay written, so the next try finds their jobs unchanged: an outcome that is
-    already present is kept.
+    Partitions written by then stay written, and the next try finds their jobs unchanged. An outcome that is already
+    present is therefore kept.
     """
     for part in parts:
         gone = part.gone()
         cancels = [Cancel(job.key, actor=client.actor(), under=_under(part)) for job in gone]
         head, *answers = client.write_together("declare", part.writes(cancels))
-        for answer in (head, *answers):  # the head is refused with what follows it, and says why
+        for answer in (head, *answers):  # if writes are refused, the head has the reason
             if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
                 raise other_manifest(answer.job)
             if answer.outcome is Outcome.SUPERSEDED:

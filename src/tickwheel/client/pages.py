@@ -1,7 +1,7 @@
 """
-Walk a list and change its jobs, at the speed of bulk writes.
+Walks a list and changes its jobs, at the speed of bulk writes.
 
-The next page is read while the previous one is being written.
+The next page is read while the previous page is written.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ __all__ = ["Backend", "Jobs"]
 
 class Jobs(Protocol):
     """
-    The operations on jobs. All methods may be called from any thread; those without a reply block.
+    The operations on jobs. All methods may be called from any thread; methods that do not return a `Reply` block.
 
     They raise the errors that `Scheduler` documents, and check all values before anything is done.
     """
@@ -64,7 +64,7 @@ class Jobs(Protocol):
 
         Args:
             verb: The operation.
-            waits: True if the caller only waits for the reply; then its thread may do the write.
+            waits: True if the caller does nothing but wait for the reply: its thread may then do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...
@@ -134,13 +134,13 @@ class Backend(Protocol):
     @property
     def is_in_use(self) -> bool:
         """
-        True while this process has threads or connections for it.
+        True while this process has threads or connections for the core.
         """
 
     @property
     def is_ready(self) -> bool:
         """
-        True while it is in use and the store answers.
+        True while the core is in use and the store answers.
         """
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]: ...
@@ -152,7 +152,7 @@ class Backend(Protocol):
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller is a handler, for which a stop may not wait.
+        Return True if the caller is a handler. A stop must not wait for that handler.
         """
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]: ...

@@ -29,7 +29,7 @@ _TIMED = (Set, Move)
 _TIMED_KINDS: Final = frozenset(_TIMED)
 
 _STEP_MS: Final = 1_000
-"""Minimum difference between the store's clock and our estimate that may be an undetected step."""
+"""Minimum difference between the store's clock and our estimate that counts as a possible undetected step."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
@@ -61,10 +61,10 @@ def elapsed_of(
     writes: Sequence[Write], answers: Sequence[Answer], clock: StoreClock
 ) -> tuple[dict[int, list[Job]], bool]:
     """
-    Return the pending jobs of callers whose due times count elapsed time, by the step of *clock*.
+    Return the callers' pending jobs whose due times count elapsed time, by the step of *clock*.
 
-    Jobs that the store counted by a clock that was set since are left out until *clock* knows of it: the second value
-    is True if there are any.
+    If the store counted a job by a clock that was set since, the job is omitted until *clock* has detected the step.
+    The second value is True if there are such jobs.
     """
     found: dict[int, list[Job]] = {}
     if _TIMED_KINDS.isdisjoint(map(type, writes)):

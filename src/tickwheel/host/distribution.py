@@ -10,9 +10,9 @@ from typing import Any, Final
 __all__ = ["Distribution"]
 
 _STEPS: Final = 8
-"""Steps per doubling: a quantile is exact within an eighth of its value."""
+"""Steps per doubling: the error of a quantile is at most an eighth of its value."""
 _OCTAVES: Final = 40
-"""From a microsecond to twelve days; longer durations count as that."""
+"""The range is from a microsecond to twelve days; longer durations count as twelve days."""
 _LAST: Final = _STEPS * _OCTAVES - 1
 
 
@@ -28,7 +28,7 @@ class Distribution:
 
     def add(self, durations: Sequence[float]) -> None:
         """
-        Count *durations* in ms; less than a microsecond counts as one.
+        Count *durations* in ms. A duration below a microsecond counts as one.
         """
         if not durations:
             return

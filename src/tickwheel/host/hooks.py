@@ -47,20 +47,22 @@ _ROUTINE: Final = (
 """Events of normal operation."""
 
 _LATELY_S: Final = 60.0
-"""Seconds after which the same failure of an action is a new one: retries are more frequent, so one has succeeded."""
+"""
+Time after which the same failure of an action counts as a new one. Retries are more frequent, so one has succeeded.
+"""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Hooks:
     """
-    The subscribed hooks; without one, events cost nothing.
+    The subscribed hooks. Without a hook, events cost nothing.
 
-    Callers check `is_active` before they make an event, and `is_curious` before a routine event, so that none is made
-    without a hook for it.
+    Callers check `is_active` before they create an event, and `is_curious` before a routine event. No event is thus
+    created without a hook for it.
 
     Attributes:
-        waits: Logs the reasons for which lanes wait.
+        waits: Logs the reasons why lanes wait.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")
@@ -116,9 +118,9 @@ class Hooks:
 
     def emit(self, event: Event) -> None:
         """
-        Call every hook with *event*, in order of subscription; errors of hooks are logged, even SystemExit.
+        Call every hook with *event*, in order of subscription. Errors of hooks are logged, even SystemExit.
 
-        Only KeyboardInterrupt, which is not the hook's own, propagates to the caller.
+        Only KeyboardInterrupt propagates to the caller, because it does not come from the hook.
         """
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:

@@ -1,7 +1,7 @@
 """
-Connections of SQLAlchemy and Django as `conn=`: the driver's connection inside them, in a transaction.
+Connections of SQLAlchemy and Django as `conn=`: finds the driver's connection in them, in a transaction.
 
-They are recognised by the names of their classes, so none of these libraries is imported.
+They are recognised by the names of their classes, so that none of these libraries is imported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def unwrapped(connection: Any) -> object:
     """
     Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
-    SQLAlchemy begins its transaction at this, as at any statement. An object without a transaction to join, or an async
-    one, raises a `TransactionError`.
+    SQLAlchemy begins its transaction now, as at any statement. An object without a transaction to join, or an async
+    object, raises a `TransactionError`.
     """
     names = _names(connection)
     if names & _DJANGO:

@@ -1,8 +1,8 @@
 """
-The lanes that registrations name: `lane="bulk"` puts several handlers into one lane.
+Named lanes: a registration with `lane="bulk"` puts several handlers into one lane.
 
-Nothing of it is stored. The process that fires jobs goes by its own registrations, and a named lane is read from the
-store as the lanes of its handlers.
+The names are not stored. The process that fires jobs uses its own registrations, and reads a named lane from the store
+as the lanes of its handlers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BYTES_MAX: Final = 255
 @dataclass(frozen=True, slots=True)
 class LaneLimits(Limits):
     """
-    The limits of a handler, and of all others in its lane together.
+    The limits of a handler together with all other handlers in its lane.
 
     Attributes:
-        lane: The name that the registration gave to the lane.
+        lane: The lane's name from the registration.
     """
 
     lane: str = ""

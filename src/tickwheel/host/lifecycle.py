@@ -21,19 +21,21 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
-"""Enough to distinguish the lives of one host and process id within a lease, and short enough to read aloud."""
+"""
+Length of the random end: enough to distinguish starts with one host and process id within a lease, and short enough
+to read aloud.
+"""
 
 _T = TypeVar("_T")
 
 
 def one_life(name: str, token: Callable[[int], str]) -> str:
     """
-    Append a random end to *name*, so that no other life has the same name.
+    Append a random end to *name*, so that each start of a scheduler has a different name.
 
-    Host and process id are not unique: a container that is restarted in place has the same ones, and
-    two schedulers of one process share them. A scheduler that took a lease under the name of its former life would
-    treat that life's running jobs as its own, and recover none. The end comes from the system's generator, which
-    a program cannot seed.
+    Host and process id are not unique: a container restarted in place keeps them, and two schedulers in one process
+    share them. A scheduler with the name of an earlier start would treat the jobs that ran then as its own, and recover
+    none. The end comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 
@@ -71,7 +73,7 @@ class Lifecycle:
         Args:
             stop: The function; it enforces its own timeout.
             timeout: Maximum wait for another call that is stopping.
-            is_inside: True if *stop* would wait for the caller; then the caller is not waited for.
+            is_inside: True if the caller is a handler. The stop does not wait for it.
         """
         is_first = False
         try:

@@ -1,5 +1,5 @@
 """
-The opening of a store on its first use, and its ownership after a fork.
+Opens a store on its first use, and detects a fork.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["LazyStore"]
 
 class LazyStore:
     """
-    Opens a store once, in the process that uses it first, until it is closed.
+    Opens a store once, in the process that uses it first. It stays open until it is closed.
 
     Attributes:
-        writer: The writer of the open store, None before and after.
+        writer: The writer of the open store; None before and after.
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:

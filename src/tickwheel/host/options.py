@@ -41,14 +41,14 @@ class HistoryOptions:
     An invalid option raises an `InvalidJobError` that names it, or a TypeError for a time of the wrong type.
 
     Attributes:
-        keep: "usual": each attempt that failed, died or expired; of recurring jobs each run and each act, which
-            is a set, move, cancel, replay or pause with its author; and each success whose handler noted something,
-            such as a result. "failures": only attempts that failed, died or expired.
-            "all": everything, also of one-time jobs, for one more row each, and each snooze. "none": nothing.
-        age_s: Maximum age, in seconds, as a timedelta or text such as "7d"; 30 days.
+        keep: "usual": each attempt that failed, died or expired; each run and each act of recurring jobs (an act is a
+            set, move, cancel, replay or pause, with its author); and each success whose handler noted something, such
+            as a result. "failures": only attempts that failed, died or expired. "all": everything, including each
+            snooze and each run of a one-time job, which costs one more row each. "none": nothing.
+        age_s: Maximum age of a record, in seconds, as a timedelta or text such as "7d"; by default 30 days.
         per_key: Maximum number of records per key.
-        total: Maximum number in the whole store. All three limits are enforced once a minute, on SQLite
-            once an hour without new records: until then there may be more.
+        total: Maximum number of records in the store. All three limits are enforced once a minute; on SQLite once an
+            hour if there are no new records. Until then there may be more records.
     """
 
     keep: str = "usual"
@@ -74,25 +74,24 @@ class SchedulerOptions:
     or a TypeError for a time of the wrong type.
 
     Attributes:
-        owner: Name in the store, and for others; each life appends a random end. By
-            default it is the host's name and the id of the process that first uses the scheduler.
+        owner: Name of this process in the store and for other nodes; each start appends a random end. The default is
+            the host's name and the id of the process that first uses the scheduler.
         retry: The policy of jobs that are set without one.
         horizon_s: Time before the due time at which jobs are staged (loaded into memory).
-        timeout_s: Timeout of an attempt whose handler or target has none of its own; None for no limit.
+        timeout_s: Timeout of an attempt whose handler or target has no timeout; None for no limit.
         history: Records of past attempts.
-        staged_max: Maximum number of staged jobs; others wait in the store. One handler
-            or receiver takes at most three times the free places, and an eighth of them for jobs that are due already.
-        workers: Maximum number of threads for sync handlers; they start on demand. While
-            hung handlers hold all of them, a handler that has waited half a second and has nothing running gets one
-            more, up to 16 together; not with one worker. The same holds for `coroutines`, `processes` and
-            `running_max`.
+        staged_max: Maximum number of staged jobs; others wait in the store. One handler or receiver takes at most three
+            times the free places, and an eighth of them for jobs that are due already.
+        workers: Maximum number of threads for sync handlers; they start on demand. While hung handlers hold all of
+            them, a handler that has waited half a second and has nothing running gets one more, up to 16 in total. This
+            does not apply to a single worker. The same is true of `coroutines`, `processes` and `running_max`.
         coroutines: Maximum number of async handlers and webhooks that run at once.
         processes: Maximum number of handlers with `executor="process"` that run at once; processes start on demand.
-        leaked_max: Maximum number of attempts that run past their timeouts and are replaced, for threads and tasks
-            each.
-        running_max: Maximum number of firings that are begun and not settled; it bounds the recovery after a crash.
-        batch_max: Maximum number of callers' writes per commit, and of the scheduler's own.
-        waiting_max: Maximum number of callers' writes that wait for a commit; further callers wait for room.
+        leaked_max: Maximum number of attempts that run past their timeouts and are replaced. Threads and tasks have
+            this limit each.
+        running_max: Maximum number of firings that are begun and not settled. It limits the work of a recovery.
+        batch_max: Maximum number of callers' writes per commit, and also of the scheduler's own writes per commit.
+        waiting_max: Maximum number of callers' writes that wait for a commit. Further callers wait for room.
     """
 
     owner: str = field(default_factory=_ProcessName.now)

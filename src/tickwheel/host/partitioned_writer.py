@@ -1,5 +1,5 @@
 """
-The writer of a store with several partitions: one writer for each, so that they do not wait for each other.
+The writer of a store with several partitions: each partition has a writer, so that they do not wait for each other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PartitionedWriter:
         self, writes: Sequence[Write], timeout_s: float | None = None, *, waits: bool = False
     ) -> Promise[list[Answer]]:
         """
-        Queue many *writes*; if one partition fails or has no room, the writes of the others stay done.
+        Queue many *writes*. If one partition fails or has no room, the writes to other partitions stay done.
         """
         places: dict[int, list[int]] = {}
         for index, write in enumerate(writes):

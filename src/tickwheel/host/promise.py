@@ -1,8 +1,8 @@
 """
 The future of a write's answer.
 
-`concurrent.futures.Future` can do more: it has a condition of its own, locked at each step, and states that a write
-does not have. Over HTTP that was a tenth of the cost of setting a job.
+`concurrent.futures.Future` costs more: it locks a condition at each step, and has states that a write does not have.
+Over HTTP it took a tenth of the cost of setting a job.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    A result that one thread sets, and others wait for or receive by a callback.
+    A result that one thread sets. Other threads wait for it, or receive it by a callback.
 
-    It cannot be cancelled, as a queued write cannot.
+    A promise cannot be cancelled, because a queued write cannot be.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")
@@ -66,7 +66,7 @@ class Promise(Generic[_T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """
-        Wait, and return a copy of the error, a new one for each call, or None; otherwise as `result`.
+        Wait, and return a new copy of the error, or None; otherwise as `result`.
         """
         if not self._is_kept:
             gate = self._runtime.gate()

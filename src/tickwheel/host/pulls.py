@@ -19,7 +19,7 @@ __all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "c
 
 LEASES_MAX = 1_000
 WAIT_MAX_S = 300.0
-"""Maximum wait of a long poll: proxies drop connections that are silent for longer."""
+"""Maximum wait of a long poll. Proxies drop connections that are silent for longer."""
 LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
 
 

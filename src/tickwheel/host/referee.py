@@ -1,16 +1,16 @@
 """
-Arbitration: an answer `cancelled`, `moved`, `replaced` or `paused` means that the earlier job does not start.
+Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
-The store answers TOO_LATE if an attempt is counted, because it cannot see whether that has started: no commit comes
-between a due time and its firing. The job's owner knows, and its status is passed along when the write is repeated:
+The store answers TOO_LATE if an attempt is counted. It cannot see whether the attempt has started, because no commit
+comes between a due time and its firing. The job's owner knows. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
     this process                   its memory, immediately: start and withdrawal exclude each other there
     another process                a withdrawal request: only the caller waits
     none any more                  no attempt starts: the attempt was cut off
 
-Writes that meet no counted attempt skip all this: those are all except writes within some milliseconds before a due
-time, or while the job waits for a worker or runs.
+Most writes do not meet a counted attempt and skip all this. A write meets one only within some milliseconds before the
+due time, or while the job waits for a worker or runs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tickwheel.jobs.rules import is_undecided
 __all__ = ["Done", "LocalAttempts", "UndecidedBatch", "WithdrawalArbiter", "has_late"]
 
 Done: TypeAlias = Callable[[list[Answer] | Exception], object]
-"""Receives the answers to one entry's writes, or the error of all of them; it may neither block nor raise."""
+"""Receives the answers to one entry's writes, or their error. It must neither block nor raise."""
 
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
-"""Applies writes, which are durable on return."""
+"""Applies writes. They are durable on return."""
 
 
 class LocalAttempts(Protocol):
@@ -81,9 +81,9 @@ class UndecidedBatch:
 
 class WithdrawalArbiter:
     """
-    Decides whether the attempts that undecided writes have met can still be withdrawn.
+    Decides whether counted attempts can still be withdrawn for undecided writes.
 
-    It does so on the writer's thread, from the memory of this process; a batch with an attempt that is unknown there is
+    It decides on the writer's thread, from the memory of this process. If an attempt is unknown there, the batch is
     left to withdrawal requests.
     """
 
@@ -98,7 +98,7 @@ class WithdrawalArbiter:
         by_part: list[tuple[UndecidedBatch, list[AttemptStatus | None]]] = []
         for part in parts:
             own, statuses = statuses[: len(part.indexes)], statuses[len(part.indexes) :]
-            if None in own:  # the batch's other withdrawals wait too, and are requested again
+            if None in own:  # the batch's other withdrawals wait, too, and are requested again
                 if knowing is not None:
                     knowing.resolved([each for each in own if each is not None], None)
                 self._requests.add(part)

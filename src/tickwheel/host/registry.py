@@ -42,7 +42,7 @@ __all__ = ["Registry"]
 _log = logging.getLogger("tickwheel.registry")
 
 _CALLS_MAX = 10_000
-"""Maximum number of cached names and calls, since webhook URLs may be new for each job."""
+"""Maximum number of cached names and calls. Webhook URLs may be new for each job."""
 
 
 class Registry:
@@ -50,7 +50,7 @@ class Registry:
     The targets by name, including the built-in ones.
 
     Attributes:
-        lanes: The lanes that registrations name.
+        lanes: The named lanes of registrations.
     """
 
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:

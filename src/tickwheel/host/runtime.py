@@ -40,15 +40,15 @@ class Runtime:
 
     Attributes:
         clock: The clock of due times; a test may move it.
-        monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
+        monotonic: Seconds for internal waits and timeouts, from the finest clock of the system; tests do not move it.
         call_lock: Makes a lock that callers hold while they wait for something else.
-        gate: Makes a gate, at which callers wait until it opens.
+        gate: Makes a gate; callers wait there until it opens.
         random: Returns a random float in [0, 1), for jitter and samples.
         token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
             seeded.
         timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
-        ran_undisturbed: Runs a function in the caller's thread, unless something might interrupt it; returns whether
-            it has.
+        ran_undisturbed: Runs a function in the caller's thread, unless something might interrupt it. Returns True if it
+            ran.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)

@@ -1,5 +1,5 @@
 """
-Waiting until the owner of a store ends, in order to take over.
+Waits until the owner of a store ends, in order to take over.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Standby:
 
     def begin(self, start: Callable[[], object], look: Callable[[], object]) -> None:
         """
-        Call *start* at intervals, until it raises no transient `StoreError`.
+        Call *start* at intervals, until it no longer raises a transient `StoreError`.
 
-        Every few seconds *look* is called as well, which reports jobs that the owner leaves overdue.
+        Every few seconds also call *look*, which reports jobs that the owner leaves overdue.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # it does not exist in the child of a fork

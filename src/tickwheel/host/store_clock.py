@@ -14,50 +14,51 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""Default maximum rate difference of two clocks: two bad crystals, 50 ppm each."""
+"""Default maximum difference of two clocks' rates: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum rate difference while a clock is slewed: even then no job is early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Even then no job is early."""
 
 _ROUNDING_S: Final = 1e-6
-"""Upper bound of the rounding of a deadline: a timer that is early by this finds nothing due, and is set again."""
+"""Upper bound of a deadline's rounding error. A timer that is early by this finds nothing due, and is set again."""
 
 _LESS_NS: Final = 0.25
 """More than the error of a float of seconds in the first days of a clock; timers round up to whole nanoseconds."""
 
 _STALE_MS: Final = 10_000.0
-"""Time without a sample after which the usual drift is a millisecond, and the largest one is a second."""
+"""Maximum age of a sample. After this time the usual drift is a millisecond, and the largest one is a second."""
 
 _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
 """
-The same for a server's clock, read over a network: more than hours of drift. The uncertainty of the last sample and the
-slew since then are added.
+Minimum change of a server's clock that counts as a step, read over a network: more than hours of drift.
+
+The uncertainty of the last sample and the slew since then are added.
 """
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
-"""Maximum distance of two readings for a comparison of clocks; and the number of tries on a busy machine."""
+"""Maximum distance of two readings for a comparison of clocks, and number of tries on a busy machine."""
 
 
 class StoreClock:
     """
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
-    For a store on this machine's wall clock, that clock counts. A store with its own clock is sampled when it is
-    opened, at each renewal, and before a write long after that, against the monotonic clock: a change of this
-    machine's wall clock does not change due times.
+    A store may use this machine's wall clock. A store with its own clock is sampled against the monotonic clock: when
+    it is opened, at each renewal, and before a write long after that. A change of this machine's wall clock then does
+    not change due times.
 
-    The estimate is the earliest time that the samples allow, and then runs slightly slower than the machine. It is
-    behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (made to run
-    faster or slower until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so decides
-    when a job fires; it is near `now` for some milliseconds after a sample. `latest` is never behind, and so decides
-    when a run has ended. All include the time of a suspend.
+    The estimate is the earliest time that the samples allow, and between samples it runs slightly slower than the
+    machine. It is behind by at most the duration of the quickest recent sample. It is ahead only while a clock is
+    slewed (sped up or slowed down until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so
+    decides when a job fires; for some milliseconds after a sample it is near `now`. `latest` is never behind, and so
+    decides when a run has ended. All include the time of a suspend.
 
-    A step of either clock has a number, `clock_step`. The first reading of this machine's clock after it, or the next
-    sample, detects it; so every reading has one number, and two readings with one number differ by the elapsed time.
-    `moved_ms` returns the difference between an instant of an earlier number and the corresponding one now.
+    Each step of a clock has a number, `clock_step`. The next reading of this machine's clock, or the next sample,
+    detects the step. Every reading has one number, and two readings with the same number differ by the elapsed time.
+    `moved_ms` returns how far instants have moved since an earlier number.
     """
 
     __slots__ = (
@@ -89,7 +90,7 @@ class StoreClock:
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
         self.shown_ms = 0
-        """The latest time before the clock was set back; later times never came."""
+        """The latest time read before the clock was set back."""
         self._listener: Callable[[], object] | None = None
 
     @property
@@ -122,7 +123,7 @@ class StoreClock:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Set *listener*, which is called at each clock step, on any thread, perhaps under locks: it only sets a flag.
+        Set *listener*, which is called at each clock step, on any thread, perhaps under locks: it must only set a flag.
         """
         self._listener = listener
 
@@ -185,8 +186,9 @@ class StoreClock:
         """
         Return `reading`, and the origin of a delay: the clock reads less than a millisecond more, at any rate.
 
-        A delay is rounded up by a millisecond, since one has begun. A manual clock can read a whole millisecond:
-        then the origin is the previous one, and a move by exactly the delay reaches the due time.
+        A delay is rounded up by a millisecond, because the current one has begun. A manual clock can read a whole
+        millisecond. The origin is then the millisecond before, so that advancing by exactly the delay reaches the due
+        time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:
@@ -214,9 +216,10 @@ class StoreClock:
         """
         Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
-        The reading was truncated to whole milliseconds, and made at any time between the two: so the offset is between
-        two bounds. The current estimate is kept if it is between them, as a quicker sample found it; otherwise it is
-        the nearer bound, or the lower one at first and after the server's clock was set.
+        The reading was truncated to whole milliseconds, and made at any time between *before* and *after*. The offset
+        is therefore between two bounds. If the current estimate is between them, it is kept, because a quicker sample
+        found it. Otherwise the new estimate is the nearer bound; at first, and after the server's clock was set, the
+        lower bound.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()

@@ -22,7 +22,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class WaitLog:
     """
-    Logs each reason for which a lane waits, at level DEBUG, once a second at most. From any thread.
+    Logs each reason why a lane waits, at level DEBUG, at most once a second. From any thread.
 
     Do not call `tell` under a lock: a handler of the log may do anything.
     """

@@ -1,9 +1,9 @@
 """
 Withdrawal requests: this process asks owners in other processes to withdraw counted attempts.
 
-A request is stored in the store and wakes the owner, which either gives the job back, so that it is pending, or answers
-that it has started. An owner that has ended does not answer; then its lease ends, and its attempts do not start any
-more.
+A request is stored in the store and wakes the owner. The owner either gives the job back, so that it is pending, or
+answers that the attempt has started. If the owner has ended, it does not answer: its lease expires, and its attempts
+do not start any more.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["RETRY_S", "WithdrawalRequests", "with_status"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
-"""Maximum interval of polls for an answer; it grows, since most answers come at once."""
+"""Maximum interval between polls for an answer. Intervals grow up to it, because most answers come at once."""
 
 _REMIND_S: Final = 1.0
 """Seconds between repetitions of a request, because the hint may be lost and the owner may be gone."""
 
 _PATIENCE_S: Final = 60.0
-"""Maximum wait of a caller for an owner: some leases, so that a successor can answer."""
+"""Maximum wait of a caller for an owner: several leases, so that a successor can answer."""
 
 RETRY_S: Final = 5.0
-"""Seconds of retries against a failing store, here and in the writer, before the caller gets its error."""
+"""Time for which a failing store is retried, here and in the writer, before the caller gets the error."""
 
 
 class _Caller:
@@ -77,7 +77,7 @@ Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]],
 
 class WithdrawalRequests:
     """
-    Requests in a thread of its own, which runs while a caller waits.
+    Sends withdrawal requests from a thread of its own, which runs while a caller waits.
     """
 
     def __init__(self, store: Store, resubmit: Resubmit, runtime: Runtime) -> None:

@@ -1,8 +1,8 @@
 """
 Writes in the caller's own transaction: they take effect if and only if the caller commits it.
 
-They bypass the writer and use the caller's connection. Once the transaction has ended, the firing scheduler is notified
-of pending jobs by the store.
+They bypass the writer and use the caller's connection. When the transaction has ended, the store notifies the firing
+scheduler of pending jobs.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """
 Group commit: one thread writes for all callers.
 
-Writes that arrive during a commit share the next one, so a single write does not wait and a thousand
-share one flush to the disk. There are three queues: callers' writes, of which a limited number may wait; and the
-scheduler's own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk
-import. Small batches of the scheduler's own have the third queue, so that one firing does not wait behind a herd
-(burst).
+Writes that arrive during a commit share the next one: a single write does not wait, and a thousand share one flush to
+the disk. There are three queues:
 
-A store that allows two writers gets a thread for callers' writes and one for the scheduler's: one works while the other
-waits for the server.
+* Callers' writes. A limited number may wait.
+* The scheduler's own writes (begins, settles). They go first and never wait for room, so that firing does not wait
+  behind a bulk import.
+* Small batches of the scheduler's own writes, so that one firing does not wait behind a burst.
 
-A caller that waits for its answer anyway, and finds the writer idle, writes in its own thread: two switches of threads
-cost more than a commit. It takes the thread's turn, and writes in an empty context, as the thread does. If several
-callers met in the last commit, the thread gathers their writes.
+If a store allows two writers, one thread writes for callers and one for the scheduler: one works while the other waits
+for the server.
+
+If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
+two switches of threads cost more than a commit. It takes the writer thread's turn, and writes in an empty context, as
+that thread does. If several callers met in the last commit, the writer thread collects their writes.
 """
 
 from __future__ import annotations
@@ -113,8 +115,8 @@ class Writer:
     """
     Writes to a store in batches, from a thread of its own.
 
-    All methods may be called from any thread. Those that queue writes raise a `ClosedError` after the close. `submit`
-    and `submit_many` wait up to *timeout_s* seconds for room (None: without a limit, 0: not at all); if there is no
+    All methods may be called from any thread. Methods that queue writes raise a `ClosedError` after the close. `submit`
+    and `submit_many` wait up to *timeout_s* seconds for room (None: without a limit, 0: not at all). If there is no
     room in time, they raise a transient `StoreError`, and nothing is queued.
     """
 
@@ -256,8 +258,8 @@ class Writer:
         """
         Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
 
-        They stay together in one commit, and one call of *done* answers them all: no future, no lock, no wake-up. Few
-        writes overtake many, unless *in_turn*.
+        They stay together in one commit. One call of *done* answers them all, without a future, lock or wake-up. A
+        small batch overtakes a large one, unless *in_turn*.
         """
         self._check_process()
         with self._lock:
@@ -287,7 +289,7 @@ class Writer:
         Refuse further writes, commit waiting ones, and end the thread. May be called twice.
 
         Returns:
-            True if everything was written within *timeout_s*; the rest is still tried, but no longer repeatedly.
+            True if everything was written within *timeout_s*. The rest is still tried, but only once.
         """
         with self._lock:
             self._closing.set()
@@ -384,7 +386,7 @@ class Writer:
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """
-        Leave *entries*, which a caller's thread has tried, to the writer's thread, before later ones.
+        Return *entries*, which a caller's thread has tried, to the writer's thread, ahead of later ones.
         """
         with self._lock:
             self._waiting += sum(len(writes) for writes, *_ in entries)
@@ -466,7 +468,8 @@ class Writer:
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
-            # Something in this batch cannot be written: halve it until it is alone, so that the others are written.
+            # One write of this batch cannot be written. Halve the batch until it is alone, so that all others are
+            # written.
             middle = len(entries) // 2
             self._write(entries[:middle])
             self._write(entries[middle:])

@@ -1,8 +1,8 @@
 """
 The operations on jobs, over HTTP: `tickwheel.client` for a service.
 
-Requests are validated here, by the same code, before they are sent. So an invalid value raises the same error, and
-costs no request; only errors that the service alone can detect come back as problem documents.
+Requests are validated here, by the same code, before they are sent. An invalid value raises the same error and costs no
+request. Only errors that the service alone can detect come back as problem documents.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BYTES_MAX: Final = 8 << 20
 """Maximum size of a request: half of a service's default limit."""
 _NOT_FOUND: Final = 404
 _ANY: Final = RetryPolicy()
-"""Let the service choose."""
+"""Lets the service choose the retry policy."""
 
 
 class RemoteClient:
@@ -220,7 +220,7 @@ class RemoteClient:
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Ask why a job has not run yet; a service that does not answer is the reason, too.
+        Ask why a job has not run yet. If the service does not answer, that is the reason.
         """
         path = _wire.address(checks.check_key(key), ":explain")
         try:

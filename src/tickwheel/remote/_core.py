@@ -71,7 +71,7 @@ class RemoteCore:
     @property
     def is_in_use(self) -> bool:
         """
-        True while this process has threads or connections for it.
+        True while this process has threads or connections for the service.
         """
         return self.is_firing or self._transport.is_open
 
@@ -92,7 +92,7 @@ class RemoteCore:
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Check that the service answers, and start to pull for registered handlers; async ones run on *loop*.
+        Check that the service answers, and start to pull for registered handlers. Async handlers run on *loop*.
         """
         check_role(role)
         if self._is_inherited:
@@ -106,7 +106,7 @@ class RemoteCore:
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller is a handler; a stop must not wait for that one.
+        Return True if the caller is a handler. A stop must not wait for that handler.
         """
         return self._puller is not None and self._puller.is_inside()
 
@@ -130,7 +130,7 @@ class RemoteCore:
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Return the reason for which the job of *key* has not run yet.
+        Return the reason why the job of *key* has not run yet.
         """
         return self.client.explain(key)
 

@@ -1,5 +1,5 @@
 """
-From problem documents to the errors of the scheduler.
+Converts problem documents to the errors of the scheduler.
 """
 
 from __future__ import annotations

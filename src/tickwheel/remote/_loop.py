@@ -17,7 +17,7 @@ from tickwheel.threads import Lock, Thread
 __all__ = ["HandlerLoop", "start_loop"]
 
 _LAST_S: Final = 1.0
-"""Seconds for a cancelled coroutine at the end."""
+"""Time limit for cancelled coroutines at the end."""
 
 
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
@@ -36,7 +36,7 @@ def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
 
 class HandlerLoop:
     """
-    The loop on which the scheduler was started, or else one in a thread of its own, started on demand.
+    The loop on which the scheduler was started, or a loop in a thread of its own, started on demand.
 
     Args:
         loop: A running loop, if there is one.

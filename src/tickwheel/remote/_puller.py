@@ -1,9 +1,9 @@
 """
-Handlers of this process for jobs that a service fires: each pulls from the queue of its name.
+Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
-The lease of a running firing is renewed, so a slow handler keeps it; if its process dies, the lease ends soon. The
+The lease of a running firing is renewed, so a slow handler keeps it. If the process dies, the lease ends soon. The
 handler's result is reported: done, retry, or dead. A snooze counts as an attempt here. An attempt that exceeds its
-timeout has failed; its thread keeps its place until it ends, so threads never outnumber workers.
+timeout has failed. Its thread keeps its place until it ends, so there are never more threads than workers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    One leased firing, with the end of its timeout once it has started; it must stop once its lease has ended.
+    One leased firing. It must stop when its lease has ended.
+
+    Once it has started, it also has the end of its timeout.
     """
 
     lease: JobLease
@@ -94,7 +96,7 @@ class _Attempt:
 
 class _Pace:
     """
-    The rate limit of one handler: how many firings to lease at once, and the wait of each, in seconds.
+    The rate limit of one handler: the number of firings to lease at once, and the wait of each, in seconds.
     """
 
     def __init__(self, rate: float | None) -> None:
@@ -103,7 +105,7 @@ class _Pace:
 
     def most(self, places: int) -> int:
         """
-        Return how many of *places* to fill with one request, so that all start soon.
+        Return the number of *places* to fill with one request, so that all firings start soon.
         """
         return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
 
@@ -352,7 +354,7 @@ class Puller:
 
     def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
         """
-        Send the request that the lease of *attempt* needs now, if any, without waiting for its answer.
+        Send the request that the lease of *attempt* needs now, if any. Do not wait for its answer.
         """
         fire_id = attempt.lease.fire_id
         try:
@@ -369,7 +371,7 @@ class Puller:
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
         """
-        Return True if the timeout of *attempt* is over; then only its thread still runs.
+        Return True if the timeout of *attempt* is over and only its thread still runs.
         """
         with self._lock:
             if attempt.late_at > now:

@@ -30,7 +30,7 @@ class RemotePulls:
 
     def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
         """
-        Lease due firings; cancelling the future leaves them to other workers.
+        Lease due firings. If the future is cancelled, other workers get them.
         """
         queue, limit, wait, seconds = check_lease(queue, limit, wait, seconds)
         body = _wire.to_json({"queue": queue, "limit": limit, "wait": wait, "seconds": seconds})

@@ -1,5 +1,5 @@
 """
-Requests and answers as documents: the other side of `service.bodies` and `service.documents`.
+Converts requests and answers to documents and back: the counterpart of `service.bodies` and `service.documents`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""A time before all that count as now or past."""
+"""Lower bound of the times that are sent; it counts as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {
@@ -84,7 +84,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 def address(key: str, action: str = "") -> str:
     """
-    Return the path of the job of *key*; dots are escaped, as they are not folders.
+    Return the path of the job of *key*. Dots are escaped, so that they are not read as folders.
     """
     quoted = quote(key, safe="")
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"

@@ -1,8 +1,8 @@
 """
-Requests to a service, retried until they are answered or their time is over.
+Sends requests to a service, and retries them until they are answered or their time is over.
 
-They run on an event loop in a thread of their own, which both kinds of scheduler share; connections are kept. Every
-write has an Idempotency-Key, so that a write that is sent twice, because its answer was lost, is done once.
+Requests run on an event loop in a thread of their own, for both kinds of scheduler. Connections are kept. Every write
+has an Idempotency-Key: if its answer was lost and it is sent again, it is still done once.
 
 Internal: other packages use it, users do not.
 """
@@ -40,16 +40,18 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""Statuses without an answer of the service, also of a proxy: a write may have been done."""
+"""Statuses without an answer from the service, including those of a proxy. A write may have been done."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
-"""Maximum number of concurrent requests; others wait here, and their time begins when they are sent. Long polls
-do not count."""
+"""
+Maximum number of concurrent requests. Others wait here, and their time begins when they are sent. Long polls do not
+count.
+"""
 
 
 class _Document(dict[str, Any]):
     """
-    The document of an answer of the service at *where*; a missing field means that another server answered.
+    The document of an answer from the service at *where*. If a field is missing, another server has answered.
     """
 
     def __init__(self, fields: Mapping[str, Any], where: str) -> None:
