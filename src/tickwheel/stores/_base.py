@@ -163,8 +163,7 @@ class BaseStore:
                 self._check_storable(write)
             now = self.now_ms()
             onces = self._onces(writes, now)
-            epoch = None if self._owner is None else self._epoch
-            batch = Batch(now, self._jobs, self._generation, epoch, manifests=self._manifests, onces=onces)
+            batch = self._batch(now, onces)
             answers: list[Answer] = []
             for write in writes:
                 answers.append(batch.claim(write, answers) if isinstance(write, Claim) else batch.answer(write))
@@ -515,6 +514,10 @@ class BaseStore:
             return None
         stored = (((token, part), kept) for token in tokens for part, kept in self._kept.get(token, {}).items())
         return Onces(stored, now)
+
+    def _batch(self, now: int, onces: Onces | None) -> Batch:
+        epoch = None if self._owner is None else self._epoch
+        return Batch(now, self._jobs, self._generation, epoch, manifests=self._manifests, onces=onces)
 
     def _lapsed(self, limit: int, now: int) -> dict[Place, Kept | None]:
         """

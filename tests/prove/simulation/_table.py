@@ -4,16 +4,28 @@ The rows of a database that leases shards: a store in memory, which also records
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Any
 
 from simulation._machine import SimulatedMachine
-from tickwheel.jobs.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
+from tickwheel.jobs.model import (
+    Answer,
+    Begin,
+    Job,
+    Manifest,
+    Redate,
+    SetAside,
+    Settle,
+    State,
+    Write,
+    key_of,
+    scope_over,
+)
 from tickwheel.jobs.rules import NOT_OWNER, rescued
 from tickwheel.stores import MemoryStore
-from tickwheel.stores._manifests import Manifests
+from tickwheel.stores._decided import Batch
 from tickwheel.stores._onces import Onces
 from tickwheel.stores._records import cut_off
 from tickwheel.stores.contract import Skill
@@ -84,7 +96,7 @@ class Table(MemoryStore):
         """
         running = self.in_shard(shard, State.RUNNING)
         for job in running:
-            self._history.add(cut_off(job, self.now_ms()))
+            self.add_records([cut_off(job, self.now_ms())])
             self._replace(job, rescued(job))
         return len(running)
 
@@ -123,15 +135,43 @@ class Table(MemoryStore):
         """
         return self.epochs.get(self.place_of(write.job.key)) != write.epoch
 
-    def _answer(self, write: Write, now: int, manifests: Manifests, onces: Onces | None) -> Answer:
+    def moved_home(self, key: str) -> None:
+        """
+        Note that the job of *key* is in its key's shard again.
+        """
+        self._away.pop(key, None)
+
+    def _batch(self, now: int, onces: Onces | None) -> Batch:
+        return FencedBatch(self, now, self._jobs, self._generation, manifests=self._manifests, onces=onces)
+
+
+class FencedBatch(Batch):
+    """
+    The writes of one transaction, of which those of an owner are fenced by the shard of their job.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        now: int,
+        jobs: Mapping[str, Job],
+        generation: int,
+        *,
+        manifests: Mapping[str, Manifest],
+        onces: Onces | None,
+    ) -> None:
+        super().__init__(now, jobs, generation, None, manifests=manifests, onces=onces)
+        self._table = table
+
+    def answer(self, write: Write) -> Answer:
         if isinstance(write, Begin | SetAside | Settle | Redate):
-            if self.is_fenced(write):
+            if self._table.is_fenced(write):
                 return NOT_OWNER
-            self._owner, self._epoch = "somebody", write.epoch
+            self._epoch = write.epoch
         key = key_of(write)
-        before = self._jobs.get(key)
-        answer = super()._answer(write, now, manifests, onces)
-        after = self._jobs.get(key)
+        before = self._job(key)
+        answer = super().answer(write)
+        after = self._job(key)
         if after != before and (after is None or after.state is not State.RUNNING):
-            self._away.pop(key, None)
+            self._table.moved_home(key)
         return answer
