@@ -153,7 +153,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return the fields for each cronsim that is needed, with the special day (or None) that its matches must be.
+    Return a pair for each cronsim that is needed: its fields, and the special term of its matches.
+
+    A match must satisfy that term, such as `15W`. It is None for plain days.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

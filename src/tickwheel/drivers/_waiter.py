@@ -38,7 +38,9 @@ class Waiter(Protocol):
 
 class ClockWaiter:
     """
-    Waits on any clock, for the time that is left by its reading. The caller reads the clock again afterwards.
+    Waits on any clock: reads it once, and waits in real time for the rest until the deadline.
+
+    The caller must read the clock again afterwards.
 
     A coarse clock may still show the same time after a wait. Then the pauses double until it moves, so that a tick of
     the clock costs few wake-ups, and no wait is longer than twice the tick.

@@ -573,7 +573,7 @@ class ClaimBatcher:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Give back those of *entries* that were begun by an earlier setting of the clock, and return the others.
+        Give back those *entries* that were begun too early because the clock has been set since; return the others.
 
         An entry that is given back can be moved and cancelled again, and is begun again when it is due.
         """

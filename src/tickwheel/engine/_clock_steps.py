@@ -192,7 +192,9 @@ def _moved(text: str | None, step_ms: int) -> str | None:
 
 
 _WAIT_S: Final = 1.0
-"""Delay after a shard was taken: most are taken at a start, whose other work comes first."""
+"""
+Seconds between taking a shard and checking its jobs. Most shards are taken at a start, when other work is more urgent.
+"""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
 """Seconds between two pages, for other reads and writes."""
@@ -203,7 +205,7 @@ class Zones:
     Checks the recurring jobs of shards that were taken.
 
     Args:
-        right: Rewrites the instants of jobs under an epoch, where their rules give others.
+        right: Given jobs and an epoch, rewrites each instant that differs from the one that the job's rule now gives.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

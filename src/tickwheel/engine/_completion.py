@@ -48,8 +48,8 @@ _CHUNK: Final = 500
 
 _PAUSE_S: Final = 0.005
 """
-Time from the start of a commit to the next if fewer than `_MANY` have gathered, for one partition. A crash repeats at
-most the jobs that ended in it.
+Seconds from the start of one commit to the next, per partition, unless `_MANY` have gathered earlier. After a crash, at
+most the jobs that ended in this time are repeated.
 """
 
 _MANY: Final = 64

@@ -40,7 +40,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Dispatcher", "HeldCompletion", "OverlapCanceller"]
 
 _LOOK_S: Final = 3600.0
-"""Maximum delay of a timer, since the clock may be set."""
+"""Maximum delay of one timer, in seconds. A longer wait is checked every hour, in case the clock has been set."""
 
 
 class OverlapCanceller:

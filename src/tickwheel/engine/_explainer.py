@@ -82,7 +82,9 @@ class Explainer:
 
     def report(self) -> list[LaneState]:
         """
-        Return `lanes()`, or its last result if that took long: reports take one part in a hundred of a thread's time.
+        Return `lanes()`, or its last result if that is recent.
+
+        A result is reused for 99 times as long as it took, up to 15 s, so reports take about 1 % of a thread's time.
         """
         started = self._monotonic()
         if self._reported is None or started >= self._report_at:

@@ -56,7 +56,9 @@ class MovingLanes:
     @property
     def quick(self) -> frozenset[str]:
         """
-        The lanes whose last attempt ended soon after its start. Not changed while the set stays the same.
+        The lanes whose last attempt ended soon after its start.
+
+        Returns the same frozenset object until the lanes change, so callers can compare with `is`.
         """
         names = self._quick_names
         if names is None:
@@ -312,7 +314,9 @@ class Lanes:
 
     def moving(self) -> tuple[frozenset[str], frozenset[str]]:
         """
-        Return the lanes that workers asked for, and those whose last attempt ended soon: the same sets until a change.
+        Return the lanes that workers asked for, and the lanes whose last attempt was short.
+
+        Each set is the same object until it changes.
         """
         with self._lock:
             return self._moving.asked, self._moving.quick

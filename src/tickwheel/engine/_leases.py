@@ -101,9 +101,11 @@ class Leases:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the numbers of renewals and failures, and for how long leases are trusted and the store has been silent.
+        Return the figures of the renewals.
 
-        Leases without an end are trusted for None; if nothing has to be renewed, the silence is None.
+        Returns:
+            The numbers of `renewals` and `failures`; `trusted_s`, for how long leases are still trusted (None if they
+            have no end); and `silent_s`, how long the store has been silent (None if nothing has to be renewed).
         """
         until, now = self._trusted_until, self._clock.elapsed() / 1e3
         trusted_s = None if until is None else max(0.0, until - now)
@@ -206,10 +208,10 @@ class Heartbeat:
         figures: Counters of the firings of this node.
         sizes: Returns the numbers of jobs that this node holds.
         progress: Returns the progress of running jobs.
-        leases: Gives the interval of heartbeats, from which other nodes see that one is missing; and news for the
-            hooks, which may block in this thread.
-        lanes: Returns the figures of its lanes, pull queues and receivers.
-        handlers: Returns the names of its handlers.
+        leases: Gives the interval of heartbeats, by which other nodes notice a missing one. Also gives news for the
+            hooks; they run in this thread because they may block.
+        lanes: Returns the figures of this node's lanes, pull queues and receivers.
+        handlers: Returns the names of this node's handlers.
         on_renewed: Called in the heartbeat's thread after a renewal.
     """
 

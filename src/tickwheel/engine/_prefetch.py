@@ -116,9 +116,12 @@ class Shares:
 
 
 _SCANNED: Final = 10_000
-"""Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
+"""Maximum number of pending jobs that one scan reads, over all shards; that takes some milliseconds."""
 _QUICK_S: Final = 2.0
-"""Interval at which quick lanes are taken out of still ones that have no room: it costs a scan."""
+"""
+Minimum seconds between two regroupings that separate quick lanes from still lanes whose target has no room. Each
+regrouping costs a scan.
+"""
 _SWEEP_S: Final = 60.0
 """Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
@@ -365,7 +368,10 @@ class Prefetcher:
 
     def _has_quick(self) -> bool:
         """
-        Return True if it is time to read new quick lanes apart from the still lanes of a target without room.
+        Return True if the quick lanes should be regrouped, so that new ones are read separately from still lanes.
+
+        That is the case if the set of quick lanes has changed, the still lanes of some target have no room, and the
+        last regrouping is more than two seconds ago.
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (

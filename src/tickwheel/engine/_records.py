@@ -110,9 +110,11 @@ def _trace_of(entry: StagedJob) -> str | None:
 
 
 _NAMES_MAX: Final = 1_000
-"""Maximum number of targets and handlers that are counted apart: addresses of one receiver may be many more."""
+"""
+Maximum number of targets and handlers with counts of their own. One receiver may have many more addresses than that.
+"""
 _UNKEPT_MAX: Final = 240
-"""Maximum number of rows that wait in memory while the store does not answer: those of more than three hours."""
+"""Maximum number of rows kept in memory while the store does not answer; enough for more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 

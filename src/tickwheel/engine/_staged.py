@@ -316,7 +316,9 @@ class StagedJobs:
 
     def unknown(self, jobs: Sequence[Job], epoch: int) -> list[Job]:
         """
-        Return those of *jobs*, rows read under the lease of *epoch*, that would be new here.
+        Return those *jobs* that this process does not know yet.
+
+        The jobs are rows that were read under the lease of *epoch*.
         """
         busy, waiting = self._busy, self._waiting
         with self._lock:

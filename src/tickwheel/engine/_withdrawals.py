@@ -1,8 +1,9 @@
 """
 Withdraws counted attempts that have not started, so that their jobs can be moved, cancelled or replaced.
 
-Callers of this process ask on the writer's thread, those of others through the store. An attempt is first withdrawn in
-memory, so that it cannot start; then the caller's write replaces the job in the store, or the attempt is given back.
+Callers in this process ask on the writer's thread; callers in other processes ask through the store. An attempt is
+first withdrawn in memory, so that it cannot start; then the caller's write replaces the job in the store, or the
+attempt is given back.
 """
 
 from __future__ import annotations

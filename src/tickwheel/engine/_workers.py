@@ -99,7 +99,10 @@ class WorkQueue:
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
         """Still lanes with nothing running that wait until their target has room, by target."""
         self._base = size
-        """Places without loans; a leaked entry takes one."""
+        """
+        Number of places without loans: `size`, plus one for each leaked entry up to `leaked_max`, because a leaked
+        entry still occupies a place.
+        """
         self._lent = 0
         self._starved: set[_HandlerQueue] = set()
         """The idle lanes found by the last call of `lend`."""

@@ -224,7 +224,7 @@ class Engine:
 
     def lanes(self) -> list[LaneState]:
         """
-        Return the figures of up to 50 lanes, those whose jobs wait first, and the sum of the others.
+        Return the figures of up to 50 lanes, those whose jobs have waited longest, and the sum of all others.
         """
         return self._explainer.lanes()
 

@@ -302,7 +302,7 @@ class EncodedPayload:
     """
     A payload that was encoded earlier, in another thread.
 
-    `encode_payload` accepts it, or raises the error of the encoding.
+    `encode_payload` returns its bytes. If the earlier encoding failed, `encode_payload` raises that error.
     """
 
     __slots__ = ("_data", "_refusal")
@@ -373,7 +373,7 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
     """
     Convert *value* to seconds, more than 0 and at most *most*.
 
-    Raises the errors of `seconds`, but for NaN the same error as for 0.
+    Raises the errors of `seconds`. NaN raises the same error as 0.
     """
     number = value if isinstance(value, float) else seconds(name, value)
     if not 0 < number <= most:

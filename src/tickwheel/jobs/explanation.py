@@ -55,7 +55,7 @@ class WaitReason(StrEnum):
     LEASE_NOT_TRUSTED = "lease_not_trusted"
     """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
-    """The clock was set, and its due time is being rewritten."""
+    """The clock was set, and the due time of the job is being rewritten."""
     STORE_UNREACHABLE = "store_unreachable"
     """The store does not answer."""
     RUNNING = "running"

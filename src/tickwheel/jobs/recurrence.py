@@ -101,7 +101,7 @@ class Interval:
 
     def previous(self, instant: int) -> int:
         """
-        Return the instant of the series before *instant*, which is one of the series.
+        Return the instant of the series just before *instant*. *instant* must itself belong to the series.
         """
         return instant - self.every_ms
 
@@ -266,9 +266,10 @@ class Recurrence:
 
     def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
         """
-        Return the due time after the run due at *due_at*, and the nominal instant of the next run, if different.
+        Return the next due time after the run that was due at *due_at*, and that next run's nominal instant.
 
-        Instants until *begun* were missed. Later instants until *ended* passed during the run.
+        The second value is None if both are equal. Instants up to *begun* were missed. Later instants up to *ended*
+        passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
         if self.run_at is not None:

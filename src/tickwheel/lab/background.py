@@ -1,5 +1,8 @@
 """
-The cost of many pending timers that are not due soon. It shows scans, logarithms and ticks.
+The cost of many pending timers that are not due soon.
+
+It shows which designs pay for pending timers: by scanning them, by O(log n) operations, or by being called at every
+tick.
 
     beat     one short timer after the other is set and fires, while the many timers are pending
     quiet    no timer is set or due; a design with ticks is called at every tick, like its original implementation;

@@ -56,9 +56,9 @@ _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    One leased firing. It must stop when its lease has ended.
+    One leased firing. It must stop when its lease ends.
 
-    Once it has started, it also has the end of its timeout.
+    Once it has started, it must also end before its timeout (`late_at`).
     """
 
     lease: JobLease

@@ -123,7 +123,7 @@ class Transport:
     @property
     def is_open(self) -> bool:
         """
-        True from the first request to the close, in the process of that request.
+        True from the first request until `close`; always False in another process, such as a fork.
         """
         return self._loop is not None and self._pid == os.getpid()
 

@@ -387,9 +387,10 @@ class Migration:
 
 def _as_resumed(job: Job, pause: Pause, firing: Sequence[Write]) -> list[Write]:
     """
-    Return the writes that apply *firing* to a paused *job*, which must be resumed to begin.
+    Return the writes that resume a paused *job*, apply *firing*, and pause it again.
 
-    If the lease is lost and *firing* is refused, the last write pauses the job again. A dead letter stays unchanged.
+    A paused job cannot begin. If *firing* is refused because the lease was lost, the last write pauses the job again. A
+    dead letter stays unchanged.
     """
     again = SetPause(job.key, pause.by, pause.note, job.generation)
     return [Resume(job.key, job.generation), *firing, again]

@@ -521,7 +521,7 @@ class BaseStore:
 
     def _lapsed(self, limit: int, now: int) -> dict[Place, Kept | None]:
         """
-        Return the places of at most *limit* expired answers; each has one entry in the heap, or had one.
+        Return the places of the expired answers, for at most *limit* heap entries. A heap entry may outlive its answer.
         """
         found: dict[Place, Kept | None] = {}
         while self._lapsing and self._lapsing[0][0] <= now and limit > 0:

@@ -78,7 +78,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
 def _own(url: str, module: str, name: str, query: str, clock: Clock | None) -> Store:
     """
-    Make the store of the class or function *name* of a *module* of the user's.
+    Make a store by calling *name*, a class or function in the user's own *module*.
     """
     options = dict(parse_qsl(query, keep_blank_values=True))
     try:

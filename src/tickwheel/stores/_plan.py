@@ -179,8 +179,8 @@ class Plan:
         Answer the writes of the slow path in order, and return the changes to jobs.
 
         A begin or end is valid under the lease of the job's current shard. Any other write moves the job to the shard
-        of its key. Afterwards `away` has the shards of the jobs that stay elsewhere. *found_in* has the current shards
-        of claimed jobs. *manifests* and *onces* are updated in place.
+        of its key. Afterwards `away` maps each job that stays outside of its key's shard to the shard it is in.
+        *found_in* has the current shards of claimed jobs. *manifests* and *onces* are updated in place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -269,7 +269,9 @@ def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
     """
-    Return the answer to *write* if no job is needed for it (a declaration or a kept answer), else None.
+    Return the answer to *write* if no job is needed for it, else None.
+
+    No job is needed if *write* is a declaration, or if its answer was kept.
     """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer

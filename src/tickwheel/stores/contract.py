@@ -296,8 +296,9 @@ class Store(Protocol):
 
         For each shard, returns at most *limit* pending jobs with `due_at` below *until*, from the cursor on, in the
         order of `due`. If *inside*, these are jobs of *lanes*; otherwise jobs of all other lanes. A scan reads at most
-        *rows* pending jobs of each shard (SQLite: and all unsorted slots). It returns the position it reached, where
-        the caller continues. The cost depends on the rows read and returned. A full lane is thus passed over once.
+        *rows* pending jobs of each shard; SQLite also reads all unsorted slots. It returns the position where it
+        stopped. The caller continues from there, so it passes over the jobs of a full lane only once. The cost depends
+        on the rows read and returned.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -462,7 +463,9 @@ class Store(Protocol):
 
     def wake(self) -> None:
         """
-        End a `wait_for_change` of another thread at once, or else the next one. Any thread may call it.
+        End the `wait_for_change` that another thread is in. Any thread may call this.
+
+        If no thread is waiting, the next call of `wait_for_change` returns at once.
         """
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:

@@ -104,7 +104,8 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait ends after the next probe of *name*, so that a single waiting job probes each time it is called.
+        The wait lasts at least until the next probe of *name* is allowed. So a single waiting job can make the probe
+        each time its wait ends.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:

@@ -14,8 +14,10 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | `insert`          | O(1) on average | a page holds a few entries, which are kept in order                     |
 | `cancel`, move    | O(1) on average | a search by halves in one page                                          |
 | `advance`         | O(1) on average | for each entry: the next occupied page is a few days on                 |
-| `next_expiration` | O(1) on average | after the earliest entry has left; all days where none is due this year |
-| growing           | O(n)            | whenever the number of entries has doubled or halved; O(1) each         |
+| `next_expiration` | O(1) on average | the earliest entry is remembered; after it has left, a search from      |
+|                   |                 | today on, through all days if nothing is due this year                  |
+| growing           | O(n)            | when the number of entries has doubled or halved; O(1) for each entry,  |
+|                   |                 | on average                                                              |
 
 "On average" is the weak point: a width that suits most entries may crowd the others into one page, and a page of n
 entries is a sorted list of n. Wheels with ticks do not have this weakness, so timers use them. Simulators use calendar

@@ -11,17 +11,18 @@ The counter of ticks has 32 bits, and each ring uses some of them:
     far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
     later    a heap   the rest               2^32 ticks      -
 
-An entry is in the finest ring whose higher bits are equal in the counter and in the entry's tick. (If they differ,
-the entry is beyond the current turn of the ring.) At the end of a ring's turn, the next slot of the coarser ring
-cascades: its entries are filed again, each in a finer ring.
+An entry is in the finest ring for which its tick and the counter agree in all bits above that ring's bits. (If they
+differ, the entry is beyond the current turn of the ring.) At the end of a ring's turn, the next slot of the coarser
+ring cascades: its entries are filed again, each in a finer ring.
 
 | operation         | cost          | why                                                                         |
 |-------------------|---------------|-----------------------------------------------------------------------------|
-| `insert`          | O(1)          | at most five comparisons; O(log n) for a turn to come                       |
+| `insert`          | O(1)          | at most five comparisons; O(log n) if the entry waits in the heap           |
 | `cancel`, move    | O(1)          | the slot removes any entry                                                  |
 | `advance`         | O(1)          | for each entry, over its life: it cascades at most four times               |
-| `next_expiration` | O(1)          | one search of at most 256 bits; where the near ring is empty it reads the   |
-|                   |               | first occupied far slot, once until the earliest entry leaves               |
+| `next_expiration` | O(1)          | one search of at most 256 bits; if the near ring is empty, it reads the     |
+|                   |               | first occupied far slot, and remembers the result until the earliest        |
+|                   |               | entry leaves                                                                |
 
 The originals move tick by tick, `execute, shift, execute`, four hundred times a second even when idle. Here the counter
 jumps to the next occupied slot of any ring. The originals also confuse a delay near 2^32 ticks with one that is due in

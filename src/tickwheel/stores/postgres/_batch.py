@@ -156,7 +156,7 @@ class Batch:
 
     def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
         """
-        Return the shards of the epochs that *writes* name and the owner holds.
+        Return a mapping from shard to epoch, for the epochs that *writes* name and the owner holds.
 
         The second value is True if the rows of these leases are already locked.
         """

@@ -84,9 +84,10 @@ class Prepared:
 
     def deallocate(self) -> None:
         """
-        Prepare all statements again on their next use.
+        Deallocate all statements; each is prepared again on its next use.
 
-        Call it after a rollback by the driver, which deallocates them if it has prepared any itself.
+        Call this after the driver itself rolls back. If the driver has prepared any statement, its rollback deallocates
+        all of them.
         """
         if self._names:
             self._names.clear()

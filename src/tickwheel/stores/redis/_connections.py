@@ -180,9 +180,10 @@ class Connections:
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
         """
-        Return the result of *ask* on the node that holds the store. A node that redirects has done nothing.
+        Return the result of *ask* on the node that holds the store.
 
-        With gevent sockets *ask* runs in one of a few threads: a waiting greenlet lets others run.
+        A node that redirects has not executed the call, so it is safe to repeat it. With gevent, *ask* runs in a small
+        pool of threads, and a greenlet that waits for it lets others run.
         """
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()

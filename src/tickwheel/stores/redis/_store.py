@@ -394,7 +394,10 @@ class RedisStore:
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """
-        Renew leases, or also take free ones; return the server's clock and the leases of *owner*.
+        Renew the leases of *owner* and, if *may_take*, take free ones.
+
+        Returns:
+            The server's clock, and the leases of *owner*.
         """
         connections = self._open_connections()
         connections.notice_server()

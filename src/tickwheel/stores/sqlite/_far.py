@@ -69,8 +69,9 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 _Place: TypeAlias = tuple[int, int]
-_FRONT: Final[_Place] = (_INT64_MIN, -1)
 """A slot, and a generation in it."""
+_FRONT: Final[_Place] = (_INT64_MIN, -1)
+"""The place before all others."""
 _BACK: Final[_Place] = (_INT64_MAX, _INT64_MAX)
 
 

@@ -77,7 +77,9 @@ class ReenterTests(EngineTests):
 
     def test_move_one(self) -> None:
         """
-        A timer of a batch that a callback moves fires once: at its new time, or in the next turn if that is past.
+        If a callback moves a timer of the batch being fired, that timer fires once.
+
+        It fires at its new time, or in the next turn if that time has passed.
         """
         for at in (5, 10, 11, 500):
             for victim in BATCH:
