@@ -28,7 +28,7 @@ class EngineCallbacks(Protocol):
 
     def on_renewed(self) -> None:
         """
-        Do work that waited for a trusted lease, in another thread.
+        Start, in another thread, the work that waited for a trusted lease.
         """
 
     def on_renewal_failed(self) -> None:
@@ -38,14 +38,14 @@ class EngineCallbacks(Protocol):
 
     def can_claim(self) -> bool:
         """
-        Return whether attempts may be counted now; if not, they wait until a lease is `renewed`.
+        Return True if attempts may be counted now. If not, they wait until `on_renewed`.
         """
 
     def lease_is_valid(self, epoch: int) -> bool: ...
 
     def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
         """
-        Read possible writes and requests of other processes in *partitions*, or in all.
+        Read what other processes may have written or requested in *partitions*, or in all partitions.
         """
 
     def sweep_overdue(self) -> None:
@@ -65,7 +65,7 @@ class EngineCallbacks(Protocol):
 
     def on_capacity(self) -> None:
         """
-        Continue staging after a lack of room: some jobs have begun.
+        Continue staging that stopped for lack of room, since some jobs have begun.
         """
 
     def on_lanes_moved(self) -> None:
@@ -90,10 +90,12 @@ class EngineCallbacks(Protocol):
 
     def on_completing(self) -> None:
         """
-        Begin the next few jobs in the commit of ends that are about to be posted.
+        Begin the next few jobs in the commit of the acknowledgements that are about to be posted.
         """
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Begin jobs that waited for *ended*: *freed*, the next generations of their keys, and jobs that now find a place.
+        Begin the jobs that waited for *ended* attempts.
+
+        These are *freed*, the next generations of their keys, and jobs that now find a place.
         """

@@ -2,12 +2,12 @@
 Claims jobs just before they are due: counts their attempts in the store, and sets the timers that fire them.
 
 Staged jobs are gathered in slots of 16 to 64 ms. A slot's timer fires one arming window earlier, and all its attempts
-are counted in one write. So no write delays a job at its instant. Where a node fires little, ends take along the next
-few begins: one commit instead of two for each job.
+are counted in one write. So no write delays a job at its due time. If a node fires little, the commit of an
+acknowledgement also begins the next few jobs: one commit instead of two for each job.
 
-The store's clock is sampled just before jobs are due, in a thread of its own. Between two samples either clock may be
-slewed, that is, run up to a tenth faster or slower until it is right. So a job fires when the last sample proves that
-it is due, and a sample that is a few milliseconds old proves it in time.
+The store's clock is sampled just before jobs are due, in a thread of its own. Between two samples, either clock may be
+slewed, that is, run up to a tenth faster or slower until it is right. A job fires only when the last sample proves that
+it is due; a sample that is a few milliseconds old proves this in time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tickwheel.jobs.rules import is_plain_set
 __all__ = ["ARMING_WINDOW_MS", "ClaimBatcher", "Sampler"]
 
 _FRESH_MS: Final = 2.0
-"""A younger sample is not repeated: its error is at most a fifth of a millisecond."""
+"""Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time between a sample and the instant, which is twice the duration of the last sample."""
+"""Bounds of the time from a sample to the due time; within them it is twice the duration of the last sample."""
 _RETRY_S: Final = 0.5
 
 
@@ -98,31 +98,31 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time between counting an attempt and its slot: ten commits of a disk that takes 5 ms for each, so that a slow disk makes
-no firing late, and short enough that a crash wastes few counted attempts.
+Time from counting an attempt to its slot, in ms. It is ten commits of a disk that takes 5 ms for each, so a slow disk
+makes no firing late; and it is so short that a crash wastes few counted attempts.
 """
 
 _ALONG_MS: Final = 2 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
-Ends take along the begins of jobs due within this time, unless there are more of them: a crash wastes no more of the
-attempts that were counted early.
+An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
+`_ALONG_MAX`. So a crash wastes at most this number of attempts that were counted early.
 """
 
 SLOT_BITS: Final = 4
-"""Slots of 16 ms: at most 64 of them open in a second, and the window grows by less than half."""
+"""Slots last 16 ms: at most 64 of them open in a second, and they lengthen the window by less than half."""
 
 _WIDER_MAX: Final = 2
-"""Slots of up to 64 ms where a store has partitions, since each partition writes its own slot."""
+"""Slots last up to 64 ms if a store has partitions, since each partition writes its own slots."""
 
 _CHUNK: Final = 500
-"""Maximum number of attempts counted in one write, so that callers' writes find room beside it."""
+"""Maximum number of attempts counted in one write, so that it does not hold up callers' writes."""
 
 _COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
-"""If a timer fires this long before its instant, the clock was set back after the timer was set."""
+"""A timer that fires this many ms before its due time shows that the clock was set back meanwhile."""
 
 
 Taken: TypeAlias = tuple[int, str, HandlerLimit]
@@ -131,11 +131,11 @@ Taken: TypeAlias = tuple[int, str, HandlerLimit]
 
 class Reservation:
     """
-    Places for jobs that a commit sets and begins. It is used by the writer's thread alone.
+    Places for jobs that a commit sets and begins. Only the writer's thread may use it.
 
     Attributes:
         claim: The write that begins the jobs.
-        taken: The places.
+        taken: The reserved places.
         begun: The indexes of writes whose jobs were begun.
     """
 
@@ -165,7 +165,7 @@ class Reservation:
 
     def close(self) -> None:
         """
-        End the reservation. If it was neither started nor cancelled, nothing is known of its commit.
+        End the reservation. If it was neither started nor cancelled, the outcome of its commit is unknown.
         """
         if self._is_open:
             self._is_open = False
@@ -174,7 +174,7 @@ class Reservation:
 
 class ClaimBatcher:
     """
-    Counts the attempts of staged jobs, and hands the jobs over at their instants, in order of generation.
+    Counts the attempts of staged jobs, and hands the jobs over when they are due, in order of generation.
     """
 
     def __init__(
@@ -207,9 +207,9 @@ class ClaimBatcher:
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
-        """Number of unfinished posts that must not be overtaken, by the handlers of their begins."""
+        """Number of unfinished posts of bursts, by handler; later begins of the same handler must not overtake them."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
-        """A heap of begun jobs by fire time, so that they are handed over in order even if a timer is late."""
+        """Heap of begun jobs, by fire time, which keeps their order even if a timer is late."""
         self._numbers = count()
         self._reached = 0.0
         self._is_handing_over = False
@@ -221,8 +221,8 @@ class ClaimBatcher:
         """
         Reserve places for due jobs that callers' *writes* may create, to begin them in the same commit.
 
-        A job gets no place if its lane has no room or a rate, or if other jobs wait for theirs. No job of a batch gets
-        one if this node lacks something for one of them.
+        A job gets no place if its lane is full or has a rate, or if other jobs of the lane wait for places. If this
+        node cannot run one job of a batch, no job of the batch gets a place.
 
         Args:
             writes: The writes.
@@ -249,7 +249,9 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, jobs: Mapping[int, Job]) -> list[StagedJob]:
         """
-        Note the *jobs*, by the indexes of their writes, that were begun with a *reservation*, and cancel its rest.
+        Note the *jobs* that were begun with a *reservation*, and cancel its other places.
+
+        *jobs* has the indexes of their writes as keys.
         """
         taken = reservation.taken
         places = {index: lane for index, _, lane in taken}
@@ -275,7 +277,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire the jobs of commits with an unknown outcome that the store has begun; before a scan reads the others.
+        Find out which jobs were begun by commits with an unknown outcome, and fire these jobs; called before a scan.
 
         Raises:
             StoreError: If the store does not answer; the next call tries again.
@@ -316,14 +318,14 @@ class ClaimBatcher:
             for slot in opened:
                 when = self._clock.deadline((slot << self._slot_bits) - ARMING_WINDOW_MS)
                 self._timers.call_at(when, self._open_slot, slot)
-        except ClosedError:  # a stop overtook us: everything staged stays in the store
+        except ClosedError:  # the scheduler stops: all staged jobs stay in the store
             return
         if at_once:
             self._begin(at_once)
 
     def begin_along(self) -> None:
         """
-        Begin the next few jobs a little early, just before ends are posted, so that both share a commit.
+        Begin the next few jobs a little early, just before acknowledgements are posted, so that both share a commit.
         """
         now, bits = int(self._clock.now()), self._slot_bits
         with self._lock:
@@ -382,7 +384,7 @@ class ClaimBatcher:
 
     def stop(self) -> None:
         self._is_stopped = True
-        with suppress(IndexError):  # the next owner finds out
+        with suppress(IndexError):  # the next owner reads the outcome from the store
             while True:
                 self.cancel(self._doubtful.popleft().taken)
 
@@ -397,10 +399,10 @@ class ClaimBatcher:
     def _open_slot(self, slot: int) -> None:
         with self._lock:
             entries = self._slots.pop(slot, None)
-        if entries is None:  # ends have taken them along
+        if entries is None:  # `begin_along` has begun them
             return
         soon = self._clock.now() + ARMING_WINDOW_MS + (1 << self._slot_bits) + _STEP_MS
-        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: it is too soon to begin them
+        if any(entry.fire_at > soon for entry in entries):  # the clock was set back: too early
             self.add(entries)
         else:
             self._begin(entries)
@@ -420,7 +422,7 @@ class ClaimBatcher:
                 self._held.extend(held)
             if held:
                 self._hooks.waits.tell(EVERY_LANE, WaitReason.BUSY, f"{self._staged.busy} attempts are under way")
-        if len(begun) > _CHUNK:  # those of a handler that has few do not wait behind a herd
+        if len(begun) > _CHUNK:  # a handler with few entries need not wait behind a burst
             counts = Counter(entry.job.handler for entry in begun)
             begun.sort(key=lambda entry: counts[entry.job.handler])
         for part in self._by_partition(begun):
@@ -446,12 +448,14 @@ class ClaimBatcher:
         herd = self._herd_of(entries)
         try:
             self._writer.post(writes, partial(self._begun, entries, herd), in_turn=bool(herd))
-        except ClosedError:  # a stop overtook us
+        except ClosedError:  # the scheduler stops
             self._staged.refuse(entries)
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if these are a burst, or wait behind one; a few entries go ahead of a burst.
+        Return the handlers of *entries* if these are a burst, or must stay behind a burst of a handler of theirs.
+
+        Otherwise return an empty set: a few entries may overtake the bursts of other handlers.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
@@ -468,7 +472,7 @@ class ClaimBatcher:
         """
         if herd:
             with self._lock:
-                self._herds -= Counter(herd)  # which leaves out what comes to nothing
+                self._herds -= Counter(herd)  # this drops counts of zero
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return
@@ -497,10 +501,10 @@ class ClaimBatcher:
 
     def fire(self, entries: Sequence[StagedJob]) -> None:
         """
-        Hand *entries*, which are begun, over at their instants.
+        Hand the begun *entries* over when they are due.
         """
         now = self._clock.earliest()
-        if self._is_stopped:  # they are given back, whatever their instant
+        if self._is_stopped:  # they are given back, whether due or not
             now = float("inf")
         elif self._clock.clock_step:
             entries = self._without_early(entries, now)
@@ -519,7 +523,7 @@ class ClaimBatcher:
 
     def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
         when = self._clock.deadline(fire_at)
-        with suppress(ClosedError):  # begun and not fired: the stop gives them back
+        with suppress(ClosedError):  # the stop gives back begun entries that have not fired
             if self._clock.is_sampled:
                 self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
             self._timers.call_at(when, self._at_instant, fire_at, batch)
@@ -550,7 +554,7 @@ class ClaimBatcher:
                     batch = self._without_early(batch, self._clock.earliest())
                 if batch:
                     self._callbacks.dispatch(batch)
-        except BaseException:  # what others have left to this thread goes on
+        except BaseException:  # the next call hands over what other threads left to this one
             self._is_handing_over = False
             with suppress(ClosedError):
                 self._pacer.call_later(0, self._hand_over, until)

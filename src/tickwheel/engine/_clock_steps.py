@@ -1,14 +1,15 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A time that counts elapsed time (see `elapsed`) moves by as much as the clock did; the anchor of an interval moves with
-it, which keeps its phase. A calendar time moves only if the clock was set back: to the first instant of its cron line
-from the corrected time on, if the clock had shown it. An "at" stays where it is. Every job that is read or written
-passes here on its way into memory. A job whose time is wrong is not staged: it is written, and staged from that commit.
+A due time that counts elapsed time (see `elapsed`) moves by as much as the clock did. The anchor of an interval moves
+with it, which keeps its phase. A calendar time moves only if the clock was set back: it moves to the first instant of
+its cron line after the corrected time, if the clock had already shown that instant. An "at" does not move. Every job
+that is read or written is checked here before it is staged. If its due time is wrong, it is rewritten in the store, and
+staged after that commit.
 
-A stored job has the instant that its rule gave when the last run ended; another release of the zone data may give
-another one. So a node that takes shards reads their recurring jobs once, in the background, and rewrites instants that
-differ by its own data.
+A stored job has the due time that its rule gave when the last run ended. Another release of the zone data may give
+another due time. So a node that takes shards reads their recurring jobs once, in the background, and rewrites the due
+times that differ by its own zone data.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["ClockStepAdjuster", "Zones"]
 
 _RETRY_S: Final = 0.5
-"""Delay before due times are written again that the store did not take."""
+"""Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Time after a step for which an end that was judged before it may be written."""
+"""Seconds after a clock step in which an end that was judged before the step may still be written."""
 
 
 class ClockStepAdjuster:
@@ -65,7 +66,7 @@ class ClockStepAdjuster:
 
     def begin_scan(self) -> None:
         """
-        Start a scan: rows that are read from now on are newer than all jobs that `on_lives` was called with.
+        Start a scan: rows that are read from now on are newer than the jobs that were passed to `on_lives`.
         """
         self._outdated.clear()
 
@@ -74,10 +75,10 @@ class ClockStepAdjuster:
 
     def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:
         """
-        Return those of *jobs* whose due times are right, and write the others.
+        Return those *jobs* whose due times are right, and rewrite the others.
 
-        Rows that were read, not committed here, may be older than a redate: they are left out, since `on_lives` gets
-        the jobs.
+        Unless *is_news* is true, *jobs* are rows that were read, and some may be older than a redate. These are left
+        out, since `on_lives` is called with the redated jobs.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs
@@ -110,7 +111,7 @@ class ClockStepAdjuster:
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
         """
-        Rewrite the due times of recurring *jobs* for which the zone data of this node gives another instant.
+        Rewrite the due times of those recurring *jobs* that the zone data of this node makes due at another instant.
         """
         writes: list[Redate] = []
         now = self._clock.now_ms()
@@ -156,7 +157,7 @@ class ClockStepAdjuster:
         return Redate(job, epoch, due_at, recurrence.to_text())
 
     def _post(self, writes: list[Redate], clock_step: int | None) -> None:
-        with suppress(ClosedError):  # a stop overtook us
+        with suppress(ClosedError):  # the scheduler stops
             self._writer.post(writes, partial(self._written, writes, clock_step))
 
     def _written(self, writes: list[Redate], clock_step: int | None, result: list[Answer] | Exception) -> None:
@@ -187,7 +188,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
         return None
     try:
         return Recurrence.from_text(text).moved(step_ms).to_text()
-    except Exception:  # noqa: BLE001  such as of another version: the job is set aside with its instant, at least
+    except Exception:  # noqa: BLE001  for example, of another version: the job is set aside, with its new due time
         return text
 
 
@@ -197,12 +198,12 @@ Seconds between taking a shard and checking its jobs. Most shards are taken at a
 """
 _PAGE: Final = 500
 _REST_S: Final = 0.02
-"""Seconds between two pages, for other reads and writes."""
+"""Seconds between two pages, so that other reads and writes need not wait."""
 
 
 class Zones:
     """
-    Checks the recurring jobs of shards that were taken.
+    Checks the due times of recurring jobs in shards that this node has taken.
 
     Args:
         right: Given jobs and an epoch, rewrites each instant that differs from the one that the job's rule now gives.
@@ -239,7 +240,7 @@ class Zones:
             self._thread.join(timeout_s)
 
     def _plan(self) -> None:
-        with suppress(ClosedError):  # a stop
+        with suppress(ClosedError):  # the scheduler stops
             self._pacer.call_later(_WAIT_S, self._begin)
 
     def _begin(self) -> None:

@@ -1,14 +1,15 @@
 """
 Acknowledges finished attempts, in batches.
 
-The store refuses an end if the job was set again or its shard has another owner: the refusal is counted, and not
-retried. An end that the store cannot write is retried and holds up no other: each end of its batch is then written
-alone, and its text in ASCII, which every database takes.
+The store refuses an acknowledgement if the job was set again or its shard has another owner. The refusal is counted,
+and not retried. An acknowledgement that the store cannot write is retried, and holds up no others: each one of its
+batch is then written alone. If it fails again, its text is written in ASCII, which every database accepts.
 
-A lone acknowledgement is written at once. Others gather during its commit, and for at least 5 ms from its start, and
-share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. The pause
-has a timer only if something gathers in it: where a node fires little, no thread wakes up for it. With n partitions,
-which wait for no commit of each other, each pauses n times as long: together they commit no more often than one.
+A lone acknowledgement is written at once. Others gather during its commit, for at least 5 ms from its start, and share
+the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. A timer ends the
+pause only if an acknowledgement waits, so on a node that fires little no thread wakes up for it. With n partitions,
+whose commits do not wait for each other, each partition pauses n times as long: together they commit no more often than
+one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["AckBatcher", "Completer", "Ended", "ended_event"]
 
 _CHUNK: Final = 500
-"""Maximum number of acknowledgements in one write, so that claims and callers find room beside them."""
+"""Maximum number of acknowledgements in one write, so that claims and callers need not wait long."""
 
 _PAUSE_S: Final = 0.005
 """
@@ -116,14 +117,14 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set the timer for the rest of the pause and return True; return False if nothing is left of it. Under the lock.
+        Set the timer for the rest of the pause and return True, or return False if the pause is over. Under the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
             return False
         try:
             self._pause = self._pacer.call_later(left, self._end_pause)
-        except ClosedError:  # a stop is in a hurry
+        except ClosedError:  # the scheduler stops
             return False
         return True
 
@@ -138,21 +139,24 @@ class AckBatcher:
 
     def _end_pause(self) -> None:
         with self._lock:
-            if self._pause is None:  # somebody was in a hurry
+            if self._pause is None:  # another thread has ended the pause
                 return
             self._pause = None
         self._post_next()
 
 
 _RETRY_S: Final = 0.5
-"""Retry delay for an end that the store did not answer."""
+"""Retry delay, in seconds, for an acknowledgement that the store did not answer."""
 _LATER_S: Final = 5.0
-"""Retry delay for an end that the store cannot write even in ASCII: there may be many, each in its own commit."""
+"""
+Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. It is long, since there may
+be many of these, each with its own commit.
+"""
 
 
 class Completer:
     """
-    Acknowledges finished attempts. Ends are added from any thread; answers come on the writer's.
+    Acknowledges finished attempts. `add` may be called from any thread; answers arrive in the writer's thread.
     """
 
     def __init__(
@@ -174,7 +178,7 @@ class Completer:
         self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> bool:
         """
-        Write that *entry* ended with *verdict*; False if it had ended before.
+        Write that *entry* ended with *verdict*; return False if it had ended before.
 
         The writer's thread calls *on_answer* with the store's answer.
         """
@@ -200,7 +204,7 @@ class Completer:
 
     def close(self) -> None:
         """
-        Report failure to callers that wait for an unwritten end; for a stop, after the writer was closed.
+        Report a `ClosedError` to callers that wait for an unwritten end. A stop calls this after the writer's close.
         """
         while self._on_answer:
             _, on_answer = self._on_answer.popitem()
@@ -217,7 +221,7 @@ class Completer:
             else:
                 self._callbacks.on_completing()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
-        except ClosedError as error:  # a stop ran out of time: the next owner takes these up
+        except ClosedError as error:  # a stop ran out of time: the next owner fires these jobs
             self._staged.settle(entry for entry, _ in batch)
             self._gatherer_of(batch[0][1]).end()
             self._pass_on(batch, [error] * len(batch))
@@ -255,9 +259,9 @@ class Completer:
 
     def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
         """
-        Write *batch* again; if an earlier try succeeded, the store refuses this one.
+        Write *batch* again. If an earlier try has succeeded, the store refuses this one.
 
-        In that case the outcomes of its jobs were not reported, and their next runs and attempts must be read.
+        The outcomes of its jobs were then not reported, so their next runs and attempts must be read from the store.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S
@@ -291,7 +295,7 @@ class Completer:
 
 def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
     """
-    Return the end with its target's text in ASCII: a database may have an encoding that lacks the characters.
+    Return the acknowledgement with its text in ASCII: the encoding of a database may lack other characters.
     """
     settle, record = verdict.settle, verdict.settle.record
     if record is not None:

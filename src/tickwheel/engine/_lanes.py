@@ -1,14 +1,14 @@
 """
 Limits the rate and the number of jobs under way of each handler, queue and receiver.
 
-Every handler and every receiver has a lane, see `lane_of`. By default a lane may use three quarters of `running_max`:
-three times as many places as are free. So hanging jobs of one lane leave room for others; if several lanes take all
-places, a lane that has nothing under way is lent one.
+Every handler and every receiver has a lane, see `lane_of`. By default a lane may hold three times as many places as are
+free, which is at most three quarters of `running_max`. So hanging jobs of one lane leave room for others. If several
+lanes take all places, a lane that has no attempt under way is lent a place.
 
-A lane is moving if a worker asked for its jobs lately, or its last attempt ended soon. All other lanes are still:
-nothing is known of them yet, or they hang, or no worker pulls from them. A hundred thousand lanes with one job each may
-be still for one reason, and none of them is ever full. So the still lanes of one target share memory and places as if
-they were one lane, and leave room for the moving ones and for other targets.
+A lane is moving if a worker asked for its jobs lately, or if its last attempt ended soon after its start. All other
+lanes are still: they have not run yet, or they hang, or no worker pulls from them. One cause may make a hundred
+thousand lanes with one job each still, and no such lane is ever full. So the still lanes of one target share memory and
+places as if they were one lane, and leave room for the moving ones and for other targets.
 
 A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
 attempt. It counts towards `staged_max`.
@@ -37,7 +37,7 @@ __all__ = ["HandlerLimit", "Lanes", "MovingLanes"]
 _QUICK_MAX: Final = 1_000
 """Maximum number of remembered lanes whose last attempt ended soon; the oldest are forgotten."""
 _ASKED_MAX: Final = 4_000
-"""Maximum number of remembered lanes that workers asked for; at most 1,000 workers wait."""
+"""Maximum number of remembered lanes that workers asked for. At most 1,000 workers wait at a time."""
 _ASKED_MS: Final = 60_000
 """Time for which a lane is remembered after a worker asked for its jobs."""
 
@@ -102,7 +102,7 @@ class MovingLanes:
 
     def old(self, now: float) -> list[str]:
         """
-        Return the lanes that no worker has asked for lately: they are to be asked for again, or forgotten.
+        Return the lanes that no worker has asked for lately. The caller renews or forgets each of them.
         """
         return [lane for lane, at in self._asked.items() if now - at > _ASKED_MS]
 
@@ -122,19 +122,22 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""A wider lane ends enough attempts at once to fill a commit, so that none of them is urgent."""
+"""
+Maximum width of a lane whose acknowledgements may be urgent. A wider lane ends enough attempts at once to fill a
+commit.
+"""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
-"""An attempt that ends sooner shows that its lane goes on."""
+"""Duration of an attempt, in ms, below which it shows that its lane is moving."""
 _COUNTED: Final = 1_000
-"""Number of lanes whose figures are read at once, so that begins find room beside them."""
+"""Maximum number of lanes whose figures are read while the lock is held, so that claims need not wait long."""
 _SWEEP_S: Final = 1.0
 """Interval of checks while lanes wait for places."""
 
 
 class HandlerLimit:
     """
-    One handler, queue or receiver.
+    The lane of one handler, queue or receiver.
 
     Attributes:
         limits: The limits of the handler.
@@ -143,10 +146,10 @@ class HandlerLimit:
         target: The target of its jobs.
         busy: Number of attempts that are counted and not settled.
         waiting: Entries that wait for a place.
-        booked: Entries that have a later slot of the rate.
-        is_moving: True if it is moving, not still, as defined above.
+        booked: Entries for which a later slot of the rate is reserved.
+        is_moving: True if the lane is moving; False if it is still (see the module).
         next_at: The first free slot of the rate, in ms.
-        is_urgent: True if an acknowledgement should not wait for a batch, because entries wait for its place.
+        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for the place.
     """
 
     __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")
@@ -178,11 +181,11 @@ class Lanes:
 
     Args:
         limits_of: Returns the limits of a job's handler, or None.
-        window_ms: Time between the begin of an entry and its instant.
+        window_ms: Time from the begin of an entry to its due time, in ms.
         names: The lanes that registrations name.
         begin: Begins entries that are admitted later.
-        sweep: Called every second while lanes wait for places; it calls `sweep` here.
-        on_moving: Called when a worker asks for the jobs of another lane.
+        sweep: Called every second while lanes wait for places; must call the method `sweep`.
+        on_moving: Called when a worker asks for the jobs of a lane that was still.
     """
 
     def __init__(
@@ -217,7 +220,10 @@ class Lanes:
         self._short: dict[HandlerLimit, None] = {}
         """Lanes with attempts under way whose entries wait only for a larger share."""
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
-        """Lanes without any, whose entries wait only for a free place: the still ones by target, the others as ""."""
+        """
+        Lanes without attempts under way whose entries wait only for a free place: still lanes by target, moving lanes
+        as "".
+        """
         self._still: dict[str, int] = {}
         """The number of still lanes that have attempts under way, by target."""
         self._is_sweeping = False
@@ -256,13 +262,16 @@ class Lanes:
         for entry in later:
             try:
                 self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
-            except ClosedError:  # a stop overtook us: it stays in the store
+            except ClosedError:  # the scheduler stops: the entry stays in the store
                 break
         return admitted
 
     def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
         """
-        Take a place for each of *jobs*, which are about to be set; None for a job that has to wait, or has a rate.
+        Take a place for each of *jobs*, which are about to be set.
+
+        Returns:
+            The lane of each job's place; None for a job that has to wait, or whose lane has a rate.
         """
         places: list[HandlerLimit | None] = []
         named, last, lane = self._names.named, None, None
@@ -281,7 +290,7 @@ class Lanes:
 
     def cancel(self, places: Iterable[HandlerLimit]) -> None:
         """
-        Give back *places* that no entry has got.
+        Give back reserved *places* that no entry uses.
         """
         with self._lock:
             for lane in places:
@@ -323,7 +332,7 @@ class Lanes:
 
     def sweep(self, running: Iterable[StagedJob]) -> None:
         """
-        Look at the lanes of *running* attempts, which may hang, and at lanes that have waited for a larger share.
+        Note which lanes have slow *running* attempts, and let lanes that wait for a larger share try again.
         """
         now = self._clock.now()
         with self._lock:
@@ -353,7 +362,7 @@ class Lanes:
             while len(admitted) < count and (lane := self._next_lane()) is not None:
                 while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):
                     entry = lane.waiting.popleft()
-                    if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
+                    if entry.phase is Phase.STAGED:  # it was not moved or cancelled while it waited
                         self._enter(entry, lane)
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
@@ -373,7 +382,7 @@ class Lanes:
 
     def reason(self, name: str) -> WaitReason:
         """
-        Return why the jobs of a lane wait, or those of the still lanes of a target.
+        Return why the jobs of the lane *name* wait; if *name* is a target, the jobs of its still lanes.
         """
         with self._lock:
             lane = self._lanes.get(name)
@@ -383,7 +392,7 @@ class Lanes:
 
     def waits(self) -> dict[str, tuple[int, int, int | None]]:
         """
-        Return for each lane: its due jobs that wait, its attempts under way, and the instant of the first waiting job.
+        Return, by lane, the number of waiting due jobs, the number of attempts under way, and the first due time.
         """
         with self._lock:
             lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked]
@@ -426,7 +435,7 @@ class Lanes:
 
     def _has_share(self, lane: HandlerLimit) -> bool:
         """
-        Return whether *lane* may take one more place; if not, it is asked again when attempts end.
+        Return True if *lane* may take one more place. If not, it is tried again when attempts end.
         """
         if not lane.busy:
             group = "" if lane.is_moving else lane.target
@@ -445,7 +454,9 @@ class Lanes:
 
     def _has_room(self, group: str) -> bool:
         """
-        Return whether an idle lane may take a place: a moving one, or a still one of the target *group*.
+        Return True if an idle lane may take a place.
+
+        It is a moving lane if *group* is empty, and otherwise a still lane of the target *group*.
         """
         room = self._free + self._loan
         return room > 0 and (not group or self._still.get(group, 0) < 3 * room)
@@ -463,7 +474,7 @@ class Lanes:
         return None
 
     def _enter(self, entry: StagedJob, lane: HandlerLimit) -> None:
-        if entry.lane is None:  # it comes twice where its key's last run ends meanwhile
+        if entry.lane is None:  # admitted a second time if its key was busy the first time
             self._occupy(lane)
         entry.lane = lane
 
@@ -493,7 +504,7 @@ class Lanes:
 
     def _look_at(self, names: Iterable[str]) -> None:
         """
-        Note whether the lanes with these *names* are moving now.
+        Update `is_moving` of the lanes with these *names*.
         """
         for name in names:
             lane, is_moving = self._lanes.get(self._names.named.get(name, name)), self._moving.has(name)
@@ -535,7 +546,7 @@ class Lanes:
 
     def _forget_some(self) -> None:
         """
-        Check the two lanes that were checked longest ago, which bounds the number of idle lanes.
+        Check the two lanes that were checked longest ago, and forget those that are idle. This bounds their number.
         """
         now = self._clock.now()
         for name in list(islice(self._lanes, 2)):

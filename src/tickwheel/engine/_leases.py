@@ -1,16 +1,17 @@
 """
 Takes, renews and releases the leases, and reports this node to the others.
 
-Leases are locks on shards: the right to fire their jobs. A store that a lock of the system guards gives leases without
-an end; renewing them only detects a loss. Other leases are renewed at a third of their length, and sooner after a
-failure. They are trusted until a margin before their end, counted by elapsed time, in suspend as well, from before the
-call that granted them: a paused process finds out before it acts, not after.
+A lease is a lock on a shard: the right to fire its jobs. If a lock of the operating system guards the store, leases
+have no end, and renewing them only detects a loss. Other leases are renewed after a third of their length, and sooner
+after a failure. Such a lease is trusted until shortly before its end. Its length is counted in elapsed time, including
+time in suspend, from before the call that granted it. So a process that was paused detects the end of its lease before
+it acts.
 
-The thread that renews has a deadline and so does nothing else: hooks, logs and reports run in the heartbeat's thread,
-and work that waited for a renewal in the timers' thread. The heartbeat is the report of this node to all nodes that
-share its store, sent with each renewal. The journal adds events of nodes to the history, so that deploys, deaths and
-takeovers outlive the nodes; it reads the store only when this node gains shards, since another node always gains those
-of a dead one.
+The thread that renews has a deadline, so it does nothing else. Hooks, logs and reports run in the heartbeat's thread;
+work that waited for a renewal runs in the timers' thread. With each renewal, the heartbeat reports the figures of this
+node to all nodes that share its store. The journal records events of nodes in the history, so that deploys, deaths and
+takeovers outlive the nodes. It reads the store only when this node gains shards, since the shards of a dead node always
+go to another node.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _RENEWALS: Final = 3
 """Number of renewals per lease length."""
 
 _TRIES: Final = 4
-"""Attempts at a failed renewal within the time between two renewals. If a call fails at its deadline, a fifth of the
-lease later, there is time for two more before the lease is no longer trusted."""
+"""Number of retries of a failed renewal in the time between two renewals. A call that fails at its deadline has taken a
+fifth of the lease. Then there is time for two more calls before the lease is no longer trusted."""
 
 _MARGIN: Final = 0.2
-"""The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes time to begin."""
+"""Last part of a lease, which is not trusted: the clocks of two machines drift, and a firing takes time to begin."""
 
 
 class Leases:
@@ -75,7 +76,10 @@ class Leases:
 
     def acquire(self) -> None:
         """
-        Take the free leases, and renew those that have an end; raise a `StoreInUseError` if another is the only owner.
+        Take the free leases, and start the thread that renews them, if they have to be renewed.
+
+        Raises:
+            StoreInUseError: If the store allows only one owner and has another one.
         """
         self._take(self._store.acquire)
         self.report_news()
@@ -92,7 +96,9 @@ class Leases:
 
     def is_answered(self) -> bool:
         """
-        Return whether the store has answered within a lease's length, and, if it allows only one owner, this is it.
+        Return True if the store has answered within the length of a lease.
+
+        If the store allows only one owner, this node must also be that owner.
         """
         if not self.is_renewing:  # there is nothing to renew
             return True
@@ -117,7 +123,7 @@ class Leases:
         if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join()
         self.held = ()
-        self._callbacks.set_leases((), set())  # what a stop that was interrupted has left may not start
+        self._callbacks.set_leases((), set())  # entries left by an interrupted stop must not start
         self._store.release(self._owner)
 
     def take_gained(self) -> list[Lease]:
@@ -151,17 +157,17 @@ class Leases:
         if not self._store.abilities.has_many_owners:
             if kept:
                 return kept
-            self._hold(())  # such as of a file that was moved away: it may come back
+            self._hold(())  # for example, the file was moved and may reappear
         try:
             return self._store.acquire(owner)
-        except StoreInUseError:  # by the owner that has followed: if that ends, it is free again
+        except StoreInUseError:  # another owner has it now; when that one ends, it is free again
             return []
 
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
         elapsed = self._clock.elapsed()
         before = elapsed / 1e3
         leases = tuple(take(self._owner))
-        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # nobody else can have had it yet
+        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # no other owner can have it yet
         ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
         self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
         if ends:
@@ -175,7 +181,7 @@ class Leases:
         rescued = {lease.shard: lease.rescued for lease in leases}
         if old != new:
             self._callbacks.set_leases(leases, {epoch for _, epoch in old - new})
-        self.held = leases  # only now: if that raised, the next renewal says it again
+        self.held = leases  # set last: after an error, the next renewal calls it again
         self._gained.extend(lease for lease in leases if (lease.shard, lease.epoch) not in old)
         for shard, epoch in sorted(new - old):
             self._news.append(partial(self._hooks.emit, OwnershipGained(shard, epoch, rescued[shard])))
@@ -201,7 +207,7 @@ _RECENT_MAX: Final = 50
 
 class Heartbeat:
     """
-    The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
+    Reports the figures of one node, in a thread of its own. `ask` and `figures` may be called from any thread.
 
     Args:
         resources: The resources that all parts of the engine share.
@@ -339,13 +345,15 @@ class Heartbeat:
 
 
 _VERSION: Final = "tickwheel version"
-"""The key of the records of deploys."""
+"""The key of the history records of deploys."""
 _DIED: Final = "node_died"
 
 
 class Journal:
     """
-    Records this node and the dead nodes that it finds. Its errors go to the hooks.
+    Records in the history the deploys and takeovers of this node, and the dead nodes that it finds.
+
+    Errors go to the hooks.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:
@@ -401,7 +409,7 @@ class Journal:
 
     def _is_noted(self, node: Node) -> bool:
         """
-        Return True if the death of *node* is its last record; a takeover by it may come before or after.
+        Return True if the last record of *node* is its death.
         """
         return any(last.outcome == _DIED for last in self._store.history(node.owner, None, 1))
 

@@ -1,15 +1,17 @@
 """
 The prefetcher: loads jobs into memory as they come within the horizon.
 
-Each owned shard has a cursor: every pending job up to it is staged, or was. A scan reads from the cursor to the
-horizon. Jobs that this process writes at or before the cursor are staged from their commit; later ones only pull the
-next scan forward. The store announces writes of other processes, which are read as changes. The sweep of overdue jobs
-finds all others. A timer starts the next scan when the first job after the cursor comes within the horizon.
+Each owned shard has a cursor: every pending job up to the cursor is staged now, or was. A scan reads from the cursor to
+the horizon. A job that this process writes at or before the cursor is staged after its commit; a later job only makes
+the next scan earlier. The store announces the writes of other processes, which are read as changes. The sweep of
+overdue jobs finds every job that was missed. A timer starts the next scan when the first job after the cursor comes
+within the horizon.
 
-A lane that has more jobs than its share of the table gets its own cursor. All other lanes are read first, without its
-jobs; then it is read as far as it has room, and rejoins the others when its cursor has caught up. The still lanes of a
-target (see `_lanes`) that have no room together are read in the same way, as one lane, by the name of the target. Those
-that a worker asks for belong to the others from then on, which are read again from the cursor of the still ones.
+A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes. Then that
+lane is read as far as it has room; it rejoins the others when its cursor has caught up. If the still lanes of a target
+(see `_lanes`) have no room together, they are read in the same way, as one lane with the name of the target. When a
+worker asks for one of these still lanes, it rejoins the other lanes, and these are read again from the cursor of the
+still lanes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ __all__ = ["Prefetcher", "Shares"]
 
 _PAGE: Final = 1_000
 _LEAST: Final = 64
-"""Minimum size of a page per shard, where the table has room; shards with more to read share a page."""
+"""Minimum size of a page per shard, if the table has room. Shards that have more to read share `_PAGE`."""
 _MANY: Final = 2_000
 """A lane is read separately once a scan has met this many jobs of it, more than of all other lanes together."""
 _LANES_MAX: Final = 1_000
@@ -47,7 +49,7 @@ class Shares:
     """
     The set of lanes that are read separately.
 
-    The prefetcher calls the methods that change it, under its lock; the others may be called from any thread.
+    Only the prefetcher calls the methods that change the set, under its lock. The others may be called from any thread.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
@@ -70,7 +72,9 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes; if it has no room, once half of its jobs have left the table.
+        Read *lane* after the other lanes.
+
+        If it has no room, it is read once half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -82,7 +86,9 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return whether there is room to read more; *n* lanes with full shares leave enough: 1 / (3 n + 1) of the table.
+        Return True if there is room to read more.
+
+        If n lanes have filled their shares, 1 / (3 n + 1) of the table is free, which is enough.
         """
         size = self._staged.size
         return self._staged.free >= max(1, min(_PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
@@ -125,16 +131,16 @@ regrouping costs a scan.
 _SWEEP_S: Final = 60.0
 """Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
-"""The last generation of an instant, and the last instant."""
+"""The greatest generation, and the greatest instant."""
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
-"""Maximum time between two looks while a job is pending, so that a clock step is noticed in time."""
+"""Maximum time between two scans while a job is pending, so that a clock step is noticed in time."""
 _STEP_MS: Final = 250
 """Clock step that triggers a rescan, in ms."""
 _WATCH_S: Final = 0.5
 """Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
-"""Number of pages of jobs that one look checks after the clock was set."""
+"""Maximum number of pages that one scan reads of a separate lane, or checks in a shard after the clock was set."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * _PAGE
 """Maximum number of due times that are being rewritten in the store before more are checked."""
@@ -178,12 +184,12 @@ class Prefetcher:
         self._moving: frozenset[str] = frozenset()
         self._quick_at = 0.0
         self._flowing: set[str] = set()
-        """The targets whose still lanes had room since `_quick_at`."""
+        """The targets whose still lanes have had room since `_quick_at`."""
         self._reported: set[str] = set()
-        """The lanes that hooks know to be full."""
+        """The lanes that were last reported to the hooks as full."""
         self._has_changes = True
         self._has_news = False
-        """True if there may be changes since the last read of changes, also during a look."""
+        """True if other processes may have written since changes were last read, also during a scan."""
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_current = False
         """True if the last scan has read all jobs that are due before `_look_at`."""
@@ -228,13 +234,13 @@ class Prefetcher:
             shards = [(self._shards.get(self._store.shard_of(job.key)), job) for job in jobs]
         self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
         if not self._is_watching:
-            self._wake.set()  # the clock is checked from now on; nothing is to be read
+            self._wake.set()  # the thread checks the clock from now on; there is nothing to read
 
     def claims_under(self) -> int | None:
         """
         Return the epoch under which new jobs may begin as they are set, or None.
 
-        It is None while older due jobs may be in the store only.
+        It is None while the store may have older due jobs that are not in memory.
         """
         with self._lock:
             shard = self._shards.get(0)
@@ -332,7 +338,7 @@ class Prefetcher:
         self.adjuster.begin_scan()
         with self._lock:
             shards = dict(self._shards)
-            self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
+            self._look_at = None  # before reading, so that a scan that a commit requests meanwhile is kept
         if has_changes:
             self._take_up(shards)
         for number, shard in shards.items():
@@ -405,7 +411,7 @@ class Prefetcher:
 
     def _was_set(self) -> bool:
         """
-        Return whether the clock was set or the machine slept; if no job is pending, the checks stop.
+        Return True if the clock was set or the machine slept. If no job is pending, stop these checks.
         """
         offset = self._clock.now() - self._clock.local()
         self._is_watching = self._has_pending()
@@ -434,7 +440,7 @@ class Prefetcher:
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
         """
-        Return those of *jobs* whose due times are right; the others are rewritten and staged from that commit.
+        Return those *jobs* whose due times are right. The others are rewritten, and staged after that commit.
         """
         by_epoch: dict[int, list[Job]] = {}
         with self._lock:
@@ -450,7 +456,7 @@ class Prefetcher:
         """
         Stage redated jobs, and continue a check that waited for them; on the writer's thread.
         """
-        self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
+        self._staged.drop([job.key for job in jobs])  # rows with the old due times may be staged
         self.on_committed(jobs)
         if self.adjuster.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
             self.request_scan()
@@ -467,7 +473,7 @@ class Prefetcher:
 
     def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
         """
-        Stage those of *jobs* that are within reach and find room; the others are read from the store later.
+        Stage those *jobs* that are at or before the cursors and find room. The others are read from the store later.
         """
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
@@ -517,7 +523,7 @@ class Prefetcher:
                     shard.set_back(position_of(job), name)
                 elif not self._staged.is_moving(job.target, job.handler) and self._part(job.target):
                     shard.set_back(position_of(job), job.target)
-                # Or else there are too many crowds, and the sweeper finds it once it is overdue.
+                # Otherwise too many lanes are read separately; the sweeper finds the job once it is overdue.
                 self.request_scan()
 
     def _part(self, lane: str, starts: Mapping[int, Position] = _NOWHERE) -> bool:
@@ -535,9 +541,9 @@ class Prefetcher:
         """
         with self._lock:
             for shard in shards.values():
-                # From here on commits stage for themselves; what is read twice is staged once.
+                # From here on, commits stage their own jobs. A job that is also read is staged only once.
                 shard.reached, shard.cursor = shard.cursor, max(shard.cursor, _end(until))
-        # The mark comes before the first scan, or a change between is missed.
+        # The mark is taken before the first scan; otherwise a change in between would be missed.
         with_changes = has_changes or any(shard.mark is None for shard in shards.values())
         soonest: list[int] = []
         more = list(shards)
@@ -601,7 +607,7 @@ class Prefetcher:
 
     def _take_news(self, shards: Mapping[int, ShardProgress], until: int) -> None:
         """
-        Stage changes of other processes during a long scan: a million rows take a second or more.
+        Stage changes of other processes during a long scan, which takes a second or more for a million rows.
         """
         if self._has_news and self._shares.lanes:
             self._has_news = False
@@ -622,7 +628,7 @@ class Prefetcher:
             for number in numbers:
                 shard = shards[number]
                 assert shard.reached is not None  # a look is under way
-                # What others wrote behind it is left out. A lane that is read on its own may have come further.
+                # Changes after this position are left out. A lane that is read separately may have come further.
                 after = shard.reached if limit else max((to, shard.reached, *shard.lanes.values()))
                 cursors.append(Cursor(number, shard.epoch, after, shard.mark))
             reached = [shards[number].reached for number in numbers]
@@ -775,7 +781,7 @@ class Prefetcher:
         self, refused: Sequence[tuple[int, Job]], target: str, reached: Mapping[int, Position]
     ) -> list[tuple[int, Job]]:
         """
-        Read lanes separately that are crowds among the still lanes of *target*; return the other *refused* jobs.
+        Read separately each still lane of *target* that fills too much of the table; return the other *refused* jobs.
         """
         left = []
         with self._lock:
