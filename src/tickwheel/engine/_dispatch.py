@@ -1,8 +1,8 @@
 """
 Hands due jobs to their targets, and judges the results.
 
-A due job may wait for a worker. So the last check is made at the start of the job, on its thread or loop: the lease is
-still valid, and no caller has withdrawn the job.
+A due job may wait for a worker. So the last check is made when the job starts, on its thread or loop: that the lease is
+still valid, and that no caller has withdrawn the job.
 
 A run whose recurrence has overlap="cancel" is asked to stop when the next run of its job is due. Each such run has a
 timer; these are few, since a job has one run at a time.
@@ -45,7 +45,7 @@ _LOOK_S: Final = 3600.0
 
 class OverlapCanceller:
     """
-    Watches the runs of one dispatcher. From any thread.
+    Asks overlapping runs of one dispatcher to stop. All methods may be called from any thread.
 
     Args:
         stop: Asks an attempt to stop.
@@ -72,7 +72,7 @@ class OverlapCanceller:
 
     def _watch(self, entry: StagedJob, limit: int) -> None:
         left_s = (limit - self._elapsed.now_ms(entry.job)) / 1000
-        with self._lock, suppress(ClosedError):  # a stop, or an inline owner, where no timer runs
+        with self._lock, suppress(ClosedError):  # the scheduler stops, or is inline and has no timers
             self._watched[entry] = self._timers.call_later(min(max(left_s, 0.0), _LOOK_S), self._look, entry, limit)
 
     def _look(self, entry: StagedJob, limit: int) -> None:
@@ -110,7 +110,7 @@ class HeldCompletion:
 
 
 _LEND_S: Final = 0.5
-"""Delay before an idle lane that waits is lent a place."""
+"""Seconds before an idle lane with waiting jobs is lent a place."""
 
 
 class Dispatcher:
@@ -165,7 +165,7 @@ class Dispatcher:
             self._spans.draw(entries)
         now = self._clock.now()
         for entry in entries:
-            if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
+            if entry.phase is not begun:  # it was withdrawn, or a stop took it back
                 continue
             entry.ready_at = now
             call = self._call_of(entry)
@@ -195,7 +195,7 @@ class Dispatcher:
                     lane, WaitReason.BUSY, f"{len(due)} wait for one of {runners.queue.places} places"
                 )
             self._lending.add(runners)
-            with suppress(ClosedError):  # a stop takes back what waits
+            with suppress(ClosedError):  # a stop takes back the waiting entries
                 self._pacer.call_later(_LEND_S, self._lend, runners)
 
     def _lend(self, runners: Workers | Coroutines) -> None:
@@ -209,17 +209,17 @@ class Dispatcher:
         """
         try:
             entry.call = self._registry.call_of(entry.job)
-        except MissingExtraError:  # here: it is set aside for a node that has the library
+        except MissingExtraError:  # this node lacks a library: the job is set aside for a node that has it
             self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
             return None
-        except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
+        except BaseException as error:  # noqa: BLE001  any error makes the job a dead letter
             self._completer.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
             return None
         return entry.call
 
     def take_back(self) -> list[StagedJob]:
         """
-        Take back the entries that were handed over and wait in the queues; for a stop.
+        Remove and return the entries that wait in the queues; for a stop.
         """
         return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
@@ -263,7 +263,7 @@ class Dispatcher:
         if batch:
             try:
                 call.function(batch)
-            except BaseException as error:  # noqa: BLE001  whatever it is, it concerns this target alone
+            except BaseException as error:  # noqa: BLE001  any error concerns this target alone
                 for _, end in batch:
                     end(error=error)
 
@@ -285,10 +285,10 @@ class Dispatcher:
         on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
         """
-        End an attempt that its target holds; False if it had ended before.
+        End an attempt that its target holds; return False if it had ended before.
         """
         self._held.pop(entry, None)
-        entry.expire = None  # an entry lives until its end is written, and what its target has of it need not
+        entry.expire = None  # frees the target's object; the entry lives until its end is written
         return self._completer.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
@@ -304,7 +304,7 @@ class Dispatcher:
             return
         if (expire := entry.expire) is not None:
             expire()
-        if call.is_held:  # after its target has let go of it
+        if call.is_held:  # after its target has released it
             self.end_held(entry, None, JobStoppedError(entry.job.key), None)
 
     def _may_start(self, entry: StagedJob) -> bool:
@@ -356,7 +356,7 @@ class Dispatcher:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     self._end_span(entry, "interrupted")
-                    raise  # the scheduler stops: the next owner takes it up again
+                    raise  # the scheduler stops: the next owner fires the job again
                 verdict = self._judge(entry, begun, error=error)
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
@@ -382,7 +382,7 @@ class Dispatcher:
             raise
         finally:
             limit.end()
-            entry.expire = None  # an entry lives until its end is written, and its task need not
+            entry.expire = None  # frees the task; the entry lives until its end is written
 
     def _not_worth_it(self, entry: StagedJob) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
@@ -392,11 +392,11 @@ class Dispatcher:
             return None
         if job.recurrence is not None and not is_readable(
             job.recurrence
-        ):  # it is set aside for a node that can read it
+        ):  # the job is set aside for a node that can read its rule
             return _verdict.given_back(job, epoch)
         try:
             return _verdict.judge_ended(job, epoch) or _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))
-        except Exception as error:  # noqa: BLE001  whatever a rule raises that can be read
+        except Exception as error:  # noqa: BLE001  a readable rule may raise any error
             return _verdict.fatal(job, epoch, error)
 
     def _begin(self, entry: StagedJob) -> float | None:
@@ -454,7 +454,7 @@ class Dispatcher:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
             return _verdict.stopped(entry, entry.ran(*self._elapsed.end_of(job)))
-        if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
+        if result is None and error is None and job.recurrence is None:  # most end so; no clock needed
             return _verdict.succeeded(job, epoch)
         ran = entry.ran(*self._elapsed.end_of(job))
         try:
@@ -462,7 +462,7 @@ class Dispatcher:
                 return _verdict.judge_error(job, epoch, error, ran, self._random)
             try:
                 return _verdict.judge_result(job, epoch, result, ran, self._random)
-            except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
+            except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or a value whose repr raises
                 return _verdict.judge_error(job, epoch, bad_result, ran, self._random)
         except Exception as unexpected:  # noqa: BLE001  an attempt has to end
             return _verdict.fatal(job, epoch, unexpected)

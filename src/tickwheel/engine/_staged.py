@@ -1,5 +1,5 @@
 """
-The staged jobs, that is, the jobs in memory, their state machine, and how far each shard is staged.
+The staged jobs (the jobs in memory), their state machine, and the progress of staging in each shard.
 
 A job here is a key with a generation. It is in one state at a time:
 
@@ -17,22 +17,22 @@ A job here is a key with a generation. It is in one state at a time:
     running     its target runs it                                end       settling
     settling    its end is on its way to the store                settle    far        (deleted, or rescheduled there)
 
-Loading is reading rows from the store to stage them. A row may be stale when it arrives. That does no harm: a row of a
-generation that is known here is left out, and any other is checked by the store when its attempt is counted. So a job
-that is loaded twice, or loaded while it is moved, fires once.
+Loading means reading rows from the store in order to stage them. A row may be stale when it arrives, which does no
+harm: a row whose generation is known here is left out, and the store checks any other row when the attempt is counted.
+So a job that is loaded twice, or loaded while it is moved, fires once.
 
-Of two generations of one key, one is busy at a time: the later one is begun only after the end of the earlier one is
+Only one generation of a key is busy at a time: a later generation is begun only after the end of the earlier one is
 written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places. So one lane may hold three quarters of the table, and there is always
 room for another lane. Jobs that are due when they are staged are counted separately, with a lower limit for each lane:
-they wait for a place and not for their instant, so that more of them in memory would fire no earlier. So a lane that is
-full of later jobs has room for a job that is due. A job is refused if its lane is full, whichever thread brings it; it
-stays in the store.
+they wait for a place and not for their due time, so they would not fire earlier if more of them were in memory. So a
+lane that is full of later jobs still has room for a job that is due. If its lane is full, a job is refused, whichever
+thread stages it, and stays in the store.
 
-Only this table decides between a start and a withdrawal: the first of the two prevents the other. So a caller that got
-the answer CANCELLED knows that the job will not start; TOO_LATE means that it has started.
+Only this table decides between a start and a withdrawal: the first of the two prevents the other. So if a caller gets
+the answer CANCELLED, the job will not start; TOO_LATE means that it has started.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class ShardProgress:
     Attributes:
         epoch: The epoch of its lease.
         cursor: Every pending job up to this position is staged, or was.
-        mark: Position up to which the changes of other processes were read.
+        mark: Position up to which changes by other processes were read.
         checked: Position up to which due times were checked since the clock was set; None if all were.
-        lanes: Cursors of lanes that are read separately; `cursor` is that of all others.
-        reached: During a scan, the position up to which it has read; `cursor` is at the scan's end already.
+        lanes: Cursors of the lanes that are read separately. `cursor` is for all other lanes.
+        reached: During a scan, the position up to which it has read. `cursor` is then already at the scan's end.
     """
 
     epoch: int
@@ -88,13 +88,13 @@ class ShardProgress:
 
     def part(self, lane: str, start: Position | None) -> None:
         """
-        Read *lane* separately, from *start* on, or from where the others are.
+        Read *lane* separately, from *start* on, or from the position of the other lanes if None.
         """
         self.lanes[lane] = start or (self.cursor if self.reached is None else min(self.cursor, self.reached))
 
     def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
         """
-        Note that some lanes of a *target* whose still lanes are read separately began to move, or became still.
+        Note that some lanes of *target* began to move or became still; its still lanes are read separately.
         """
         of_others, of_still = self.cursor, self.lanes.get(target, START)
         if has_moving:
@@ -138,19 +138,19 @@ _END: Final = TRANSITIONS[Step.END]
 _DROPPED: Final = Job("", 0, 0)
 _NONE: Final = (0, 0, 0)
 _CROWDS: Final = 64
-"""Of the still lanes of a target, those that hold more than this part of the table are read separately."""
+"""A still lane that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
 _CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
-"""In a small table one lane may hold this many due jobs, but at most half of the table."""
+"""Number of due jobs that one lane may hold even in a small table, but at most half of the table."""
 
 
 class StagedJobs:
     """
-    The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
+    The table of staged jobs. All methods may be called from any thread; each is atomic, also for a batch.
 
     Args:
         runtime: Gives the lock.
-        size: Maximum number of jobs that wait.
+        size: Maximum number of staged jobs that are not yet begun.
         now: Returns the store's time in ms, for a table with a size.
         lanes: The lanes that registrations name; none by default.
     """
@@ -170,18 +170,20 @@ class StagedJobs:
         """Maximum number of jobs of one lane that were due when they were staged."""
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
-        """The number of waiting entries of each lane that has some. A named lane is not in it, but the lanes of its
-        handlers are, because one may be registered while its jobs wait here."""
+        """
+        The number of waiting entries, for each lane that has waiting entries. It has the lanes of handlers, not the
+        named lanes that contain them, because a named lane may be registered while its jobs wait here.
+        """
         self._due_by_lane: dict[str, int] = {}
         """The number of the entries in `_by_lane` that were due when they were staged."""
         self._moving: frozenset[str] = frozenset()
         self._still: dict[str, list[int]] = {}
-        """By target: the numbers of still lanes (see `_lanes`) with waiting entries, of these entries, and of still
-        lanes with entries that were due when they were staged."""
+        """By target, three numbers: still lanes (see `_lanes`) with waiting entries; these entries; still lanes with
+        entries that were due when they were staged."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._reserved: set[str] = set()
-        """The busy keys of jobs that are about to be set and begun in one commit."""
+        """Keys of jobs that are about to be set and begun in one commit. They are busy keys, too."""
         self._queued: dict[str, list[StagedJob]] = {}
 
     @property
@@ -204,7 +206,7 @@ class StagedJobs:
 
     def by_lane(self) -> dict[str, int]:
         """
-        Return the number of jobs that are staged and not yet begun, of each lane that has some.
+        Return the number of jobs that are staged and not yet begun, for each lane that has such jobs.
         """
         named, found = self.lanes.named, dict[str, int]()
         if not named:
@@ -219,9 +221,9 @@ class StagedJobs:
 
     def is_full(self, lane: str, *, is_due: bool) -> bool:
         """
-        Return whether *lane* has no room for another job, which is due now if *is_due*.
+        Return True if *lane* has no room for another job, which is due now if *is_due*.
 
-        With the name of a target, return whether its still lanes have no room for a job of another lane.
+        If *lane* is the name of a target, return True if its still lanes have no room for a job of another lane.
         """
         if is_target(lane):
             return self._lanes_of(lane, is_due=is_due) >= 3 * self.free
@@ -230,7 +232,9 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return the lane or the target that leaves no room for a job of *target* and *handler*; None if all together do.
+        Return the lane or the target that takes the room of a job of *target* and *handler*.
+
+        Return None if no single one does, because the whole table is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)
@@ -243,7 +247,7 @@ class StagedJobs:
 
     def set_moving(self, lanes: frozenset[str]) -> None:
         """
-        Count the waiting entries of *lanes*, which move, by their lanes alone from now on. O(changes).
+        Set the moving lanes to *lanes*. All others are counted as still lanes of their targets. O(changes).
         """
         if lanes is self._moving:
             return
@@ -267,7 +271,7 @@ class StagedJobs:
     @property
     def busy(self) -> int:
         """
-        Number of jobs that were begun, or are about to be, and are not settled.
+        Number of jobs that were begun or are about to be begun, and are not settled.
         """
         return len(self._busy_keys)
 
@@ -278,9 +282,9 @@ class StagedJobs:
         Args:
             jobs: Pending jobs.
             epoch: The epoch of their shard.
-            is_news: True for jobs of a commit of this process: they replace staged jobs of their keys, unless those are
-                newer, since two commits may be reported in the other order. Rows that were read replace only an older
-                generation, or a job staged under a lease that has ended.
+            is_news: True for jobs of a commit of this process. They replace the staged jobs of their keys, unless these
+                are newer, since two commits may be reported in reverse order. Rows that were read replace only an older
+                generation, or a job that was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
@@ -345,7 +349,7 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Keep the jobs of *keys* from beginning; False for a key that has a job here.
+        Reserve *keys*, so that no other job of these keys begins. The result is False for a key that has a job here.
         """
         with self._lock:
             are_free = [key not in self._busy_keys and key not in self._waiting for key in keys]
@@ -367,7 +371,7 @@ class StagedJobs:
 
     def claimed(self, jobs: Iterable[tuple[Job, HandlerLimit]], epoch: int) -> list[StagedJob]:
         """
-        Add *jobs* of reserved keys, with their lanes; each has one attempt counted. Return their entries.
+        Add *jobs* of reserved keys, with their lanes, and return their entries. Each job has one attempt counted.
         """
         entries = [StagedJob(job, epoch, job.due_at, _CLAIMED, was_due=True, lane=lane) for job, lane in jobs]
         with self._lock:
@@ -377,9 +381,9 @@ class StagedJobs:
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
-        Begin at most *room* of the *entries* that are still staged; return them, and those without room.
+        Begin at most *room* of the *entries* that are still staged. Return the begun entries, and those without room.
 
-        An entry whose key is busy is in neither list: it is returned by the call that ends the busy one.
+        An entry whose key is busy is in neither list. It is returned by the call that ends the busy entry.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -423,7 +427,7 @@ class StagedJobs:
 
     def start(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* starts; False if it must not, since it was withdrawn or given back.
+        Note that *entry* starts; return False if it must not start, since it was withdrawn or given back.
 
         This is the last check: a started job can be neither moved nor cancelled any more.
         """
@@ -437,7 +441,7 @@ class StagedJobs:
 
     def withdraw(self, job: Job) -> tuple[StagedJob, AttemptState, bool] | None:
         """
-        Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
+        Withdraw the counted attempt of *job*, unless it has started.
 
         Args:
             job: The job as read from the store: running, with that attempt counted.
@@ -480,7 +484,7 @@ class StagedJobs:
 
     def end(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* has ended; False if it had ended before, so only the first of a result and a timeout counts.
+        Note that *entry* has ended; False if it had ended before. So only the first of a result and a timeout counts.
         """
         with self._lock:
             following = _END.get(entry.phase)
@@ -497,7 +501,7 @@ class StagedJobs:
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget begun *entries* without a settle: their shard has another owner, which takes them up.
+        Forget begun *entries* without settling them: their shard has another owner, which fires their jobs.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 
@@ -542,7 +546,7 @@ class StagedJobs:
     def _drop(self, entry: StagedJob) -> None:
         self._leave_lane(entry.job.target, entry.job.handler, 1, was_due=entry.was_due)
         _step(entry, _DROP)
-        entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
+        entry.job = _DROPPED  # frees the payload: the slot keeps the entry until it opens
 
     def _sharing(self, lane: str, *, is_due: bool) -> int:
         """
@@ -572,7 +576,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* means the still lanes of a target: the names of lanes have a colon.
+    Return True if *name* means the still lanes of a target. The name of a lane has a colon; this one has none.
     """
     return ":" not in name
 
@@ -608,10 +612,10 @@ def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
 
 def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
     """
-    Return whether a row that was read under the lease of *epoch* brings nothing new.
+    Return True if a row that was read under the lease of *epoch* brings nothing new.
 
-    An attempt that runs under an earlier lease can no longer be settled: the job continues under this lease once the
-    attempt has ended.
+    If an attempt runs under an earlier lease, the row is new: that attempt can no longer be settled, so the job
+    continues under this lease once the attempt has ended.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

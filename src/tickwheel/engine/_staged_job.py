@@ -66,12 +66,12 @@ TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
     Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""The allowed transitions: by event, the next state for each state; in any other state the event is refused."""
+"""The allowed transitions: for each event, the next state by state. In any other state the event is refused."""
 
 
 class RunSpan(NamedTuple):
     """
-    The time that an attempt took, in ms of the store's clock.
+    Start and end of an attempt, in ms of the store's clock.
     """
 
     begun: int
@@ -95,22 +95,22 @@ class StagedJob:
     Attributes:
         job: The job as it was in the store when it was staged: pending.
         epoch: The epoch of the lease under which it fires.
-        fire_at: When to fire it: its instant, or later if its handler's rate is used up.
+        fire_at: When to fire it: its due time, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
-        was_due: True if its instant had come when it was staged.
+        was_due: True if it was due when it was staged.
         rate_reserved: True once the rate limiter granted a slot.
         lane: The lane in which it holds a place while it is begun.
-        call: The function that runs it; set at its instant.
+        call: The function that runs it; set when it is dispatched.
         late_at: When its timeout ends, by the monotonic clock.
         is_late: True once the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if it has one of these.
         is_stopped: True if it was asked to stop: its job was cancelled while it ran, or its next run is due.
         overlap_cancelled: True if it was asked to stop because its next run is due.
-        has_started: True once its target has got it.
+        has_started: True once its target may run it.
         begun_at: When its target began, in monotonic seconds, if a hook or the tracer needs it.
         ready_at: When it was handed over to be run, in ms of the store's clock; 0 before.
         fired_at: When its target began, in ms of the store's clock; 0 before.
-        begun_ms: For a recurring job, `fired_at` in whole ms, by the clock setting in which its end is judged.
+        begun_ms: For a recurring job, `fired_at` in whole ms, by the clock step in which its end is judged.
         progress: The progress that its handler last reported.
         ran_ms: How long the target took, in ms.
         clock_step: The number of the clock step in which its verdict was made.
@@ -151,16 +151,16 @@ class StagedJob:
 
     def ran(self, now_ms: int, doubt: int) -> RunSpan:
         """
-        Return when it ran, ending at *now_ms*, or up to *doubt* ms later.
+        Return the start and end of its run, which ended at *now_ms*, or up to *doubt* ms later.
         """
         return RunSpan(now_ms if self.begun_ms is None else self.begun_ms, now_ms, doubt)
 
 
 class LazyDeque(deque[StagedJob]):
     """
-    A queue from which entries can be withdrawn without a search: they leave the state in which they wait.
+    A queue whose entries can be withdrawn without a search: a withdrawn entry changes its state and stays in the queue.
 
-    A caller that takes an entry out must check its state. Withdrawn entries are removed once they are half of the
+    So a caller that takes an entry out must check its state. Withdrawn entries are removed once they are half of the
     queue.
 
     Args:

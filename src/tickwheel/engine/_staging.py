@@ -1,18 +1,20 @@
 """
-Brings loaded jobs into the table: those that this node can run, and those that a cursor has missed.
+Stages loaded jobs that this node can run, and finds jobs that the cursors have missed.
 
-The node must have the job's handler or target, which must accept the payload, and be able to read the job's rule, so
-that it finds the next run; and no scope may pause the job. If this node lacks a job's handler, target or rule, the job
-leaves its shard in the store, without an attempt; all nodes are notified, and the first that can run it moves it into a
-shard of its own. A job that no node can run waits there until a node that can run it starts, and a paused job until its
-scope is resumed. If every node can run every job, that costs one set lookup per job, and one query every other second.
+To run a job, a node must have its handler or target, which must accept the payload, and must be able to read the job's
+rule, in order to find the next run. Also, no scope may pause the job. If this node lacks the handler, the target or the
+rule, it sets the job aside: the job leaves its shard in the store, without an attempt. All nodes are notified, and the
+first node that can run the job moves it into one of its own shards. A job that no node can run is set aside until a
+node that can run it starts; a paused job, until its scope is resumed. If every node can run every job, this costs one
+set lookup per job, and one query every other second.
 
-The store has the scopes. They are read before anything is staged, every other second, and at once after a pause or
-resume through this scheduler: from then on no paused job starts here.
+The paused scopes are in the store. They are read before the first job is staged, every other second, and at once after
+a pause or resume through this scheduler. From then on, no paused job starts here.
 
-The prefetcher learns of most jobs from cursors, commits and notes, and each of these can miss one: a hint is lost, a
-former owner consumes a note, a write takes effect long after its sender gave up. So one query for all shards asks the
-store every other second for overdue jobs that are not in memory; its cost depends on the number that it finds.
+The prefetcher finds most jobs through cursors, commits and notes of changes. Each of these can miss a job: a hint may
+be lost, a former owner may consume a note, a write may take effect long after its sender gave up. So every other
+second, one query for all shards searches the store for overdue jobs that are not in memory. Its cost depends on the
+number of jobs that it finds.
 """
 
 from __future__ import annotations
@@ -45,19 +47,22 @@ _NAMED_MAX: Final = 1_000
 """Maximum number of handlers and reasons that are remembered."""
 
 _UNFIT_MAX: Final = 1_000
-"""Maximum number of single jobs with unfit payloads that are left to other nodes; past it, their handlers are."""
+"""
+Maximum number of jobs with unfit payloads that are left to other nodes one by one. For further ones, this node leaves
+all jobs of their handlers.
+"""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class PauseFilter:
     """
-    The registry without paused scopes. All methods may be called from any thread.
+    Decides which jobs this node can run: the registry minus the paused scopes. May be called from any thread.
 
     Args:
-        staged: The table, from which newly paused jobs are taken back.
+        staged: The table, from which jobs are removed when they are paused.
         completer: Gives back counted attempts that have not started.
-        callbacks: Reads dropped jobs again, and takes up resumed ones.
+        callbacks: Read dropped jobs again, and stage resumed jobs.
     """
 
     def __init__(
@@ -84,7 +89,7 @@ class PauseFilter:
 
     def skills(self) -> Sequence[Skill]:
         """
-        Return the skills of this node, except handlers that too many jobs do not fit. The store filters paused jobs.
+        Return the skills of this node, except handlers with too many unfit jobs. The store filters paused jobs.
         """
         skills = self._registry.skills()
         return [skill for skill in skills if skill not in self._left] if self._left else skills
@@ -156,7 +161,9 @@ class PauseFilter:
 
     def misfit(self, job: Job) -> str | None:
         """
-        Return why its handler here cannot take the payload of *job*, which is then left to other nodes; None if it can.
+        Return why the handler of this node cannot take the payload of *job*; None if it can.
+
+        A job that does not fit is left to other nodes.
         """
         reason = self._registry.misfit(job)
         if reason is not None and job.generation not in self._unfit:
@@ -200,7 +207,7 @@ class PauseFilter:
             self.refresh_pauses()
 
     def refresh_pauses(self) -> None:
-        with self._lock:  # of two looks, the one that read later counts
+        with self._lock:  # so that the latest read counts
             is_first, before = self._paused is None, self._paused or frozenset()
             self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
         if paused - before:
@@ -225,22 +232,22 @@ class PauseFilter:
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 1.0
-"""Delay before set-aside jobs, or a missing library, are looked for again."""
+"""Seconds before this node searches again for set-aside jobs, or for a missing library."""
 _FULL_S: Final = 0.25
-"""Delay before jobs of a full lane are looked for again."""
+"""Seconds before this node searches again for set-aside jobs of a full lane."""
 _BEHIND: Final = 4_000
-"""Number of jobs on their way to being set aside from which a lane waits."""
+"""Number of unfinished writes that set jobs aside, from which separate lanes are not read on."""
 _CHUNK: Final = 500
-"""Maximum number of jobs set aside in one write, so that callers find room beside them."""
+"""Maximum number of jobs set aside in one write, so that callers need not wait long."""
 
 
 class Loader:
     """
-    Files jobs that this node can run, and sets the others aside.
+    Stages jobs that this node can run, and sets the others aside.
 
     Args:
         on_more: Called when there are jobs to take up.
-        on_room: Called when it has caught up.
+        on_room: Called when it has caught up with setting jobs aside.
     """
 
     def __init__(
@@ -269,9 +276,10 @@ class Loader:
 
     def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> list[Job]:
         """
-        File the jobs that can run here, by the epochs of their leases; return jobs whose lanes have no room.
+        Stage the jobs that can run here; return the jobs whose lanes have no room. From any thread.
 
-        Jobs that are due soon are begun in one commit, in their order, whatever shards they are from. From any thread.
+        *by_epoch* has the jobs by the epochs of their leases. Jobs that are due soon are begun in one commit, in order,
+        even if they are from several shards.
         """
         entries: list[StagedJob] = []
         refused: list[Job] = []
@@ -289,7 +297,7 @@ class Loader:
         if lacking := self.pause_filter.lacking(jobs):
             gone = {job.generation for job in lacking}
             jobs = [job for job in jobs if job.generation not in gone]
-            self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
+            self._staged.drop([job.key for job in lacking])  # an older generation may be staged
             for start in range(0, len(lacking), _CHUNK):
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
         return self._staged.stage(jobs, epoch, is_news=is_news)
@@ -300,11 +308,11 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Take up jobs that this node can run from those that were set aside, into shards of one partition.
+        Move set-aside jobs that this node can run into its shards of one partition, and stage them.
 
         Args:
             epochs: Epochs by shard number.
-            place: Stages jobs that were taken up into a shard, as far as there is room.
+            place: Given a shard number and jobs that were moved into it, stages them as far as there is room.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -346,16 +354,18 @@ class Loader:
 
     def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
         self.pause_filter.warn(jobs)
-        if not self.pause_filter.is_complete:  # nobody looks regularly into a private store
+        if not self.pause_filter.is_complete:  # a private store is not searched regularly
             self._wait_for_more()
         self._under_way += len(jobs)
-        with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
+        with suppress(ClosedError):  # the scheduler stops: the next owner handles these jobs
             writes = [SetAside(job, epoch, self.pause_filter.misfit(job)) for job in jobs]
             self._writer.post(writes, partial(self._done, jobs))
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
-        Handle refusals; on the writer's thread. The sweeper finds jobs whose write the store did not answer.
+        Finish a write that set *jobs* aside; on the writer's thread.
+
+        If the store did not answer, the sweeper finds the jobs.
         """
         was_behind = self.is_behind
         self._under_way -= len(jobs)
@@ -363,7 +373,7 @@ class Loader:
             self._on_room()
         if isinstance(result, Exception):
             self._hooks.failed("setting jobs aside", result)
-        elif any(map(self.pause_filter.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
+        elif any(map(self.pause_filter.can_run, jobs)):  # a handler was registered meanwhile, or a pause has ended
             self._on_more()
 
 
@@ -372,14 +382,16 @@ def _turn(entry: StagedJob) -> Position:
 
 
 _OVERDUE_MS: Final = 1_000
-"""Lateness from which a pending job is looked at: normally it has begun by then."""
+"""Lateness in ms from which a pending job is searched for. Normally, a job has begun by then."""
 _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads."""
 _BUDGET_S: Final = 0.1
-"""Maximum seconds that one search reads past jobs that wait for a place; the next search continues from there."""
+"""
+Maximum seconds for which one search reads on past jobs that wait for a place. The next search continues from there.
+"""
 
 
 class OverdueSweeper:
@@ -394,13 +406,15 @@ class OverdueSweeper:
         self._adjuster = adjuster
         self._clock = resources.clock
         self._cursors: dict[int, Position] = {}
-        """Scan position of each group of waiting jobs."""
+        """Scan position by shard, if the search is not finished there."""
         self._versioned = self._store if isinstance(self._store, Versioned) else None
         self._known: object = None
-        """The state of store, leases and lanes in which everything up to `_until` was known; None if it was not."""
+        """
+        The state of store, leases and lanes in which all jobs up to `_until` were known here; None if some were not.
+        """
         self._until = 0
         self._searched: object = None
-        """The state at the start of the search that is under way, and the instant up to which it knows the jobs."""
+        """The state at the start of the search that is under way."""
         self._ends_at = 0
         self._has_news = False
 
@@ -419,7 +433,7 @@ class OverdueSweeper:
             return
         until = self._clock.now_ms() - _OVERDUE_MS
         state: object = None
-        if self._versioned is not None:  # read before the jobs: a later write makes the next search a whole one
+        if self._versioned is not None:  # read before the jobs, so that a later write causes a full search next time
             state = self._versioned.version(), dict(epochs), crowded, self._clock.clock_step
         is_rest = state is not None and state == known
         if not self._cursors:
@@ -456,7 +470,7 @@ class OverdueSweeper:
 
     def _search_from(self, first: Position, epochs: Mapping[int, int], until: int, crowded: LaneSet | None) -> None:
         """
-        Search from *first*, or from the end of the last search, through all lanes except the *crowded* ones.
+        Search all lanes except the *crowded* ones, from *first* or from the position where the last search stopped.
         """
         started = self._clock.monotonic()
         lanes = LaneSet() if crowded is None else crowded
@@ -478,7 +492,7 @@ class OverdueSweeper:
             self._has_news = True
             if self._staged.free > 0:
                 right = self._adjuster.right(unknown, epoch, is_news=False)
-                self._staging.stage({epoch: right}, is_news=False)  # those that are refused are still overdue then
+                self._staging.stage({epoch: right}, is_news=False)  # refused jobs are found again by the next search
 
 
 def _last_of(jobs: list[Job]) -> Position:

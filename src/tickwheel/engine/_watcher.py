@@ -13,11 +13,17 @@ from tickwheel.stores import Partitioned
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""Interval of reads without a hint where the store gives hints, which may be lost."""
+"""Seconds between reads without a hint, if the store gives hints; a hint may be lost."""
 _POLLED_S: Final = 0.5
-"""Interval of reads where the store gives no hints: the delay of a job set elsewhere that is due at once."""
+"""
+Seconds between reads, if the store gives no hints. A job that another process sets and that is due at once is late by
+up to this time.
+"""
 _LOOK_S: Final = 2.0
-"""Interval of the search for overdue jobs: with the age of overdue jobs, well within the promised 5 s."""
+"""
+Seconds between two searches for overdue jobs. Added to the age at which a job is overdue, it is well within the
+promised 5 s.
+"""
 _RETRY_S: Final = 1.0
 
 

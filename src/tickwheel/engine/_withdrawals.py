@@ -25,7 +25,10 @@ from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Job, Outco
 __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
-"""Seconds that a job which was given back for another process stays unclaimed, so that its write finds it pending."""
+"""
+Seconds for which a job that was given back for another process is not claimed, so that the write of that process finds
+it pending.
+"""
 
 _REPLACED: Final = frozenset(
     (
@@ -40,9 +43,9 @@ class Withdrawals:
     Withdraws attempts that have not started.
 
     Args:
-        completer: Gives back attempts that no write replaced.
+        completer: Gives back attempts that were withdrawn and not replaced by a write.
         stop: Stops an attempt that has started.
-        callbacks: Continues with jobs that waited for them, and takes up pending ones.
+        callbacks: Begin jobs that waited for these attempts, and stage jobs that are pending again.
     """
 
     def __init__(
@@ -64,7 +67,10 @@ class Withdrawals:
 
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the attempt status of each of *jobs*, or None, for writes of this process that follow at once.
+        Withdraw the attempts of *jobs*, for writes of this process that follow at once.
+
+        Returns:
+            The attempt status of each job; None for an attempt that is unknown here.
         """
         statuses: list[AttemptStatus | None] = []
         for job in jobs:

@@ -1,20 +1,20 @@
 """
-The worker threads of sync handlers, and the queue of a pool: due jobs, and the places that a lane may take.
+The worker threads of sync handlers, and the queue of a pool: it holds due jobs, and gives places to lanes.
 
 A place is a thread, a task or a process. A lane is a handler or a receiver, see `lane_of`.
 
-A lane gets three quarters of the places at most, so that hanging jobs of one lane leave room for all others: a
-bulkhead. Lanes with waiting jobs take turns, idle lanes first, so that a burst of one does not hold up others; the jobs
-of one lane start in order.
+A lane gets at most three quarters of the places, so that hanging jobs of one lane leave room for all others (a
+bulkhead). Lanes with waiting jobs take turns, idle lanes first, so that a burst of one does not hold up others; the
+jobs of one lane start in order.
 
 Several hanging lanes can hold all places. So an idle lane that has waited for half a second is lent an extra place, up
-to a bound; the loan ends when another place is free. Together, the still lanes of a target (see `_lanes`) take three
-quarters of places and loans at most.
+to a bound; the loan ends when another place is free. Together, the still lanes of a target (see `_lanes`) take at most
+three quarters of places and loans.
 
-An attempt whose thread or task outlives its timeout has leaked. Its place is given to another, for up to `leaked_max`
-attempts. Handlers that have leaked are suspects: together they start no more attempts than could leak within that
-bound, and one of them no more than three quarters of it; the others wait until a leaked attempt ends. So a place that
-cannot be replaced is lost only to a handler that leaks for the first time.
+An attempt whose thread or task outlives its timeout has leaked. Its place is replaced, for up to `leaked_max` leaked
+attempts. Handlers that have leaked are suspects: together they have at most `leaked_max` attempts under way, and each
+one at most three quarters of that number. Further attempts of suspects wait until a leaked attempt ends. So a place
+that cannot be replaced is lost only to a handler that leaks for the first time.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _HandlerQueue:
     Attributes:
         width: Maximum number of places.
         busy: Number of places that it has taken.
-        lane: Its lane, which says whether it moves.
-        counted: The target of whose still lanes it has been one since it has an attempt under way, or None.
+        lane: The `HandlerLimit` of the lane, which knows whether the lane is moving; or None.
+        counted: The target among whose busy still lanes this lane is counted, or None.
         leaked: Number of attempts that have outlived their timeouts; not in `busy`.
         waiting: Entries without a place.
     """
@@ -69,14 +69,14 @@ class _HandlerQueue:
     @property
     def group(self) -> str | None:
         """
-        The target among whose still lanes it is; None if it moves.
+        The target of this lane if the lane is still; None if it is moving.
         """
         return None if self.lane is None or self.lane.is_moving else self.lane.target
 
 
 class WorkQueue:
     """
-    Gives places to entries, in order within each handler. From any thread.
+    Gives places to entries, in order within each lane. All methods may be called from any thread.
 
     Args:
         size: Number of places.
@@ -93,7 +93,7 @@ class WorkQueue:
         self._idle: dict[_HandlerQueue, None] = {}
         """Lanes that have waiting entries and nothing running, in the order of their turns."""
         self._open: dict[_HandlerQueue, None] = {}
-        """Lanes that have running entries, and waiting ones that may start, in the order of their turns."""
+        """Lanes that have running entries, and waiting entries that may start, in the order of their turns."""
         self._still: dict[str, int] = {}
         """The number of still lanes with attempts under way, by target."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
@@ -107,7 +107,7 @@ class WorkQueue:
         self._starved: set[_HandlerQueue] = set()
         """The idle lanes found by the last call of `lend`."""
         self.places: int = size
-        """Places with loans."""
+        """Number of places, including loans."""
         self._running: dict[StagedJob, _HandlerQueue] = {}  # in the order in which they began
         self._leaked: set[StagedJob] = set()
         self._suspects = 0
@@ -127,7 +127,7 @@ class WorkQueue:
 
     def take(self, ended: StagedJob | None = None) -> StagedJob | None:
         """
-        Free the place of *ended*, if any, and give one to the next entry; None if the next entry has to wait.
+        Free the place of *ended*, if any, and give a place to the next entry; return it, or None if it has to wait.
         """
         with self._lock:
             running = self._running
@@ -160,7 +160,7 @@ class WorkQueue:
 
     def leak(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* has outlived its timeout; False if it has ended.
+        Note that *entry* has outlived its timeout; return False if it has ended or was noted before.
         """
         with self._lock:
             line = self._running.get(entry)
@@ -173,7 +173,7 @@ class WorkQueue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each lane that has waiting jobs and none under way, and had at the last call.
+        Lend a place to each lane that has waiting jobs and no job under way, now and at the last call.
 
         Returns False if nothing more may start.
         """
@@ -288,7 +288,7 @@ class WorkQueue:
 
     def _has_room(self, group: str) -> bool:
         """
-        Return whether another still lane of the target *group* may take a place.
+        Return True if another still lane of the target *group* may take a place.
         """
         return self._still.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
 
@@ -321,9 +321,9 @@ class Workers:
     """
     Daemon threads that run the entries of a queue, at most one per place, started on demand.
 
-    Waking a thread costs more than a short handler takes. So a batch wakes one worker, and a worker that takes an entry
-    while others wait wakes the next, unless one is on its way already: few threads run short handlers, and a slow
-    handler delays no other. No more entries are begun than `running_max`, which bounds the queue.
+    Waking a thread costs more than a short handler takes. So a batch wakes one worker. A worker that takes an entry
+    while other entries wait wakes the next worker, unless one is being woken already. So few threads run short
+    handlers, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
     """
 
     def __init__(
@@ -399,7 +399,8 @@ class Workers:
                     if not self._wait():
                         return
                     continue
-                # Without the lock: who is about to rest has looked before, and what was put since wakes one that rests.
+                # No lock is needed: a worker checks the queue before it rests, and a later `put` wakes a resting
+                # worker.
                 if not self._is_waking and (self._idle or self.count < queue.places) and queue.has_next:
                     self._wake_one()
                 run(entry)
