@@ -1,5 +1,5 @@
 """
-The event loop of async handlers and of targets that use the network, and its watch over steps that block it.
+The event loop of async handlers and of targets that use the network, and a check for steps that block the loop.
 
 Each step of a handler, from one await to the next, is timed. A timer in another thread, which runs once a second while
 there are tasks, finds steps that do not end.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Blocking", "Coroutines"]
 
 _LONG_S: Final = 1.0
-"""Seconds that a step may take, since it holds up everything else on the loop."""
+"""Seconds that a step may take before it is logged, since it holds up everything else on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers that are remembered: the number of names in jobs has no bound."""
+"""Maximum number of handlers that are remembered, since the number of handler names in jobs is not bounded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -124,10 +124,10 @@ class _Watched(Coroutine[Any, Any, None]):
 
 
 _AT_ONCE: Final = 64
-"""Maximum number of tasks started in one turn of the loop, so that a herd (a burst) does not hold up other tasks."""
+"""Maximum number of tasks started in one turn of the loop, so that a burst does not hold up other tasks."""
 
 _REST_S: Final = 1.0
-"""Seconds that a task which a handler or a library left on the loop may take to be cancelled."""
+"""Seconds that a task may take to be cancelled, if a handler or a library has left it on the loop."""
 
 
 class Coroutines:
@@ -193,7 +193,7 @@ class Coroutines:
         loop = self._loop
         if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
             thread = self._runtime.thread(target=_run_alone, args=(_close_all(closers),), name="tickwheel-closing")
-            with suppress(RuntimeError):  # no thread to spare: what the targets hold goes with the process
+            with suppress(RuntimeError):  # no thread is available: the targets' resources end with the process
                 thread.start()
                 thread.join(timeout_s)
             return
@@ -231,7 +231,7 @@ class Coroutines:
 
     def _lose(self) -> None:
         """
-        Report once that the caller's loop was closed before this scheduler, whose stop takes back the waiting jobs.
+        Log once that the caller's loop was closed before this scheduler. A stop takes back the waiting jobs.
         """
         if self._thread is None and not self._is_lost:
             self._is_lost = True
@@ -299,7 +299,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _end_rest() -> None:
     """
-    Cancel and await the tasks that handlers and libraries left on the loop: a closed loop cannot end them.
+    Cancel and await the tasks that handlers and libraries have left on the loop, since a closed loop cannot end them.
     """
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:

@@ -28,7 +28,7 @@ _LANES_MAX: Final = 50
 OTHERS: Final = "(others)"
 _NO_WAIT: Final = (0, 0, None)
 _REST: Final = 99
-"""A report is repeated after this many times the time that it took, and after 15 s at the latest."""
+"""A report is reused for this many times the time that it took, and for 15 s at most."""
 _REST_MAX_S: Final = 15.0
 
 

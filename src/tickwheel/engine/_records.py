@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneCounts", "MinuteKeeper", "Pruner", "Recorder"]
 
 _OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED: "failed"}
-"""The outcome that users read, by ending."""
+"""The user-visible outcome of each ending."""
 
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 _FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
@@ -71,7 +71,7 @@ class Recorder:
         ending, job, progress = verdict.ending, entry.job, entry.progress
         is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
         if is_plain and not self._has_all:
-            return verdict  # most end so, and this is all it costs them
+            return verdict  # most attempts end in this way, so it must be cheap
         if ending not in self._kept:
             return verdict
         now = self._now()
@@ -104,7 +104,7 @@ class Recorder:
 
 def _trace_of(entry: StagedJob) -> str | None:
     if entry.span is not None:
-        with suppress(Exception):  # a tracer's fault may not stop a firing
+        with suppress(Exception):  # an error of a tracer must not stop a firing
             return entry.span.trace
     return entry.job.trace
 
@@ -121,7 +121,7 @@ _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
 class LaneCounts:
     """
-    The counts of the open minute by target and handler, under a *lock*. Callable from any thread.
+    The counts of the open minute, by target and handler. All methods may be called from any thread.
 
     Args:
         lock: A lock that nothing else uses.
@@ -175,7 +175,7 @@ class LaneCounts:
 
     def _fold(self) -> None:
         """
-        Add the open counts to the counts of their lanes; lanes beyond the busiest ones are counted together as others.
+        Add the open counts to the counts of their lanes; all but the busiest lanes are counted together as others.
         """
         lanes = (
             LaneMinute(
@@ -197,7 +197,7 @@ class LaneCounts:
 
 class MinuteKeeper:
     """
-    Keeps a row for each minute, and one for the open quarter of an hour, by one statement.
+    Stores a row for each minute, and a row for the open quarter of an hour, in one statement.
 
     Args:
         resources: The resources that all parts of the engine share.
@@ -241,7 +241,7 @@ class MinuteKeeper:
 
     def stop(self, timeout_s: float | None) -> None:
         """
-        Store the open minute, and no later one.
+        Store the open minute, and then stop storing minutes.
         """
         self._is_stopped = True
         if self._thread is not None:
@@ -251,7 +251,7 @@ class MinuteKeeper:
 
     def _begin(self) -> None:
         """
-        Start a thread for the write, since the pacer's thread has others to call.
+        Start a thread for the write, which would delay other callbacks of the pacer's thread.
         """
         if self._is_stopped:
             return
@@ -271,9 +271,9 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the last call, if there are any, as those of the minute of that call.
+        Store the figures since the last call, if there are any, in the row of the minute of that last call.
 
-        A second call in the same minute adds to its row; a clock that is set back a little causes one.
+        A second call in the same minute adds to its row. This happens if the clock is set back a little.
 
         Raises:
             StoreError: If the store does not answer; up to 240 rows wait for the next call.
@@ -310,7 +310,7 @@ _EVERY_S: Final = 60.0
 _HOUR: Final = 60
 """Number of minutes between two unconditional passes."""
 _STEP: Final = 500
-"""Maximum number of records that one commit deletes: it takes some milliseconds, for which other commits may wait."""
+"""Maximum number of records that one commit deletes. It takes some milliseconds, and other commits may wait for it."""
 _REST_S: Final = 0.05
 """Pause between two steps, for other commits."""
 
@@ -362,7 +362,7 @@ class Pruner:
 
     def prune(self) -> int:
         """
-        Delete old and surplus records, and old figures; return the number of the records.
+        Delete old and surplus records, and old figures; return the number of deleted records.
         """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)

@@ -1,8 +1,8 @@
 """
 The spans of traced firings: begun one by one, ended together.
 
-The library takes as long for a span as the scheduler for two firings, and twice that with cold caches. So an end is
-noted with its instant, and reported in a batch.
+The tracing library takes as long for a span as the scheduler for two firings, and twice as long with cold caches. So
+the end of a span is noted with its time, and reported in a batch.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ends that are reported together: two milliseconds, on the thread that adds the last one."""
+"""Number of ends that are reported together, which takes two milliseconds of the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
-"""Delay after which fewer are reported, while the processor's caches are still warm from the burst."""
+"""Seconds after which fewer ends are reported, while the processor's caches are still warm from the burst."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Spans:
     """
-    The spans of one scheduler. A tracer's fault is logged, and stops no firing.
+    The spans of one scheduler. An error of the tracer is logged, and does not stop a firing.
     """
 
     def __init__(self, resources: Resources) -> None:

@@ -1,7 +1,8 @@
 """
 Ends attempts at their timeouts; their threads or tasks may run on, and have then leaked.
 
-Most attempts end long before. So each only records its deadline, and one timer, for the first deadline, checks all.
+Most attempts end long before their timeouts. So each attempt only records its deadline, and one timer, which is set for
+the first deadline, checks all attempts.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Timeouts:
 
     def begin(self, entry: StagedJob) -> None:
         """
-        Start, or restart, the timeout of *entry*, which has its place.
+        Start, or restart, the timeout of *entry*, which has a place.
         """
         call = entry.call
         assert call is not None
@@ -75,12 +76,12 @@ class Timeouts:
         """
         End *entry*, a task whose job was cancelled, in the way that a timeout ends it.
         """
-        if entry.expire is not None:  # else it begins, and looks for itself, or has ended
+        if entry.expire is not None:  # otherwise it begins, and checks `is_stopped` itself, or has ended
             entry.late_at = self._now()
             self._look_before(entry.late_at)
 
     def _look_before(self, late_at: float) -> None:
-        with self._lock, suppress(ClosedError):  # the scheduler stops: its own timeout counts then
+        with self._lock, suppress(ClosedError):  # the scheduler stops, and has a timeout of its own
             if late_at < self._look_at:
                 self._look_at = late_at  # before the timer is set, which may fire at once
                 old, self._timer = self._timer, self._timers.call_at(late_at, self._look)
@@ -88,7 +89,7 @@ class Timeouts:
                     old.cancel()
 
     def _look(self) -> None:
-        self._look_at = math.inf  # before they are looked at: what begins meanwhile sets the timer itself
+        self._look_at = math.inf  # before the check: an attempt that begins meanwhile sets the timer itself
         now = self._now()
         following = math.inf
         for entry in self._runner.queue.running():
@@ -121,9 +122,9 @@ class Timeouts:
 
 class TaskTimeout:
     """
-    Cancels a task once; made in the task, whose coroutine calls `end` at its end.
+    Cancels a task once. The task creates it, and calls `end` when it ends.
 
-    `asyncio.timeout` does the same and sets its own timers; a task without one costs a tenth less.
+    `asyncio.timeout` does the same, but sets a timer for each task, which costs a tenth more.
 
     Attributes:
         is_over: True if this cancelled the task.
@@ -145,7 +146,7 @@ class TaskTimeout:
 
     def end(self) -> bool:
         """
-        Stop watching; return whether the task is cancelled for its timeout and no other reason.
+        Stop watching; return True if the task was cancelled for its timeout and for no other reason.
         """
         task, self._task = self._task, None
         return task is not None and self.is_over and task.uncancel() == 0

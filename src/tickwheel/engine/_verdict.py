@@ -1,5 +1,5 @@
 """
-The verdict on a finished attempt: done, again or dead, and the time of the next one. Pure: no clock, store or thread.
+The verdict on a finished attempt: done, again or dead, and the time of the next. Pure: no clock, store or thread.
 
     end of the attempt              one-time job                     recurring job
     success                         deleted                          next run; deleted after the last one
@@ -70,14 +70,14 @@ Chance: TypeAlias = Callable[[], float]
 
 _OVERTAKEN = "its next run was due"
 _BY: Final = "pause_after"
-"""The author of an automatic pause after failed runs."""
+"""The author, in the store, of an automatic pause after failed runs."""
 _NOTE_CHARS: Final = 240
 """Maximum length of a note, in characters; at most a thousand bytes."""
 
 
 class Ending(StrEnum):
     """
-    The ends that are counted separately.
+    The kinds of ends, which are counted separately.
     """
 
     SUCCEEDED = "succeeded"
@@ -92,7 +92,7 @@ class Ending(StrEnum):
 _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 SNOOZE_MIN_MS: Final = 1_000
-"""Minimum snooze, which keeps a handler from running all the time."""
+"""Minimum snooze in ms, which prevents a handler from running all the time."""
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 
 
@@ -106,7 +106,7 @@ class Verdict:
     traceback: str | None = None
     """Location of the failure in the target, if known."""
     reason: str = ""
-    """The reason that the handler gave for being called again."""
+    """The reason that the handler gave for a retry or snooze."""
 
 
 def succeeded(job: Job, epoch: int) -> Verdict:
@@ -117,7 +117,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance
     """
     Return the verdict on the result of a target; *random* draws the jitter of a retry.
     """
-    kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    kind = type(result)  # not isinstance(), which also reads the object's `__class__`: that may raise
     if issubclass(kind, _NOT_RUN):
         with suppress(Exception):
             result.close()  # a coroutine warns otherwise
@@ -165,9 +165,9 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
 
 def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
-    Return the verdict on a run whose rule could not be read when it ended, or None if there was none.
+    Return the verdict on a run that ended on a node that could not read its rule, or None if there is no such run.
 
-    It is None, too, if the job was moved since: the caller wants it to run then.
+    Also return None if the job was moved since: it must then run at its new due time.
     """
     if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
         return None
@@ -179,9 +179,9 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return the verdict if every attempt of *job* was begun and none ended.
+    Return the verdict on a *job* all of whose attempts were begun and not ended.
 
-    A failed attempt is settled; so the process has died during each attempt of such a job, which is probably the cause.
+    A failed attempt would be settled. So the process died during each attempt, and the job is probably the cause.
     """
     error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
     return _dead(job, epoch, error, attempt=job.attempt)
@@ -189,14 +189,14 @@ def poison(job: Job, epoch: int) -> Verdict:
 
 def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
-    Return the end of a job that no node can run, or judge otherwise; it is not charged as an attempt.
+    Return the end of a job that cannot be run, or cannot be judged in another way. It does not count as an attempt.
     """
     return _dead(job, epoch, error_text(error), attempt=job.attempt)
 
 
 def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
     """
-    Return the end of an attempt that was asked to stop and did not succeed: it is not retried.
+    Return the end of an attempt that was asked to stop and did not succeed. The attempt is not retried.
 
     A cancelled job is gone; a job whose next run was due continues with that run.
     """
@@ -207,10 +207,10 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
 
 def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
-    Return whether the end of an attempt does not count.
+    Return True if the store refused the end of an attempt, so that it does not count.
 
-    A recurring job that was asked to stop was removed before its run ended, and may have been set again since: then
-    there is nothing else to write.
+    Return False for a recurring job that was asked to stop: it was removed before its run ended, and may have been set
+    again since, so there is nothing left to write.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
@@ -223,14 +223,14 @@ def overtaken_at(job: Job, begun: int) -> int | None:
     """
     if job.recurrence is None:
         return None
-    with suppress(Exception):  # what cannot be read, or raises, has no instant that is known, and its end says so
+    with suppress(Exception):  # if the rule cannot be read or raises, the end of the run reports it
         return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at, begun)
     return None
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     """
-    Return the end of an attempt that was counted and not made: it does not count.
+    Return the end of an attempt that was counted but not made. It gives the count back.
     """
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
 

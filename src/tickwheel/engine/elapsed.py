@@ -1,16 +1,16 @@
 """
-Remembers which pending jobs count elapsed time, and the clock setting of their due times.
+Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
 
-A store holds instants of its clock. After a clock step an instant that means "in an hour" is no longer an hour away. So
-an owner remembers the number of the clock step (see `StoreClock`) in which each such job was written: the sum of the
-steps since then is the error of the instant. It knows:
+A store holds due times by its clock. After a clock step, a due time that means "in an hour" is no longer an hour away.
+So an owner remembers the number of the clock step (see `StoreClock`) in which each such job was written. The sum of the
+steps since then is the error of the due time. The owner knows:
 
     set or moved here with delay=, retried or snoozed      the clock step of that
     every=                                                 the clock step of the run before, or of its first read
-    all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
+    all else: at=, cron=, set elsewhere or before it ran   nothing: they follow the wall clock
 
-Most jobs are set with a delay, in order of their generations, so they are remembered as ranges of generations: a
-million jobs are one pair of numbers, or a million pairs at worst.
+Most jobs are set with a delay, in order of their generations. So they are remembered as ranges of generations: a
+million jobs take one pair of numbers, or at worst a million pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tickwheel.jobs.model import Job
 __all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
-"""Number of ranges of one clock step above which those are dropped whose last instant has passed."""
+"""Number of ranges of one clock step. Above it, ranges whose last due time has passed are dropped."""
 
 
 class _Runs:
@@ -38,7 +38,7 @@ class _Runs:
         first: First generation of each range.
         last: Last generation of each range.
         until: The last instant in each range.
-        limit: Number of ranges above which passed ones are dropped.
+        limit: Number of ranges above which ranges that have passed are dropped.
     """
 
     __slots__ = ("first", "last", "limit", "until")
@@ -110,7 +110,9 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Carry over the knowledge about jobs to their next lives, with the clock step in which each end was judged.
+        Carry over what is known about jobs to their next runs and attempts.
+
+        *lives* has, for each job, its state before and after, and the clock step in which its end was judged.
         """
         for before, after, clock_step in lives:
             is_again = after.generation == before.generation
@@ -135,14 +137,14 @@ class RelativeJobs:
                 return None  # it follows the wall clock
             for clock_step in range(
                 len(self._floors) - 1, 0, -1
-            ):  # nothing was noted: by when its generation was given out
+            ):  # nothing was noted: use the clock step in which its generation was given out
                 if job.generation > self._floors[clock_step]:
                     return clock_step
             return 0
 
     def is_old(self, job: Job) -> bool:
         """
-        Return whether *job* was written, as far as is known, before the clock was last set.
+        Return True if *job* was written, as far as is known, before the clock was last set.
         """
         with self._lock:
             self._of(self._clock.clock_step)
@@ -150,22 +152,23 @@ class RelativeJobs:
 
     def now(self, job: Job) -> float:
         """
-        Return the time, in ms, by the clock setting in which the instant of *job* was written.
+        Return the time, in ms, by the clock step in which the due time of *job* was written.
 
-        The clock may be set while a due job waits for a worker: a job that is a second late is not an hour late.
+        The clock may be set while a due job waits for a worker. A job that is a second late must not be reported as an
+        hour late.
         """
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 
     def now_ms(self, job: Job) -> int:
         """
-        Return the time by the clock setting in which the end of a firing of *job* is judged.
+        Return the time, in ms, by the clock step in which the end of a firing of *job* is judged.
         """
         now, clock_step = self._clock.reading()
         return now if clock_step == 0 else now - self._clock.moved_ms(self._clock_step_of(job, clock_step), clock_step)
 
     def end_of(self, job: Job) -> tuple[int, int]:
         """
-        Return `now_ms`, and its maximum error in ms, at any rates of the clocks.
+        Return `now_ms`, and its maximum error in ms, whatever the rates of the clocks are.
         """
         now, clock_step, latest = self._clock.reading_for_delay()
         doubt = latest + 1 - now

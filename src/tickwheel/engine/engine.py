@@ -1,7 +1,7 @@
 """
-The engine: all parts of a scheduler that fires, put together, started and stopped in order.
+The engine of a scheduler that fires jobs: it creates all parts, and starts and stops them in order.
 
-The parts do not know each other's order: each hands on to the engine, which is their `EngineCallbacks`.
+The parts do not call each other: each part calls the engine, which implements their `EngineCallbacks`.
 """
 
 from __future__ import annotations
@@ -42,19 +42,22 @@ from tickwheel.targets.contract import GIVE_BACK
 __all__ = ["Engine"]
 
 _CLOSING_S: Final = 0.3
-"""Part of a stop's timeout, in seconds, that is reserved for closing connections and threads."""
+"""Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
 """Interval at which a stop checks whether all attempts are settled; it is not notified of refused begins."""
 _DOUBT_S: Final = 0.1
 """Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
-"""Maximum number of running jobs whose progress a heartbeat reports: their keys and notes have any size."""
+"""
+Maximum number of running jobs whose progress one heartbeat reports, since the size of their keys and notes is not
+bounded.
+"""
 
 
 class Engine:
     """
-    Fires the jobs of a store: created, started once, and stopped; an interrupted stop may be repeated.
+    Fires the jobs of a store. It can be started once, and then stopped; an interrupted stop may be repeated.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class Engine:
         self._dispatcher = Dispatcher(resources, self.staged, self._completer, registry, loop, callbacks=self)
         self._claims = ClaimBatcher(resources, self.staged, registry, callbacks=self)
         self.pause_filter = PauseFilter(resources, registry, self.staged, self._completer, callbacks=self)
-        self._prefetchers = [  # one for each partition of the store, so that none waits for what another one reads
+        self._prefetchers = [  # one for each partition of the store, so that they do not wait for each other's reads
             Prefetcher(resources, self.staged, self._claims, self.pause_filter)
             for _ in range(resources.store.abilities.partitions)
         ]
@@ -106,10 +109,10 @@ class Engine:
 
     def start(self) -> None:
         """
-        Take the leases, and fire from now on.
+        Take the leases, and fire jobs from now on.
 
         Raises:
-            StoreError: If the store does not grant them. After any error nothing runs, and no lease is held.
+            StoreError: If the store does not grant the leases. After any error nothing runs, and no lease is held.
         """
         resources = self._resources
         try:
@@ -144,7 +147,7 @@ class Engine:
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
-        Stop firing, give back attempts that are begun and not handed over, and wait for the rest until *deadline*.
+        Stop firing, give back attempts that are begun and not dispatched, and wait for the others until *deadline*.
 
         Args:
             deadline: By the runtime's `monotonic`; None to wait without a limit.
@@ -163,7 +166,7 @@ class Engine:
         self._claims.join(self._left(deadline))
         self._registry.pulls.shut()
         held = self._dispatcher.take_held()
-        self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
+        self.staged.forget(held)  # the next owner fires their jobs, which are running in the store
         self.release_claims([*self._dispatcher.take_back(), *self.staged.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.staged.take(Phase.RUNNING)
@@ -181,7 +184,7 @@ class Engine:
 
     def release(self) -> None:
         """
-        Give the leases back, after a stop and the close of the writer.
+        Give back the leases. Call it after `stop`, when the writer is closed.
 
         Raises:
             StoreError: If the store does not answer.
@@ -230,7 +233,7 @@ class Engine:
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job*, of a shard of this process, waits here; None if this process does not hold it up.
+        Return why *job* waits in this process, which owns its shard; None if this process does not hold it up.
         """
         return self._explainer.explain(job)
 
@@ -252,20 +255,20 @@ class Engine:
 
     def wheel(self) -> dict[str, Any]:
         """
-        Return the near wheel's own counts: timers, not jobs, because jobs of one instant share a timer.
+        Return the statistics of the near wheel. It counts timers, not jobs, because jobs of one slot share a timer.
         """
         return self._resources.timers.stats()
 
     def _has_first_shard(self) -> bool:
         return any(lease.shard == 0 for lease in self.leases.held)
 
-    # ---- a job's way, in order ------------------------------------------------------------------------------------
+    # ---- the life of a job, in order ------------------------------------------------------------------------------
 
     def reserve(self, writes: Sequence[Write], first: int) -> Reservation | None:
         """
         Reserve places for due jobs of callers' *writes*, so that their commit begins them.
 
-        After a clock step jobs begin in a commit of their own, once their instants are checked.
+        After a clock step, nothing is reserved: jobs begin in a later commit, once their due times are checked.
         """
         if not self._resources.elapsed.is_steady:
             return None
@@ -280,7 +283,7 @@ class Engine:
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Pass jobs of a commit of this process, for a caller or of a finished run, to the prefetcher.
+        Pass the jobs of a commit of this process to the prefetcher: jobs that a caller set, or next runs and attempts.
         """
         if paused := [job.key for job in jobs if job.pause is not None]:
             cancelled = (*cancelled, *paused)
@@ -293,7 +296,7 @@ class Engine:
 
     def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
         """
-        Report writes of other processes to the prefetcher, and their requests to the withdrawals.
+        Notify the prefetchers of writes of other processes, and read their withdrawal requests.
         """
         self._stage_changes(partitions)
         shards = [lease.shard for lease in self.leases.held]
@@ -330,7 +333,7 @@ class Engine:
 
     def on_capacity(self) -> None:
         """
-        Continue staging, since the claims has begun some jobs.
+        Continue staging, since the claim batcher has begun some jobs.
         """
         for prefetcher in self._prefetchers:
             prefetcher.on_capacity()
@@ -341,7 +344,7 @@ class Engine:
 
     def dispatch(self, entries: list[StagedJob]) -> None:
         """
-        Pass due entries from the claims to the dispatcher, unless their lease has ended.
+        Pass due entries to the dispatcher, unless their lease has ended.
         """
         if self._is_stopping:
             self.release_claims(entries)
@@ -350,7 +353,7 @@ class Engine:
             self._claims.ended(lost, self.staged.forget(lost))
         if self.leases.is_trusted():
             self._dispatcher.fire(self.pause_filter.unpaused(entries))
-        else:  # the lease is about to be renewed or lost: then we know
+        else:  # try again when the lease is renewed or lost
             self._resources.hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "nothing starts")
             with suppress(ClosedError):  # a stop gives them back
                 self._resources.pacer.call_later(_DOUBT_S, self.dispatch, entries)
@@ -360,28 +363,28 @@ class Engine:
 
     def release_claims(self, entries: list[StagedJob]) -> None:
         """
-        Settle begun entries without a start.
+        Give back begun entries that have not started.
         """
         for entry in entries:
             self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
     def on_completing(self) -> None:
         """
-        From the completer to the claims: a commit is on its way, which has room for the next begins.
+        Begin the next few jobs in the commit that the completer is about to post.
         """
         if not self._is_stopping:
             self._claims.begin_along()
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Notify the claims that there is room for the next jobs.
+        Notify the claim batcher that there is room for the next jobs.
         """
         if self._is_stopping:
             self._is_quiet.set()
         else:
             self._claims.ended(ended, freed)
 
-    # ---- the right to go it ---------------------------------------------------------------------------------------
+    # ---- leases ---------------------------------------------------------------------------------------------------
 
     def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None:
         self._epochs = frozenset(lease.epoch for lease in leases)
@@ -395,7 +398,7 @@ class Engine:
         """
         Resume work that waited for a trusted lease, drop attempts of lost shards, and report to the other nodes.
 
-        All of that runs in other threads, since the caller has the next renewal to make.
+        All of that runs in other threads, since the caller's thread must make the next renewal in time.
         """
         with suppress(ClosedError):  # a stop gives everything back
             self._resources.pacer.call_later(0, self._go_on)
@@ -410,9 +413,10 @@ class Engine:
 
     def _let_go(self) -> None:
         """
-        End attempts that targets hold under lost epochs: the next owner of the shard, maybe this process, fires them.
+        End attempts that targets hold under lost epochs: the next owner of the shard, maybe this process, repeats them.
 
-        The store refuses these ends. Attempts left by an orderly hand-over have their epoch in a tail, and continue.
+        The store refuses these ends. After an orderly hand-over of a shard, a tail keeps the epoch of its running
+        attempts, which continue.
         """
         for entry in self._dispatcher.take_held():
             if entry.epoch not in self._epochs:
@@ -422,7 +426,7 @@ class Engine:
 
     def _wait(self, deadline: float | None) -> None:
         """
-        Wait until no attempt is begun any more, or until *deadline*.
+        Wait until no begun attempt is left, or until *deadline*.
         """
         while self.staged.busy:
             left = self._left(deadline)

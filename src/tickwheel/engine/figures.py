@@ -1,5 +1,5 @@
 """
-Counters of all firings and by target and handler, the distribution of lateness, and the last firings.
+Counters of firings (in total, and by target and handler), the distribution of lateness, and the last firings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | 
 
 class Recent:
     """
-    The ends of the last firings. One thread writes, any may read.
+    The ends of the last firings. One thread writes; any thread may read.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Recent:
 
     def add(self, ended: Sequence[Remembered]) -> None:
         self.number += len(ended)
-        ended = ended[-_SIZE:]  # the others would leave the ring at once
+        ended = ended[-_SIZE:]  # earlier ones would leave the ring at once
         first = self.number - len(ended) + 1
         self._ring.extend(
             [
@@ -60,9 +60,9 @@ class Recent:
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after *number*, in order, and those that run now; all are *by* one owner.
+        Return the firings that ended after *number*, in order, and those that run now. All get *by* as their owner.
 
-        *running* is called last: a firing that ends in between is only in the next answer.
+        *running* is called last, so a firing that ends meanwhile is only in the next answer.
         """
         ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
         return ended + [_running(entry, by) for entry in running() if entry.fired_at]
@@ -90,12 +90,12 @@ def _running(entry: StagedJob, by: str) -> FiringRecord:
 _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
-"""The targets whose handlers are names; those of others are addresses, whose number is unbounded."""
+"""The targets whose handlers are names. The handlers of other targets are addresses, whose number is not bounded."""
 _SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
-"""The name that counts further handlers together."""
+"""The name under which all further handlers are counted."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -171,7 +171,7 @@ class Figures:
         for late_ms, fired_at, span in self._traced.copy().values():
             try:
                 trace = span.trace
-            except Exception:  # noqa: BLE001  a tracer's fault may not stop the figures
+            except Exception:  # noqa: BLE001  an error of a tracer must not stop the figures
                 _log.exception("the tracer raised when it was asked for a trace")
                 continue
             if int(trace[-2:], 16) & 1:  # its provider has kept it

@@ -1,7 +1,8 @@
 """
-The engine of an inline scheduler: jobs fire in the thread that moves the clock.
+The engine of an inline scheduler, whose jobs fire in the thread that moves the clock.
 
-The clock replaces the prefetcher and the claims; the dispatcher, the completer and the withdrawals are the engine's.
+The clock replaces the prefetcher and the claim batcher. The dispatcher, the completer and the withdrawals are those of
+`Engine`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class InlineEngine(Engine):
 
     Args:
         clock: Moves the time; the store reads its time of day.
-        resources: Those of an owner, with closed wheels, because nothing here may wait.
-        loop: Runs async handlers, while it runs in another thread than the one that moves the clock; otherwise each has
-            an event loop of its own.
+        resources: The resources of an engine. Its wheels are closed, because nothing may wait here.
+        loop: Runs async handlers, if it runs in a thread other than the one that moves the clock. Otherwise each async
+            handler gets an event loop of its own.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class InlineEngine(Engine):
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         for wheel in (resources.timers, resources.pacer):
-            wheel.close()  # a part that wants to wait does at once what it would have waited for
+            wheel.close()  # a part that would wait acts at once
         self.loop = loop
         self._clock, self._store = clock, resources.store
         runtime = replace(resources.runtime, clock=clock)
@@ -113,12 +114,13 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees an endless chain.
+        Jobs that handlers set for now fire in the next turn, like timers, so that the clock can detect an endless
+        chain.
 
         Raises:
-            AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
+            AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.
             HandlerNotFoundError: If a job's handler is not registered.
-            UnsupportedError: For a target that ends its firings in its own time, such as "pull".
+            UnsupportedError: If a target ends its firings later, such as "pull".
         """
         count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
         limit = due if limit is None else min(limit, due)
@@ -129,7 +131,7 @@ class InlineEngine(Engine):
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Note relative jobs by the steps of this clock: callers have another clock, which counts its own steps.
+        Note relative jobs with the step number of this clock; the clock of callers counts other steps.
         """
         super().note_relative(jobs, self._store_clock.reading()[1])
 

@@ -39,10 +39,10 @@ class ThreadStarter:
 
     def start(self, start: Callable[[], object], again: Callable[[], object]) -> bool:
         """
-        Call *start* and return whether the system had a thread to spare; if not, *again* is called in a second.
+        Call *start*; return True if the system could start a thread. If not, *again* is called a second later.
 
-        Nothing is started until then, so a full system is asked once a second. The caller may hold a lock that *again*
-        takes.
+        Nothing is started until then, so a full system is tried only once a second. The caller may hold a lock that
+        *again* takes.
         """
         if self._is_refused:
             return False
@@ -63,14 +63,14 @@ class ThreadStarter:
 @dataclass(frozen=True, slots=True)
 class Resources:
     """
-    The objects that all parts of the engine use and none of them owns.
+    The objects that all parts of the engine share; no part of the engine owns them.
 
     Attributes:
-        owner: The name of this start of the scheduler in the store: no other scheduler and no later start has it.
+        owner: The name in the store of this start of the scheduler, which no other scheduler and no later start has.
         store: The open store; the prefetcher, the leases and the watcher read it.
-        writer: The only way to write to it.
+        writer: The only way to write to the store.
         clock: The store's clock, read without asking the store.
-        elapsed: The jobs that count elapsed time, whatever the clock is set to.
+        elapsed: The pending jobs whose due times count elapsed time.
         timers: The near wheel, on the scheduler's clock.
         pacer: A wheel on the real clock, for waits on threads and stores: the same wheel, unless a test moves the
             scheduler's clock by hand.
