@@ -1,5 +1,5 @@
 """
-Fixtures of all tests: real traces with expected results, a browser, and waits without a signal.
+Fixtures of all tests: real traces with expected results, a browser, and a wait that polls.
 """
 
 import argparse
@@ -176,7 +176,9 @@ def missing_programs() -> list[str]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
     """
-    Print below pytest's list of skips how many lack servers or a browser, and the command that installs them.
+    Print how many tests were skipped because a server or a browser is missing, below pytest's list of skips.
+
+    It also prints the command that installs them.
     """
     yield
     skipped = terminalreporter.stats.get("skipped", ())

@@ -62,7 +62,7 @@ def test_a_large_crowd_comes_to_an_end(make):
 
 def test_each_is_compared_once(cache):
     """
-    Any lookup compares each of the keys with one hash at most once.
+    A lookup compares its key at most once with each key that has the same hash.
     """
     compared = []
     key = Key("other", lambda: compared.append(1))

@@ -63,7 +63,7 @@ def test_zones(tz):
 
 def test_other_zones():
     """
-    Other values are refused, with the remedy.
+    A `tz` that is not an IANA zone is refused, and the error says what to pass.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (timezone(timedelta(hours=1)), 5, None, "Nowhere/City"):

@@ -23,7 +23,7 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    It starts at a random time, shows it, and can be started there again.
+    A manual clock starts at a random time. Its repr shows that time, and another clock can be started at it.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20

@@ -222,7 +222,7 @@ def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
 
 def test_what_is_private_to_a_room_stays_in_it(modules):
     """
-    No room imports a module of another whose name begins with an underscore.
+    A module whose name begins with an underscore is imported only within its own package.
     """
     found = [f"{importer} imports {imported}" for importer, imported in sorted(private_imports(modules))]
     assert found == [], "name it without the underscore, or move what is shared"

@@ -1,5 +1,5 @@
 """
-Wheels at work: films that show the place of each timer and the reason, and a page that plays them.
+Films of wheels at work, which show where each timer moves and why; and the page that plays them.
 """
 
 import json

@@ -226,7 +226,9 @@ def test_what_waits_in_its_own_millisecond():
 
 def test_what_waits_beside_a_pull_queue():
     """
-    A job that is overdue for lack of a place is the next due one, even if a pull queue has earlier jobs.
+    `next_due_at` is that of an overdue job that waits for its handler's concurrency limit.
+
+    It is not that of a job in a pull queue, which is due earlier.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:

@@ -27,7 +27,7 @@ __all__ = ["Result", "prove"]
 STEPS_S = (3600.0, -3600.0, 86_400.0, -86_400.0)
 PATIENCE_S = 20.0
 PROMPT_MS = 1_500.0
-"""Maximum lateness of a job, in ms: a busy machine, and half a second to see a step; not an hour."""
+"""Maximum lateness of a job, in ms: 500 to notice a step, 1000 for a busy machine. A missed step costs an hour."""
 
 
 class SettableClock(MonotonicClock):

@@ -118,7 +118,9 @@ def test_another_rule(client):
 
 def test_refusals(client):
     """
-    Invalid values are refused by name, other outcomes are answered, and nothing is changed.
+    An invalid value raises an error that names it; an unknown key and a wrong generation are outcomes.
+
+    Neither changes the job.
     """
     once = client.set("once", delay=HOUR, handler="h", target="pull").job
     often = client.set("often", every=HOUR, handler="h", target="pull", until=4_133_980_800).job

@@ -238,7 +238,7 @@ def test_a_restart(file_url, make, clock, record):
 
 def test_another_process(file_url, make, clock, record, until):
     """
-    A job paused by another process just before its due time stays pending past it; after a resume there, it fires here.
+    A job that another process pauses just before its due time does not fire until that process resumes it.
     """
     owner = make(file_url, clock=clock, options=SchedulerOptions(owner="owner")).start()
     owner.handler("h")(record)

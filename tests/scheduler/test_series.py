@@ -168,7 +168,7 @@ def test_a_dead_letter(caplog):
 @pytest.mark.parametrize("rule", [{"cron": "0 0 * * *", "jitter": "9m"}, {"every": DAY, "jitter": 500}])
 def test_the_nominal_instant(rule):
     """
-    A run keeps its nominal time, without jitter, through retries, snoozes, moves and another set.
+    A run keeps its nominal time, without jitter, when it is retried, snoozed or moved, or when the job is set again.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock)

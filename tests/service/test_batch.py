@@ -101,7 +101,9 @@ def test_an_item_and_a_put_are_converted_alike(monkeypatch):
 
 def test_each_field_of_an_item_reaches_its_request():
     """
-    The request of an item that gives nothing has the defaults, and each field but `call` can be given.
+    An item without optional fields makes a request with the defaults.
+
+    An item can give every field of a request except `call`.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert SetRequest(**item.fields()) == request

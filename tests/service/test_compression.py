@@ -140,7 +140,7 @@ def test_other_lines_are_refused(tmp_path, source, said):
 
 def test_no_text_spans_lines():
     """
-    Indents and comment lines may be left out: no text of a module goes on in the next line.
+    No string literal of a module spans lines, so indentation and comment lines can be stripped.
     """
     for path in STATIC.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():

@@ -187,7 +187,9 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_what_is_named_like_a_key(guarded):
     """
-    In a key's history a token with a prefix sees no acts on a scope or node of the same name, and no log at all.
+    A token with a prefix sees in a key's history no acts on a scope or node of the same name.
+
+    It cannot read the log of acts or the minutes at all.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200

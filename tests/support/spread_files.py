@@ -33,7 +33,7 @@ with suppress(ImportError):
 
     class SpreadScheduling(LoadFileScheduling):
         """
-        `--dist loadfile`, but for large files.
+        Like `--dist loadfile`, except that a large file is divided among several processes.
         """
 
         def _split_scope(self, nodeid):

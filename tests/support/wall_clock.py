@@ -32,7 +32,7 @@ class Shared:
 
     def set(self, number):
         """
-        Set the number, for all processes that were started with the clock.
+        Store *number* in the shared file, where every process that runs with the interposed clock sees it.
         """
         self.bytes[:] = struct.pack("<q", number)
 

@@ -102,7 +102,9 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 @pytest.mark.parametrize("verb", ["drain", "close"])
 def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb):
     """
-    Callbacks of contexts, at a drain or close, block no thread that uses the keys, and may use them.
+    While a drain or close runs the callback of a context, other threads can use the keys.
+
+    The callback can wait for these threads, and can use the keys itself.
     """
     rig = make_rig()
     wheel = rig.wheel

@@ -31,7 +31,7 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Freeze the objects of other files, because a test requests a collection at each line.
+    Freeze the objects that exist already, so that collections are short: one test requests one at each line.
     """
     gc.collect()
     gc.freeze()

@@ -82,7 +82,7 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    A start in seconds is the initial time, so near deadlines need one level only.
+    With `start`, in seconds, the wheel begins at that time instead of at zero, so near deadlines need only one level.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)

@@ -188,7 +188,9 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
     """
-    An operation on an omitted insert does not affect the entry with that number as its id.
+    An operation that names an omitted insert by its number does nothing.
+
+    That holds even if another entry has that number as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

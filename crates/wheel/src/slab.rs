@@ -214,7 +214,7 @@ impl<P> Slab<P> {
         Some(std::ptr::from_ref(&self.get(index)?.payload).cast())
     }
 
-    /// Prefetch the entry at `index`, if there is one, and the owner's data of the one `behind` before it.
+    /// Prefetch the entry at `index`, if there is one, and the owner's data of the entry at `index - behind`.
     #[inline]
     pub(crate) fn touch<O: Owner<P>>(&self, index: u32, behind: u32) {
         if let Some(entry) = self.get(index) {

@@ -10,7 +10,7 @@ pub(crate) type Place = u16;
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
 /// The entry is in the due run: sorted, and found by its sequence.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The entry is in the due heap, at the place in its `previous`.
+/// The entry is in the due heap; its `previous` field is its index there.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
 /// One list.
@@ -66,7 +66,8 @@ impl Slots {
         self.least_known[level] |= 1 << slot;
     }
 
-    /// Note that an entry with `deadline` has left the list or was moved to later inside it.
+    /// Forget the list's least deadline if it is `deadline`: an entry with it has left the list, or now has a later
+    /// deadline in the same list.
     #[inline]
     pub(crate) fn forget_least(&mut self, place: Place, deadline: u64) {
         if self.lists[place as usize].least == deadline {

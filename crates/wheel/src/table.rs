@@ -184,11 +184,11 @@ impl<M: Memory> Table<M> {
         to.wrapping_sub(from) & (self.places.len() - 1)
     }
 
-    /// Verify that every word is found from its home, and counted.
+    /// Verify that the search from each word's home finds it exactly once, and that `len` is the number of words.
     ///
     /// # Panics
     ///
-    /// With the fault.
+    /// If not; the message names the fault.
     pub fn check(&self) {
         let words = self.places.iter().filter(|&&word| word != EMPTY);
         assert_eq!(words.clone().count(), self.len, "the table counts its words");

@@ -127,7 +127,8 @@ proptest! {
         }
     }
 
-    /// A ticket is overtaken exactly if one of its tags, or all, were written since.
+    /// A ticket is overtaken if and only if, since it began, one of its tags was written, or everything was
+    /// (`note_all`).
     #[test]
     fn a_watch_sees_every_write(steps in prop::collection::vec(watch_step(), 1..100)) {
         let mut watches = Watches::default();

@@ -131,7 +131,10 @@ class OneFile:
 
     def lose_all(self) -> None:
         """
-        Do nothing: a replaced file is another one, which this owner does not fire.
+        Do nothing.
+
+        A server can lose its data while owners are connected, but if a file is replaced, its owner stops firing from
+        it.
         """
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:

@@ -102,7 +102,9 @@ def test_jobs_stay_where_they_are(make):
 
 def test_old_and_new_nodes_share_a_store(make):
     """
-    Nodes that know the old number of shards and nodes that know the new one fire each other's jobs and are notified.
+    Nodes opened with the old and with the new number of shards fire each other's jobs.
+
+    They are notified of each other's writes.
     """
     old, new = make(4), make(9)
     for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):

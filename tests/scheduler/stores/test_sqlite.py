@@ -28,13 +28,13 @@ class SqliteTests:
 
 class TestSqliteStore(SqliteTests, StoreSuite):
     """
-    The contract suite on one object.
+    The contract suite, with one store object for the file.
     """
 
 
 class TestSharedSqliteStore(SqliteTests, SharedStoreSuite):
     """
-    The contract suite on two objects.
+    The contract suite, with two store objects for one file.
     """
 
     def make_peer(self, store: SqliteStore) -> SqliteStore:

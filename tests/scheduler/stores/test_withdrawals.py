@@ -48,10 +48,10 @@ def kept(request, tmp_path):
 
 def test_for_a_caller_who_is_gone(kept):
     """
-    The owner sees a request for five seconds after a caller's last one, and a request to stop for a minute.
+    The owner sees a withdrawal request until five seconds after its last repetition, a stop request for a minute.
 
-    Each try of a job that waits for a worker has the same attempt number: an older request would withdraw it again and
-    again.
+    Without this limit an old request would withdraw every later try of a job that waits for a worker, as those tries
+    have the same attempt number.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

@@ -42,7 +42,9 @@ def writer(make, threads):
 @pytest.fixture(autouse=True)
 def handle():
     """
-    Return a function that sets a signal handler until the end of the test; pytest's plugins handle no signal there.
+    Return a function that sets a signal handler for the rest of the test.
+
+    The handlers that pytest's plugins installed are disabled during the test.
     """
     before = []
 

@@ -191,7 +191,7 @@ pub(crate) unsafe fn leave(handle: *mut HandleObject) {
     }
 }
 
-/// Return the context; from now on the collector tracks it.
+/// Mark the context as shared with other code: from now on the collector tracks it.
 ///
 /// # Safety
 ///

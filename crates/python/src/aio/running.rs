@@ -129,7 +129,7 @@ mod held {
         pid: libc::pid_t,
     }
 
-    /// The type of the holders, once one with this layout was seen.
+    /// The type of `Holder` objects; null until an object with this layout has been seen.
     static KIND: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
     /// The id of this process.
     static PID: AtomicI32 = AtomicI32::new(0);

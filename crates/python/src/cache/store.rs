@@ -282,7 +282,8 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore the remaining lifetime that an entry had in another cache. Only its current life is shorter.
+    /// Restore an entry's full lifetime and its maximum age, as it had them in another cache. It was set with the
+    /// remaining lifetime, so only its current life is shorter.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {

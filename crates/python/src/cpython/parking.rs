@@ -171,8 +171,9 @@ parked! {
     fn _Py_Dealloc();
 }
 
-/// A function that PyO3 implements itself: for CPython 3.11 it contains the code of `PyObject_CallOneArg`, which asks
-/// for the callable's function. It gets the general function, with the same result.
+/// PyO3 has its own copy of `PyObject_CallOneArg` for CPython 3.11. It calls the function that `PyVectorcall_Function`
+/// returns, so that call would not pass through this file. So this wrapper returns `PyObject_Vectorcall`, which passes
+/// through here and gives the same result.
 #[cfg(not(Py_3_12))]
 mod inlined {
     use pyo3::ffi::{vectorcallfunc, PyObject, PyObject_Vectorcall};

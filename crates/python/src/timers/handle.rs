@@ -29,9 +29,8 @@ pub(crate) struct TimerObject {
     /// The entry's place while pending; else a state, all of which are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The order of the last move to later, if the wheel does not know it yet, or 0. The wheel reads it when the
-    /// entry's slot begins. While calls of this or an earlier firing are running, the field counts them instead: see
-    /// `CALLS`.
+    /// The sequence number of the last postponement, until the wheel has read it; else 0. The wheel reads it when the
+    /// entry's slot begins. While calls of this timer are running, the field counts these calls instead: see `CALLS`.
     pub(crate) sequence: u64,
     /// The callback; `NONE` once the timer has ended.
     pub(crate) call: Callback,

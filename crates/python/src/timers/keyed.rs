@@ -236,7 +236,8 @@ impl Keys {
     }
 }
 
-/// `set`, or `move`, which keeps the value: a pending key in one step, and other keys by the subclass.
+/// `set`, or `move`, which keeps the value. A pending key is handled here, in one step; for any other, the subclass's
+/// `_set` or `_move` is called.
 unsafe extern "C" fn renew<const IS_SET: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,

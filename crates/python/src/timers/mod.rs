@@ -19,10 +19,10 @@
 //! | entry of `Keys` (Python) | the `Timer`, whose call holds the entry: a cycle | the key is set | the timer ends, which releases its call |
 //! | free list | the memory of dead handles, and no references | the handle is freed | it is reused, or the list is full |
 //!
-//! What the collector sees: an engine traverses its clock, its hooks, and for each wheel entry the call's references or the
-//! batch's callback, as if they were its own. The shared reference to itself it shows only if all living timers are in its
-//! wheel, so that a timer that fires elsewhere keeps the engine alive. A `Timer` shows nothing: once it is out of the wheel
-//! and has ended, it holds nothing.
+//! For the collector, an engine traverses its clock and its hooks and, for each wheel entry, the references of the
+//! call, or the batch's callback, as if the engine held them. It traverses the timers' shared reference to the engine
+//! only if all living timers are in its wheel. If one is firing elsewhere, the engine stays alive. A `Timer` traverses
+//! nothing: once it is out of the wheel and has ended, it holds nothing.
 
 pub(crate) mod batches;
 pub(crate) mod bulk;

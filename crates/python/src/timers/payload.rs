@@ -63,7 +63,7 @@ impl Payload {
     }
 }
 
-/// The owner of an engine's entries: a handle stores its own moves.
+/// The [`Owner`] of an engine's entries: the move of a timer is stored in its handle, where the wheel reads it.
 #[derive(Debug)]
 pub(crate) struct Timers;
 

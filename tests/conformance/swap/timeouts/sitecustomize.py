@@ -1,5 +1,5 @@
 """
-Makes our timeouts asyncio's, in an interpreter that finds this folder first on its path.
+Replaces asyncio's timeouts by tickwheel's, in an interpreter that has this folder first on its path.
 """
 
 from __future__ import annotations
