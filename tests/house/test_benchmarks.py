@@ -16,7 +16,7 @@ import pytest
 @pytest.fixture(scope="module")
 def model(root):
     """
-    Return the nouns of the benchmarks, which are beside the package and not in it.
+    Return the module `benchmarks.model`, which is beside the package and not in it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root))
@@ -31,7 +31,7 @@ def row(subject, value, pending=1000):
 
 def test_a_ratio_is_computed_from_rows(model):
     """
-    A bar against a peer divides the peer's value by the subject's, population by population.
+    A bar against a peer divides the peer's value by the subject's, for each number of pending timers.
     """
     rows = [row("asyncio", 1200), row("tickwheel", 100), row("asyncio", 900, 5), row("tickwheel", 100, 5)]
     verdicts = model.Bar("set", against="asyncio", at_least=10).judge(rows)
@@ -47,7 +47,7 @@ def test_a_bar_without_rows_says_nothing(model):
 
 def test_a_bar_judges_one_population_against_another(model):
     """
-    A bar that names populations takes the row at the one, divides it by that at the other, and is silent elsewhere.
+    A bar with `pending` and `against_pending` compares the rows with these two numbers, and gives one verdict.
     """
     rows = [row("tickwheel", 70, 10), row("tickwheel", 100, 1), row("tickwheel", 90, 5)]
     bar = model.Bar("set", against="tickwheel", pending=10, against_pending=1, inverse=True, at_least=0.8)
@@ -56,7 +56,7 @@ def test_a_bar_judges_one_population_against_another(model):
 
 def test_a_limit_is_met_exactly_at_it(model):
     """
-    A figure that equals the limit clears the bar, and a larger one does not.
+    A figure that equals the limit meets the bar, and a larger one does not.
     """
     bar = model.Bar("set", at_most=80)
     assert [bar.judge([row("tickwheel", value)])[0].is_met for value in (80, 80.1)] == [True, False]
@@ -66,7 +66,7 @@ def test_a_limit_is_met_exactly_at_it(model):
 @pytest.mark.parametrize("work", ["call_later+cancel", "reschedule", "set+fire", "longest pause", "lateness"])
 def test_every_timer_work_runs(root, subject, work):
     """
-    Every contender gets through every work, and nothing of it is lost.
+    Every contender completes every benchmark, and loses no timer.
     """
     if subject in {"uvloop", "rloop"} and find_spec(subject) is None:
         pytest.skip(f"{subject} is not installed: requirements/bench.txt brings it")
@@ -84,7 +84,7 @@ def test_every_timer_work_runs(root, subject, work):
 @pytest.mark.parametrize("work", ["pending", "fire", "lateness"])
 def test_works_are_the_same_in_other_languages(root, subject, work):
     """
-    The works of languages that need no build run, with the same figures.
+    The benchmarks in languages that need no compiler run, and measure the same things.
     """
     if subject != "tickwheel" and not which("node"):
         pytest.skip("there is no node")
@@ -104,7 +104,7 @@ def test_works_are_the_same_in_other_languages(root, subject, work):
 
 def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
     """
-    Without a compiler ours is measured, and each other peer is named with the reason.
+    Without a compiler tickwheel is measured, and each peer that is not is named with the reason.
     """
     code = "from benchmarks import peers; print({case.subject for case in peers.cases(quick=True)})"
     command = [sys.executable, "-c", code]
@@ -146,7 +146,7 @@ def test_far_sets_are_weighed(root, subject):
 )
 def test_every_work_of_scale_runs(root, work, subject, settings):
     """
-    Each work on more than one process, or over time, comes to its end and finds something.
+    Each benchmark of `benchmarks.scale` runs to its end, and gives the expected figures.
     """
     case = {"module": "benchmarks.scale", "work": work, "subject": subject, "pending": 2_000, "settings": settings}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case)]

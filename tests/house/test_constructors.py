@@ -38,9 +38,9 @@ MAKES: dict[type, Any] = {
     wheels.SingleWheel: lambda: wheels.SingleWheel(tick=1, slots=8),
 }
 NOT_MADE = {cache.CacheStats, cache.CacheTimer, cache.CachedMethod}
-"""Classes that only other code instantiates, with facts that it has by then."""
+"""Classes that only tickwheel's code instantiates, once it knows all their fields."""
 NOT_OURS = {EventLoop}
-"""Its constructor is asyncio's, which makes its pipe before its last field."""
+"""Its constructor is asyncio's, which registers its pipe before it sets the last field."""
 ON_A_LOOP = {TaskExecutor, drivers.AsyncioDriver}
 ON_TRIO = {drivers.TrioDriver}
 
@@ -94,7 +94,7 @@ def is_held(made: Any) -> bool:
 
 def watched(kind: type, make: Any) -> list[str]:
     """
-    Call *make*, and return the fields of a *kind* that were set after something else knew of it.
+    Call *make*, and return the fields of a *kind* that were set after another object referred to it.
     """
     usual: dict[int, int] = {}  # by the frame's id: a frame that is kept would hold the object
     exposed: list[tuple[Any, set[str]]] = []
@@ -123,7 +123,7 @@ def watched(kind: type, make: Any) -> list[str]:
 
 def test_every_public_class_is_made():
     """
-    The list of classes made here is complete.
+    The list of public classes includes classes of several packages.
     """
     assert {TimerWheel, ShardedWheel, PoolExecutor, TTLCache, tickwheel.Periodic} <= set(public_classes())
 
@@ -131,7 +131,7 @@ def test_every_public_class_is_made():
 @pytest.mark.parametrize("kind", public_classes(), ids=lambda kind: kind.__name__)
 def test_it_is_complete_before_it_is_seen(kind):
     """
-    While a constructor runs, nothing else holds the object, not weakly either, until its last field is set.
+    Until a constructor has set the last field, no other object refers to the new one, not even weakly.
     """
     make = MAKES.get(kind, kind)
 
@@ -149,7 +149,7 @@ def test_it_is_complete_before_it_is_seen(kind):
 
 def test_one_that_is_not_is_found():
     """
-    The watch sees an object that registers itself too early, weakly or not.
+    The check finds an object that another one refers to too early, weakly or not.
     """
     seen: list[Any] = []
 

@@ -16,7 +16,7 @@ import pytest
 from tickwheel import _core
 
 ROOMS = ("cpython", "timers", "cache", "aio")
-# Lowest first; the rooms are above them, and beside each other.
+# Lowest first. The other modules are above these, and do not import each other.
 FOUNDATION = ("memory", "once", "json", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
 # What changes behind a shared reference, and what says that threads may share it.
@@ -57,7 +57,7 @@ def rust(folder: Path) -> list[Path]:
 
 def uses(text: str, names: set[str]) -> set[str]:
     """
-    Return the modules that a text names, in a `use` or where they are used.
+    Return the modules that a source text names, in a `use` or in a path.
     """
     paths = re.findall(r"\bcrate::((?:\w+::)*\w+)", text)
     for room, group in re.findall(r"\bcrate::(\w+)::\{([^}]*)\}", text):
@@ -84,7 +84,7 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
 
 def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
     """
-    Timers, cache and aio import the foundation and not each other; the foundation imports only lower layers.
+    Timers, cache and aio import the foundation, not each other; a foundation module imports only lower ones.
     """
     wrong = []
     for name, text in bindings.items():
@@ -100,7 +100,7 @@ def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
 
 def test_every_unsafe_says_its_own_reason(root):
     """
-    No SAFETY comment or Safety section refers to another one; clippy checks that each block has a comment.
+    No SAFETY comment or Safety section refers to another; clippy checks that each unsafe block has a comment.
     """
     wrong = []
     for path in rust(root / "crates"):
@@ -120,7 +120,7 @@ def test_every_unsafe_says_its_own_reason(root):
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed: install binutils")
 def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
     """
-    Each function that the module takes from the interpreter is parked, or known to run no Python.
+    Each interpreter function that the module imports has a wrapper in `parking.rs`, or is known to run no Python.
     """
     parked = set(re.findall(r"(?m)^ {4}fn (\w+)\(", bindings["cpython::parking"]))
     listed = subprocess.run(["nm", "--dynamic", _core.__file__], capture_output=True, text=True, check=True).stdout
@@ -135,14 +135,14 @@ def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
 
 def test_nothing_static_is_mutable(root):
     """
-    No `static mut` exists, not even the interpreter's: mutable state is an atomic, a `OnceLock` or in a `GilCell`.
+    No `static mut` exists: mutable state is in an atomic, a `OnceLock` or a `GilCell`.
     """
     assert [str(path) for path in rust(root / "crates") if "static mut" in path.read_text("utf-8")] == []
 
 
 def cells(text: str) -> list[str]:
     """
-    Return the lines of a text that name a cell of the standard library, except those of one thread.
+    Return the lines of a source text that name a cell type of the standard library, except thread-local ones.
     """
     lines = (line.partition("//")[0].strip() for line in text.splitlines())
     return [line for line in lines if CELL.search(line) and not line.startswith("thread_local!")]
@@ -150,7 +150,7 @@ def cells(text: str) -> list[str]:
 
 def test_what_threads_share_is_in_a_gil_cell(bindings):
     """
-    No static and no object of the bindings has a cell of the standard library in it, and only `GilCell` shares one.
+    The bindings use no cell type of the standard library, except inside `GilCell`.
     """
     assert cells("static ENGINES: Numbers = Numbers(UnsafeCell::new(Vec::new()));"), "what is named is found"
     found = {name: cells(text) for name, text in bindings.items()}

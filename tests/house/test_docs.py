@@ -39,7 +39,7 @@ PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
 LANGUAGES = {"python", "console", "py", "", "{toctree}"}
 """
-The languages of blocks in a page: Python and commands, which run here; excerpts; drawings and output; lists of pages.
+The languages of blocks in a page: Python and commands, which tests run; excerpts; drawings and output; lists of pages.
 """
 COMMAND = re.compile(r"^(?:createdb|curl|export|make|pip|python|tickwheel) ", re.MULTILINE)
 NOT_RUN = {
@@ -106,16 +106,16 @@ def commands(block: Block) -> list[Command]:
 
 def files(path: Path) -> dict[str, str]:
     """
-    Return the files that a page has, by the name in the first line of each.
+    Return the Python files that a page shows, by the name in the first line of each.
     """
     return {match[1]: block.code for block in blocks(path, "python") if (match := FILE.match(block.code))}
 
 
 def script(path: Path) -> str:
     """
-    Return the Python of a page as one text, each line where it is in the page; without files that a command runs.
+    Return the Python of a page as one script with the page's line numbers, without files that a command runs.
 
-    Files that another one imports are left out with it.
+    Files that another file of the page imports are left out, too.
     """
     imported = {name for code in files(path).values() for name in IMPORT.findall(code)}
     run = {word for block in blocks(path, "console") for command in commands(block) for word in command.line.split()}
@@ -185,7 +185,7 @@ def test_no_code_is_left_out(page):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
     """
-    Every link to a file of the project names one that is there.
+    Every link to a file of the project names an existing file.
     """
     assert [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()] == []
 
@@ -193,7 +193,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("way", WAYS)
 def test_newcomers_get_to_a_result(way):
     """
-    Each page of a newcomer's way links the next one, there are three at most, and the last has something to run.
+    A newcomer needs at most three pages: each links to the next one, and the last has commands to run.
     """
     pages = [ROOT / name for name in WAYS[way]]
     assert len(pages) <= 3
@@ -207,7 +207,7 @@ def test_newcomers_get_to_a_result(way):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_make_and_pip_are_asked_for_exists(page, root):
     """
-    Every `make TARGET` that a page mentions is a target of the Makefile, and every extra is one of the package.
+    Every `make TARGET` that a page mentions is in the Makefile, and every extra is in pyproject.toml.
     """
     text = page.read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+%?):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -232,7 +232,7 @@ def test_doctests_of_the_package(modules):
 
 def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], list[str]]:
     """
-    Start a service on a free port; return it with its output until it was ready.
+    Start a service on a free port, and return its process and the output until it was ready.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -247,7 +247,7 @@ def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subp
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """
-    Serve a store in a folder of its own; return the folder and the address.
+    Serve a store in a new folder, and return the folder and the service's address.
     """
     folder = tmp_path_factory.mktemp("served")
     server, said = serve([], folder, dict(os.environ))
@@ -262,7 +262,7 @@ def served(tmp_path_factory):
 
 def marked(page: Path, block: Block) -> Any:
     """
-    Return a parameter for a page's block, with what its commands need of the system.
+    Return a test parameter for a page's block, marked if its commands need SIGSTOP.
     """
     has_chaos = any(command.line.startswith("tickwheel chaos") for command in commands(block))
     return pytest.param(page, block, marks=[pytest.mark.needs("signal.SIGSTOP")] if has_chaos else [])

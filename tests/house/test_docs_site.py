@@ -1,5 +1,5 @@
 """
-The documentation site keeps its versions side by side, and each page leads to the others.
+The documentation site keeps its versions side by side, and each page links to its other versions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def script() -> ModuleType:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """
-    Return a site of three versions, of which the oldest lacks a page.
+    Return a site of three versions; the oldest version lacks a page.
     """
     for version, pages in {"0.9.0": ["index"], "0.10.0": ["index", "how/to"], "0.10.0rc1": ["index", "how/to"]}.items():
         for page in [*pages, "404"]:
@@ -79,7 +79,7 @@ def test_versions_are_listed(script: ModuleType, site: Path) -> None:
 
 def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
     """
-    `make docs-serve` answers a missing page with the site's own page, as a host of pages does.
+    `make docs-serve` answers a request for a missing page with the site's own 404 page, as a web host does.
     """
     script.publish(site)
     handler = functools.partial(script.Pages, directory=site)
@@ -95,7 +95,7 @@ def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
 @pytest.mark.slow
 def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser: Any) -> None:
     """
-    Choosing a version opens the same page of it, or its first page where it lacks that one.
+    Choosing a version opens its version of the page, or its first page if it lacks that page.
     """
     script.publish(site)
     browser.get((site / "0.10.0" / "how" / "to.html").as_uri())
@@ -108,7 +108,7 @@ def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser:
 
 def choose(browser: Any, version: str) -> str:
     """
-    Choose a version on the page that is open, and return the address that it leads to.
+    Choose a version on the open page, and return the address of the page that this opens.
     """
     from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: PLC0415 only where it is installed
 
@@ -122,7 +122,7 @@ def choose(browser: Any, version: str) -> str:
 
 def test_every_page_can_be_edited_where_its_file_is(script: ModuleType) -> None:
     """
-    Each page has the folder of its file; those that are made from the code have none.
+    The script knows the folder of each page's source file; pages that are made from the code have no such file.
     """
     folders = script.source_folders()
     for page, folder in folders.items():
@@ -174,7 +174,7 @@ def built(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
     """
-    On each kind of page axe finds no barrier for people with low vision, without sight or without a pointer.
+    On each kind of page axe finds no barrier for people who see badly or not at all, or use no mouse.
     """
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
@@ -186,7 +186,7 @@ def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
 
 def test_edit_this_page(built: Path) -> None:
     """
-    The link leads to the file in the repository, also from the first page, and generated pages have none.
+    "Edit this page" links to the page's file in the repository, also on the first page; generated pages lack the link.
     """
 
     def edited(page: str) -> list[str]:

@@ -43,7 +43,7 @@ def test_each_pattern_finds_its_fault(english, name, text):
 @pytest.mark.parametrize("text", ["Maximum number of jobs.", "True if the timeout has passed.", "What is a wheel?"])
 def test_plain_sentences_are_not_counted(english, text):
     """
-    A complete statement, and a real question as a heading, have no pattern but false alarms of one.
+    A complete statement, and a real question as a heading, are not counted, except as known false alarms.
     """
     assert [each for each, pattern in english.PATTERNS.items() if pattern.search(text)] in ([], ["noun_clause"])
 

@@ -54,7 +54,7 @@ def test_no_file_is_long(tracked, root):
 
 def test_no_line_of_javascript_is_long(tracked):
     """
-    No line has more than 140 columns; where there is npm, `make lint` checks the rest of the form.
+    No line has more than 140 columns; if npm is installed, `make lint` checks the rest of the style.
     """
     scripts = [path for path in tracked if path.suffix in {".js", ".mjs"}]
     assert len(scripts) > 30
@@ -64,7 +64,7 @@ def test_no_line_of_javascript_is_long(tracked):
 
 def test_files_are_short_by_habit(root):
     """
-    The middle module of the package has no more than 120 lines, that of the crates no more than 150.
+    The median length of a module is at most 120 lines in the package, and 150 in the crates.
     """
     assert statistics.median(map(lines_of, (root / "src").rglob("*.py"))) <= 120
     assert statistics.median(map(lines_of, (root / "crates").rglob("src/**/*.rs"))) <= 150
@@ -106,7 +106,7 @@ def test_no_file_names_a_place(tracked, root, pattern):
 
 def test_pins_are_exact(root):
     """
-    Every line of a pin file is one exact version, without address or option; the image's have their hashes below them.
+    Every line of a pin file is one exact version, without address or option; the image's versions have hashes.
     """
     pins = list((root / "requirements").glob("*.txt"))
     assert pins

@@ -25,9 +25,9 @@ suppress_build_script_link_lines=true
 @pytest.mark.slow
 def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
-    For a free-threaded build the core compiles, its build script has detected it, and it declares that it uses the GIL.
+    The core compiles for a free-threaded build, which its build script detects, and it declares that it uses the GIL.
 
-    It does not rely on that where a lock was to be had: its cells are locks in such a build.
+    It does not depend on this declaration where locks can protect it: in such a build its cells are locks.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")

@@ -56,14 +56,14 @@ def loaded_by(statements: str) -> set[str]:
 )
 def test_import_loads_nothing_heavy(statements):
     """
-    Importing tickwheel and setting a timer on a thread load neither asyncio nor the other costly modules.
+    Importing tickwheel, and setting a timer on a thread, loads neither asyncio nor another costly module.
     """
     assert loaded_by(statements) & HEAVY == set()
 
 
 def test_another_design_loads_nothing_heavy():
     """
-    A wheel of another design loads dataclasses for its card, but neither asyncio nor other costly modules.
+    A wheel of another design loads dataclasses, for its `CARD`, but neither asyncio nor another costly module.
     """
     statements = "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())"
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()
@@ -83,7 +83,7 @@ def test_a_scheduler_loads_what_its_store_and_targets_need():
 
 def test_import_loads_no_room():
     """
-    Importing tickwheel alone loads its front page, and neither a room nor the native module.
+    `import tickwheel` alone loads only `tickwheel` and `tickwheel._later`: no subpackage and no native module.
     """
     assert {name for name in loaded_by("import tickwheel") if name.startswith("tickwheel")} == {
         "tickwheel",
@@ -93,7 +93,7 @@ def test_import_loads_no_room():
 
 def test_timers_load_no_design_of_a_wheel():
     """
-    Importing TimerWheel loads the protocol of wheels, and no design in Python, shards or trio.
+    Importing TimerWheel loads the protocol of wheels, but no design in Python, no shards and no trio.
     """
     loaded = loaded_by("from tickwheel import TimerWheel")
     assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels.contract"}
@@ -103,7 +103,7 @@ def test_timers_load_no_design_of_a_wheel():
 @pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.scheduler", "tickwheel.wheels"])
 def test_names_are_listed_before_they_are_used(package):
     """
-    A package lists its public names, those too that no program has used yet, so that they can be completed.
+    `dir` of a package lists all its public names, also those not loaded yet, so that a shell can complete them.
     """
     script = f"import {package} as package; print(*sorted(set(package.__all__) - set(dir(package))))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

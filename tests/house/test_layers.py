@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-# Lowest first. Higher imports lower; rooms of one layer do not know each other.
+# Lowest first. A package may import packages of lower layers, but none of its own layer.
 LAYERS = (
     (
         "clock",
@@ -38,7 +38,7 @@ LAYERS = (
     ("cli",),
 )
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
-# The foundation may lean on itself, but only in this order.
+# Modules of the lowest layer may import these other modules of that layer.
 FOUNDATION = {
     "errors": set(),
     "typing": set(),
@@ -52,25 +52,25 @@ FOUNDATION = {
     "observe.events": {"errors", "clock", "typing", "_core"},
     "observe.tracing": {"observe.events"},
 }
-# Packages whose public modules are alternatives: each knows `jobs` and its contract, none knows another.
+# Packages whose public modules are alternatives: each may import `jobs` and its contract, but no other alternative.
 ALTERNATIVES = ("stores", "targets")
-# The one that knows them all, to choose by a name.
+# The modules that import all alternatives, to choose one by its name.
 CHOOSERS = {"stores._open", "stores", "targets._open", "targets"}
-# The packages that the scheduler is made of.
+# The packages that form the scheduler.
 SCHEDULER = ("jobs", "stores", "targets", "host", "engine", "client", "remote", "scheduler")
-# What of the scheduler reaches time, threads or chance directly instead of taking them from its runtime, and why. The
-# list may only become shorter: what is in it the simulation has to replace as a whole.
+# The scheduler's modules that use time, threads or random numbers directly instead of through its runtime, and the
+# reasons. The list may only become shorter, because the simulation has to replace each of these modules as a whole.
 OWN_TIME = {
-    "host.runtime": "it is where all the others get them",
-    "scheduler.idempotency": "it runs at the receiver, where no scheduler is",
+    "host.runtime": "all other modules get them from here",
+    "scheduler.idempotency": "it runs in the receiver of a job, which has no scheduler",
     "scheduler.migration": "it is a command, which copies one store into another while no engine runs",
     "remote": "it is the client of a service: its time is that of the network",
     "stores": "a store waits for its server or its file; the simulation has stores of its own",
     "scheduler._dropped": "it runs in the collector, when the scheduler and its runtime are gone",
-    "targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
+    "targets._breaker": "a server's pause is measured by the real clock, whatever the scheduler's clock is",
     "targets._processes": "its children are real processes, with the system's clock",
-    "targets._task": "a key that nobody gave is drawn by the caller",
-    "targets._threads": "a library that blocks is a real one, and so are its threads",
+    "targets._task": "if the caller gives no key, a random one is drawn in the caller's process",
+    "targets._threads": "it runs real libraries that block, in real threads",
     "targets.kafka": "its library is polled by a thread",
 }
 OWN_TIME_MAX = 11
@@ -80,19 +80,20 @@ MADE_BY_GEVENT = {
 } | {"_thread.allocate_lock", "_thread.start_new_thread", "queue.Queue", "asyncio.run_coroutine_threadsafe"}
 NEVER_PATCHED = {"cli", "lab", "service", "testing", "threads"}
 WAITED_FOR_BY_CALLERS = {"cache._flight", "wheels.delay_queue"}
-"""Greenlets wait here for each other, so gevent's own locks are right."""
-# Every third-party library, and the one module (or, with the reason, the one package) that imports it.
+"""Greenlets wait for each other in these modules, so they use gevent's own locks."""
+# For every third-party library, the one package, or one module, that imports it. A comment gives the reason for a
+# package.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
     "rich": "cli",  # as click
-    "starlette": "service",  # routes, requests and responses are its types throughout
-    "msgspec": "service",  # bodies are its structs, and what reads them its decoders
-    "psycopg": "stores",  # a connection of ours derives from its class, beside the module that opens them
+    "starlette": "service",  # routes, requests and responses are of its types
+    "msgspec": "service",  # bodies are its structs, read by its decoders
+    "psycopg": "stores",  # one module opens connections, and another derives a class from its connection
     "django": "integrations",  # it finds models, admin and commands by the names of their modules
     "pytest": "testing",  # the suites are pytest classes
     "hypothesis": "testing",  # the state machines are its machines
 }
-# One more user of a library, and why.
+# One more module that imports a library, and the reason.
 BESIDES = {
     "msgspec": "scheduler._codec",  # the arguments of tasks are read by their annotations
     "aiohttp": "service.peers",  # it forwards requests between nodes, and delivers no webhook
@@ -104,7 +105,7 @@ BESIDES = {
 
 def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
-    Return the dotted names that a module imports, as deep as the statement names them, wherever the statement is.
+    Return the dotted names that a module imports, at its top level and inside functions; the longest names it gives.
     """
     found = set()
     for node in ast.walk(tree):
@@ -145,9 +146,9 @@ def internal_imports(modules: dict[str, ast.Module]) -> list[tuple[str, str]]:
 
 def is_allowed(importer: str, imported: str) -> bool:
     above, below = room_of(importer), room_of(imported)
-    if above in {"", "testing"} or above == below:  # the front page and the testing kit are beside the layers
+    if above in {"", "testing"} or above == below:  # `tickwheel` itself and `testing` are in no layer
         return True
-    if below not in HEIGHT:  # the front page, or `testing`
+    if below not in HEIGHT:  # `tickwheel` itself, or `testing`
         return False
     if above in FOUNDATION:
         return below in FOUNDATION[above]
@@ -156,7 +157,7 @@ def is_allowed(importer: str, imported: str) -> bool:
 
 def test_every_room_has_a_layer(modules):
     """
-    Every module of the package belongs to a room of the table, so that no import goes unjudged.
+    Every module belongs to a package or module of the table, so that every import is checked.
     """
     rooms = {room_of(name.removeprefix("tickwheel").removeprefix(".")) for name in modules}
     assert rooms - set(HEIGHT) == {"", "testing"}
@@ -164,7 +165,7 @@ def test_every_room_has_a_layer(modules):
 
 def test_the_layers_are_those_of_architecture(root):
     """
-    The layers that ARCHITECTURE draws are those of the table.
+    ARCHITECTURE draws the same layers as the table.
     """
     text = (root / "ARCHITECTURE.md").read_text("utf-8")
     lines = text.partition("\n## Layers\n")[2].split("```")[1].strip().splitlines()
@@ -174,7 +175,7 @@ def test_the_layers_are_those_of_architecture(root):
 
 def test_higher_imports_lower(modules):
     """
-    A room imports only from lower layers; siblings, `testing` and the front page are forbidden.
+    A package imports only from lower layers, not from its own layer, from `testing` or from `tickwheel` itself.
     """
     wrong = [
         f"{a or 'tickwheel'} imports {b or 'tickwheel'}" for a, b in internal_imports(modules) if not is_allowed(a, b)
@@ -185,7 +186,7 @@ def test_higher_imports_lower(modules):
 @pytest.mark.parametrize("package", ALTERNATIVES)
 def test_alternatives_do_not_know_each_other(modules, package):
     """
-    A store or target imports its contract, model and checks of values, never another one or the engine.
+    A store or target imports `jobs` and its contract, but no other store or target and not the engine.
     """
     wrong = []
     for importer, imported in internal_imports(modules):
@@ -200,9 +201,9 @@ def test_alternatives_do_not_know_each_other(modules, package):
 
 def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """
-    Return every (importer, module) for which the module, or a parent package, is private to another package.
+    Return every (importer, module) for which the module, or a package that contains it, is private to another package.
 
-    A front page may import modules below it: it decides which names are public.
+    The `__init__` of a package may import modules inside it, because it decides which names are public.
     """
     packages = {name.rpartition(".")[0] for name in modules}
     found = set()
@@ -230,7 +231,7 @@ def test_what_is_private_to_a_room_stays_in_it(modules):
 
 def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
-    No module of verbs or engine imports `time`, `threading`, `random` or the like; of the rest, only those listed.
+    No module of the scheduler imports `time`, `threading`, `random` or the like, except the listed ones.
     """
     used, wrong = set(), []
     for name, tree in modules.items():
@@ -249,7 +250,7 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
         if not listed:
             wrong.append(f"{module} imports {', '.join(sorted(found))}: take it from the Runtime")
     assert wrong == []
-    assert used == set(OWN_TIME), "what no longer needs them leaves the list"
+    assert used == set(OWN_TIME), "remove modules from the list that no longer need it"
     assert len(OWN_TIME) <= OWN_TIME_MAX
 
 
@@ -267,7 +268,7 @@ def test_no_module_imports_itself_by_a_detour(modules):
 
 def runtime_imports(name: str, tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
     """
-    Return the modules of ours that a module imports when it runs, wherever the statement is.
+    Return our modules that a module imports when it runs, at its top level or inside a function.
     """
     body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
     found = {resolved(target, modules) for target in imports_of(name, body)}
@@ -283,7 +284,7 @@ def is_for_types(node: ast.stmt) -> bool:
 
 def test_one_library_one_module(modules):
     """
-    A third-party library is imported in one module, or in the one package that is named with its reason.
+    A third-party library is imported in one module, or only in the package that the table gives for it.
     """
     users = defaultdict(set)
     for name, tree in modules.items():
@@ -306,20 +307,21 @@ def test_one_library_one_module(modules):
 )
 def test_no_third_party_on_import(module):
     """
-    Importing tickwheel, or a room below the service, loads no third-party library.
+    Importing tickwheel, or one of these subpackages, loads no third-party library.
     """
     name = f"tickwheel.{module}".rstrip(".")
     script = f"import sys; before = set(sys.modules); import {name}; print(*(set(sys.modules) - before))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in answer.stdout.split()}
-    # The stdlib's, but not among its names: one is named after the system, one says what a distribution left out.
+    # Modules of the standard library that `stdlib_module_names` lacks: one is named after the system, and the other
+    # lists what a distribution left out.
     loaded = {name for name in loaded if not name.startswith("_sysconfigdata")} - {"_missing_stdlib_info"}
     assert loaded - set(sys.stdlib_module_names) == {"tickwheel"}
 
 
 def test_threads_are_those_of_the_system(modules):
     """
-    Where gevent may have patched the process, locks for our threads come from `tickwheel.threads`.
+    In modules that may run under gevent, locks for our own threads come from `tickwheel.threads`.
     """
     made = {
         name.removeprefix("tickwheel.")

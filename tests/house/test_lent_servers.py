@@ -1,5 +1,5 @@
 """
-Servers of tests are stopped at the end, also after a failure.
+Servers that tests use are stopped at the end, even if one of them fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Server:
 @pytest.mark.parametrize("fails", ["start", "stop"])
 def test_all_are_stopped(fails):
     """
-    A server that fails to start, or to stop, is stopped like the others, and all folders are deleted.
+    If a server fails to start or to stop, all servers are still stopped, and all folders are deleted.
     """
     made = []
 

@@ -46,7 +46,7 @@ NEEDS_SH = pytest.mark.skipif(not Path("/bin/sh").exists(), reason="there is no 
 @pytest.fixture
 def closing(root, tmp_path):
     """
-    Return a function that runs those tests beside a copy of our conftest.py and a script, and returns the last lines.
+    Return a function that runs `TESTS` with a copy of our conftest.py and a given script, and returns the output.
     """
 
     def run(script: str | None) -> list[str]:
@@ -72,7 +72,7 @@ def closing(root, tmp_path):
 @NEEDS_SH
 def test_what_is_missing_stands_below_the_list_of_skips(closing):
     """
-    The line is followed only by pytest's own summary, and skips for other reasons do not count.
+    Only pytest's summary follows the line about missing programs, which does not count skips for other reasons.
     """
     *_, skip, line, summary = closing(MISSING)
     assert skip.startswith("SKIPPED")
@@ -83,7 +83,7 @@ def test_what_is_missing_stands_below_the_list_of_skips(closing):
 @pytest.mark.parametrize("script", [None, "#!/no/bash\n"], ids=["no script", "no bash"])
 def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
     """
-    Without bash, as on Windows, the run ends as usual.
+    If the script cannot run, because bash is missing as on Windows, the run ends as usual.
     """
     *_, skip, summary = closing(script)
     assert skip.startswith("SKIPPED")

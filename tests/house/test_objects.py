@@ -60,13 +60,13 @@ def test_each_shows_what_it_is():
         assert f"{id(thing):x}" not in text.lower(), text
 
 
-# Rooms whose modules have no underscore because nobody imports them: they are commands.
+# Packages of commands: their modules have no underscore, but users do not import them.
 COMMANDS = ("tickwheel.cli", "tickwheel.lab", "tickwheel.service.")
 
 
 def test_every_public_class_shows_itself(modules):
     """
-    Every public class of which there are objects has a repr of its own; suites are pytest's, and mixins are not made.
+    Every public class has a repr of its own, except contracts, suites and mixins, which are never instantiated.
     """
     bare = set()
     for name in sorted(modules):
@@ -84,14 +84,14 @@ def test_every_public_class_shows_itself(modules):
 
 def packages_of(name: str) -> list[str]:
     """
-    Return the dotted name of a module, and those of the packages around it.
+    Return the dotted names of a module and of the packages that contain it.
     """
     return [name[:at] for at in range(len(name) + 1) if name[at : at + 1] in {"", "."}]
 
 
 def is_never_made(kind: type) -> bool:
     """
-    Return whether there are no objects of just this class.
+    Return True if the class itself is never instantiated: a contract, a suite or a mixin.
     """
     is_contract = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind) or is_typeddict(kind)
     return is_contract or kind.__name__.endswith("Suite") or kind is NonCopyable
@@ -99,7 +99,7 @@ def is_never_made(kind: type) -> bool:
 
 def test_schedulers_show_where_and_how_they_are():
     """
-    A scheduler shows its store, or its service, and whether it is started; so do the stores themselves.
+    The repr of a scheduler shows its store or service, and whether it is not started, started or stopped.
     """
     scheduler = Scheduler("memory://")
     assert repr(scheduler) == "<Scheduler memory:// not started>"
@@ -112,7 +112,7 @@ def test_schedulers_show_where_and_how_they_are():
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_none_is_copied(make):
     """
-    Pickling and copying an object with state is refused by name, as a copy would share half of it.
+    Pickling or copying an object raises a TypeError that names its class, because a copy would share part of its state.
     """
     for thing in made():
         with pytest.raises(TypeError, match=f"{type(thing).__name__}"):
@@ -121,7 +121,7 @@ def test_none_is_copied(make):
 
 def test_the_version():
     """
-    The package says its version, which is that of its distribution.
+    `tickwheel.__version__` is the version of the distribution.
     """
     assert tickwheel.__version__ == version("tickwheel")
 

@@ -1,5 +1,5 @@
 """
-Tests observe the package through its methods and signals: how often they reach into private attributes may only fall.
+Tests observe the package through its methods and events; the number of accesses to private attributes may only fall.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST = {
     "service": 10,
     "timers": 19,
 }
-"""Maximum number of such lines in each folder; when one falls, lower it here."""
+"""Maximum number of lines with a private attribute in each folder; when the real number falls, lower it here."""
 OTHERS = {*dir(os), *dir(asyncio.TimerHandle), *dir(asyncio.BaseEventLoop), *dir(asyncio.Task)}
 OTHERS |= {"_scheduled", "_source_traceback", "_log_destroy_pending"}
-"""Names that are not this package's: asyncio's, which its loop has too, and `os._exit`."""
+"""Private names that are not this package's: those of `os`, and of asyncio's classes, which our loop derives from."""
 
 
 def private_lines(tree):
@@ -50,7 +50,7 @@ def private_lines(tree):
 
 def test_private_attributes_are_accessed_less_and_less():
     """
-    No folder has more such lines than its number.
+    No folder has more lines with private attributes than `MOST` allows.
     """
     found = Counter()
     for path in TESTS.rglob("*.py"):

@@ -41,7 +41,7 @@ def check(root, tmp_path, name, text):
 
 def test_each_rule_finds_its_fault(root, tmp_path):
     """
-    A page with a fault of each kind is refused, each by its line and the name of its rule.
+    Each fault of a page is reported with its line and the name of its rule.
     """
     code, found = check(root, tmp_path, "page.md", "\n".join(FAULTS.values()) + "\nIt waits for ever.\n")
     expected = [[str(line), f" house.{name}"] for line, name in enumerate(FAULTS, 1)]
@@ -79,7 +79,7 @@ def test_a_rule_spans_lines(root, tmp_path):
 
 def test_code_is_not_read(root, tmp_path):
     """
-    Fences, names in backticks and the addresses of links are left out, and plain English passes.
+    Code blocks, names in backticks and the addresses of links are not checked, and plain English passes.
     """
     text = "There is no list, and `tell` is not one; [it](anew.md) is no longer one.\n\n```\ntell anew\n```\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])
@@ -87,7 +87,7 @@ def test_code_is_not_read(root, tmp_path):
 
 def test_a_word_of_our_own_is_explained_once(root, tmp_path):
     """
-    The industry's word on the line where a word of ours comes first is enough for the page.
+    A word of our own is accepted if the line of its first use also has the usual word for it.
     """
     text = "A herd, or burst, of jobs.\nThe herd fires.\nSeconds since the epoch.\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])

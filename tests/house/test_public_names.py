@@ -23,7 +23,7 @@ QUESTION = re.compile(r"(What|Whether|Who|Which|Where|When|How|Whose|Why)\b")
 @pytest.fixture(scope="module")
 def site(root):
     """
-    Return the script of the site as a module: it knows which modules users import.
+    Return the script of the documentation site as a module, because it lists the modules that users import.
     """
     spec = importlib.util.spec_from_file_location("docs_site", root / "scripts/docs_site.py")
     module = importlib.util.module_from_spec(spec)
@@ -107,9 +107,9 @@ def test_docstrings_open_with_a_statement(modules):
 
 def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
-    Return the dotted paths of *thing* and its public methods, its bases' included, that have no docstring.
+    Return the dotted paths of *thing* and of its own and inherited public methods that have no docstring.
 
-    A method that a contract documents needs no second docstring, and a test may say everything by its name.
+    A method that a contract documents needs no second docstring, and a test needs none if its name is enough.
     """
     found = [] if inspect.getdoc(thing) else [path]
     bases = thing.__mro__ if inspect.isclass(thing) else ()
@@ -123,7 +123,7 @@ def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
 
 def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
     """
-    Return the names of the methods that a protocol, or another class of a contract, documents.
+    Return the names of the methods that have a docstring in a protocol or another class of a contract.
     """
     classes = [
         node

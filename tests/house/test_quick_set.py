@@ -25,7 +25,7 @@ def script(root):
 
 def test_every_line_names_a_test(quick_set, root):
     """
-    A line about a test that is gone is deleted with it, by `make test-times` or by hand.
+    Every line of the list names an existing test: `make test-times` deletes the others.
     """
     files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
     assert [name for name in sorted(files) if not (root / name).is_file()] == []
@@ -35,7 +35,7 @@ def test_every_line_names_a_test(quick_set, root):
 @pytest.mark.parametrize("is_quick_run", [False, True])
 def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
     """
-    A listed class or function of which nothing is kept costs a quick run nothing; all others are made, in any run.
+    A quick run does not collect a listed test of which no case is kept; a full run collects every test.
     """
     config = SimpleNamespace(option=SimpleNamespace(quick=is_quick_run))
     lines = [
@@ -60,7 +60,7 @@ def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
 
 def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     """
-    A line about a test stays where no log mentions it, unless the log is of a run of all tests of its file.
+    A log that lacks a listed test does not remove its line, unless the log is of a run of all tests of the file.
     """
     before = type(quick_set)(["tests/a.py::test_dear", "tests/a.py::test_gone", "tests/b.py::test_dear"])
     costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}
@@ -77,7 +77,7 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
 
 def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
-    A file with only costly tests keeps its cheapest one in the quick set, unless that uses a second of CPU.
+    If all tests of a file are costly, the cheapest stays in the quick set, unless it uses a second of CPU.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}
@@ -86,7 +86,7 @@ def test_a_file_keeps_its_cheapest_test(quick_set, script):
 
 def test_what_is_always_quick_is_quick(quick_set, script):
     """
-    Each test by which the script guards a clause exists, and is in the quick set.
+    Each test that the script must always list as quick exists, and is in the quick set.
     """
     quick = [name for name, is_quick in quick_set.collected.items() if is_quick]
     files = {name.partition("::")[0] for name in quick_set.collected}
@@ -96,7 +96,7 @@ def test_what_is_always_quick_is_quick(quick_set, script):
 
 def test_every_form_has_its_smoke_tests(quick_set, script):
     """
-    Ten tests of the suite stay for each form of a store.
+    For each form of a store, the quick set keeps at least the smoke tests of the suite.
     """
     for form, classes in script.FORMS.items():
         kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}
@@ -105,7 +105,7 @@ def test_every_form_has_its_smoke_tests(quick_set, script):
 
 def test_the_tests_at_other_dates_exist(quick_set, root):
     """
-    Each line of the list of tests that read the time of day is a test.
+    Each line of wall_clock.txt, the list of tests that read the time of day, names an existing test.
     """
     listed = (root / "tests" / "wall_clock.txt").read_text("utf-8").splitlines()
     files = {name.partition("::")[0] for name in quick_set.collected}

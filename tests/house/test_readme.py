@@ -15,7 +15,7 @@ HOME = "https://example.org/us/tickwheel"
 
 def test_addresses_are_absolute(root, tmp_path):
     """
-    Each picture and page is one of the tag's, and names a file of the project.
+    Each picture and link becomes an absolute address at the release's tag, and names a file of the project.
     """
     copy = tmp_path / "README.md"
     shutil.copy(root / "README.md", copy)
@@ -44,7 +44,7 @@ def test_the_project_has_its_addresses(root, tmp_path):
     """
     The project's URLs are in the repository that releases it.
 
-    They are the repository itself, its issues, and files or folders of the project at the tag.
+    They lead to the repository itself, its issues, and files or folders of the project at the tag.
     """
     copy = tmp_path / "pyproject.toml"
     text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them

@@ -1,5 +1,5 @@
 """
-The recipes of CONTRIBUTING: an addition is in every table, suite and page that goes with it.
+The recipes of CONTRIBUTING: what a contributor adds is in every table, suite and page that lists its kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def subclasses_of(suite: str, root, folder: str) -> str:
 
 def test_every_thing_has_a_recipe_whose_tests_exist(root):
     """
-    CONTRIBUTING has a recipe for each kind of thing, and every test that one names is there.
+    CONTRIBUTING has a recipe for each kind of thing, and every test that a recipe names exists.
     """
     text = (root / "CONTRIBUTING.md").read_text("utf-8").partition("\n## Recipes\n")[2].partition("\n## ")[0]
     assert re.findall(r"^### Add an? (.+)$", text, re.MULTILINE) == list(THINGS)
@@ -44,7 +44,7 @@ def test_every_thing_has_a_recipe_whose_tests_exist(root):
 @pytest.mark.parametrize("suite", [DriverSuite, EngineSuite, SharedStoreSuite, StoreSuite, TargetSuite, WheelSuite])
 def test_no_test_of_a_suite_hides_another(suite):
     """
-    Every test of a suite's rooms has a name of its own: of two with one name only the first would run.
+    No two base classes of a suite have a test of the same name, because only the first would run.
     """
     names = Counter(name for room in suite.__mro__ for name in vars(room) if name.startswith("test_"))
     assert [name for name, count in names.items() if count > 1] == []
@@ -52,7 +52,7 @@ def test_no_test_of_a_suite_hides_another(suite):
 
 def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
     """
-    Each module with a card is in `wheels.MODULES`, its design on the front page, in its docstring and in a suite.
+    Each module with a `CARD` is in `wheels.MODULES`; its class is exported, is in the table, and has a suite.
     """
     having = {
         name.rpartition(".")[2]
@@ -72,7 +72,7 @@ def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
 
 def test_every_target_is_held_to_the_contract_and_described(root, modules):
     """
-    Each target of a module of its own is in docs/targets.md, and a suite or tests of its own hold it.
+    Each target is described in docs/targets.md, and tested by the target suite or by tests of its own.
     """
     page = (root / "docs/targets.md").read_text("utf-8")
     held = subclasses_of("TargetSuite", root, "tests/scheduler/targets")
@@ -100,7 +100,7 @@ def test_every_target_is_held_to_the_contract_and_described(root, modules):
 
 def test_every_target_reads_its_own_urls(modules):
     """
-    Each module with a `URL_FORM` is in the table of the schemes, under that of its example.
+    Each module with a `URL_FORM` is in the table of schemes, under the scheme of its example.
     """
     having = {
         name.rpartition(".")[2]
@@ -130,7 +130,7 @@ def test_every_store_is_held_to_the_contract(root):
 @pytest.mark.parametrize("face", [AsyncScheduler])
 def test_every_verb_is_on_every_face(face):
     """
-    The faces have the same verbs, with the same parameters.
+    AsyncScheduler has the same methods as Scheduler, with the same parameters.
     """
     shown = {name for name, verb in inspect.getmembers(Scheduler, callable) if not name.startswith("_")}
     assert shown == {name for name, verb in inspect.getmembers(face, callable) if not name.startswith("_")}
@@ -141,7 +141,7 @@ def test_every_verb_is_on_every_face(face):
 
 def test_every_metric_is_shown_to_operators(root):
     """
-    Each family of figures is on the board or in the pages for operators, by its name.
+    Each metric is named on the Grafana board or in docs/operations.md.
     """
     source = (root / "src/tickwheel/observe/prometheus.py").read_text("utf-8")
     families = set(re.findall(r'"(tickwheel_[a-z_]+)"', source))
@@ -163,7 +163,7 @@ def test_every_metric_is_shown_to_operators(root):
 )
 def test_a_suite_without_its_hook_is_heard(suite, hook, arguments):
     """
-    A subclass that forgets a hook is collected and fails with its name, which an abstract class would not be.
+    A suite without its hook fails with an error that names it; pytest would not report an abstract class.
     """
     forgetful = type("TestForgetful", (suite,), {})
     assert not inspect.isabstract(forgetful)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not Path("/usr/bin/env").exists(), reason="there
 @pytest.fixture
 def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
     """
-    Return a function that puts programs into folders, and prints where the script finds one, below *tmp_path*.
+    Return a function that puts programs into folders below *tmp_path*, and returns where the script finds one.
     """
     before, quote, rest = (root / "scripts" / "servers").read_text("utf-8").partition("\nplaces='")
     places, end, after = rest.partition("'\n")
@@ -42,7 +42,7 @@ def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
 )
 def test_it_is_found_beside_the_path(find, folder):
     """
-    Debian keeps programs of servers out of the path, and Homebrew those of a formula that names its version.
+    A program is found outside of the path: in Debian's server folders, and in Homebrew's versioned formulas.
     """
     assert find("a-server-of-ours", folder) == (0, f"{folder}/a-server-of-ours")
 
@@ -67,6 +67,6 @@ def test_the_path_comes_first(find):
 
 def test_nothing_is_found(find):
     """
-    The exit code reports that nothing was found.
+    If no program is found, the exit code says so.
     """
     assert find("a-server-of-nobody") == (1, "")

@@ -45,7 +45,7 @@ def tracked(root) -> set[str]:
 @pytest.fixture(scope="module")
 def folders(tracked) -> set[str]:
     """
-    Return every folder that holds a tracked file, however deep.
+    Return every folder that contains a tracked file, directly or in a subfolder.
     """
     return {str(folder) for path in tracked for folder in Path(path).parents} - {"."}
 
@@ -56,7 +56,7 @@ def pages(root: Path) -> list[Path]:
 
 def drawn(tree: str) -> set[str]:
     """
-    Return the folders of a drawn tree, each below the last one that is indented less.
+    Return the paths of the folders in a drawing of a tree, in which indentation shows the parent.
     """
     found, way = set(), []
     for line in tree.splitlines():
@@ -69,7 +69,7 @@ def drawn(tree: str) -> set[str]:
 
 def test_the_tree_is_that_of_architecture(root, folders):
     """
-    Every folder of package and bindings is drawn in ARCHITECTURE, and every folder drawn is there.
+    ARCHITECTURE draws every folder of the package and the bindings, and every folder that it draws exists.
     """
     text = (root / "ARCHITECTURE.md").read_text("utf-8")
     tree = drawn(text.partition("\n## Folders\n")[2].split("```")[1].strip("\n"))
@@ -81,7 +81,7 @@ def test_the_tree_is_that_of_architecture(root, folders):
 
 def test_every_path_in_the_documents_is_there(root, tracked, folders):
     """
-    A path in a page names a file or a folder of the tree, in full or from the package or a crate's source on.
+    A path in a page exists, from the root, or from the source folder of the package or of a crate.
     """
     wrong, count = [], 0
     for page in pages(root):

@@ -1,5 +1,5 @@
 """
-A subinterpreter gets a refusal with the remedy.
+An import in a subinterpreter raises an error that says what to do instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ wheel.close()
 
 def test_the_core_is_refused_in_a_subinterpreter_and_works_in_the_main_one():
     """
-    The import raises an ImportError with a remedy each time, and the main interpreter is unaffected.
+    Each import raises an ImportError that says what to do instead, and the main interpreter is unaffected.
     """
     ran = subprocess.run([sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,5 +1,5 @@
 """
-The tables with which `make test-all`, `make test-part` and `.ci/run` close, their exit codes, and `make help`.
+The tables that `make test-all`, `make test-part` and `.ci/run` print last, their exit codes, and `make help`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def script(path: Path, text: str) -> None:
 @pytest.fixture
 def make(root, tmp_path):
     """
-    Return a function that runs make in a folder of invented Pythons and runs, and returns its exit code and table.
+    Return a function that runs make with fake interpreters and test runs, and returns its exit code and table.
     """
     shutil.copy(root / "Makefile", tmp_path)
     for name, text in (("find-python", FIND), ("fetch-pythons", FAILS), ("quick-build", "#!/bin/sh\n")):
@@ -70,7 +70,7 @@ def make(root, tmp_path):
 @pytest.mark.parametrize("target", ["test-all", "test-part"])
 def test_a_row_is_the_summary_of_pytest(make, target):
     """
-    Neither what make says of a failure nor what cargo says of its tests is there, and a failure fails the whole.
+    A row is pytest's summary, without messages of make or cargo, and a failed run fails the command.
     """
     code, table = make(target, "3.11 3.12 3.14")
     assert code != 0
@@ -84,7 +84,7 @@ def test_a_row_is_the_summary_of_pytest(make, target):
 @pytest.mark.parametrize("target", ["test-all", "test-part"])
 def test_all_pass(make, target):
     """
-    If every run passes, so does the whole.
+    If every run passes, the command succeeds.
     """
     assert make(target, "3.11")[0] == 0
 
@@ -92,7 +92,7 @@ def test_all_pass(make, target):
 @pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
 def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     """
-    A missing Python fails `make test-all`; `make test-part`, which CI runs, continues without it.
+    A missing Python fails `make test-all`; `make test-part`, which CI runs, continues without that Python.
     """
     code, table = make(target, "3.11 3.13")
     assert (code == 0) is is_allowed
@@ -101,7 +101,7 @@ def test_a_missing_python_is_in_the_table(make, target, is_allowed):
 
 def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
     """
-    A target that goes through VERSIONS needs `pythons`.
+    Each make target that runs for all VERSIONS depends on the target `pythons`.
     """
     rules = re.findall(r"^([\w-]+):(.*)\n((?:\t.*\n)+)", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
     found = {name: "pythons" in needs.split() for name, needs, recipe in rules if "$(VERSIONS)" in recipe}
@@ -114,7 +114,7 @@ def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
 @pytest.fixture
 def ci(root, tmp_path):
     """
-    Return a function that runs .ci/run with an invented make, in which the step of that name fails.
+    Return a function that runs .ci/run with a fake make, in which the step of a given name fails.
     """
     (tmp_path / ".ci").mkdir()
     shutil.copy(root / ".ci" / "run", tmp_path / ".ci")
@@ -133,7 +133,7 @@ def ci(root, tmp_path):
 @pytest.mark.parametrize(("fails", "code", "last"), [("", 0, "== 3 passed in 1.00s =="), ("test", 2, "make: Error 1")])
 def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
     """
-    The table is right above pytest's summary, and once, whether or not a test fails.
+    The table of steps is printed once, directly above pytest's summary, whether or not a test fails.
     """
     found, lines = ci(fails)
     assert (found, lines[-1]) == (code, last)
@@ -143,7 +143,7 @@ def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
 
 def test_a_step_that_fails_ends_ci_with_the_table(ci):
     """
-    After a failed step the later ones do not run.
+    After a failed step the later steps do not run, and the table is printed.
     """
     found, lines = ci("types")
     assert found == 2

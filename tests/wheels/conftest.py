@@ -1,5 +1,5 @@
 """
-Every design.
+Fixtures that make a wheel of each design.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ DESIGNS: dict[str, Callable[[float], Any]] = {
 @pytest.fixture(params=DESIGNS)
 def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return what makes a wheel of some design with the tick given, in seconds; small rings, so that turns are short.
+    Return a function that makes a wheel of one design with a given tick, in seconds; its rings are small.
     """
     return DESIGNS[request.param]
 
@@ -39,7 +39,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
 @pytest.fixture(params=[name for name in DESIGNS if name != "native"])
 def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return what makes a wheel of a design in Python, whose work can be counted in lines.
+    Return a function that makes a wheel of a design written in Python, whose work can be counted in lines.
     """
     return DESIGNS[request.param]
 

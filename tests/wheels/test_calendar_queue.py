@@ -25,7 +25,7 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    Ten thousand deadlines spread over any span fill short pages; no page holds a hundredth of them.
+    If ten thousand deadlines are spread evenly over any span, no page holds fifty of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -38,7 +38,7 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is a thousand times denser than the others, one page holds them: its weak point.
+    If a quarter of the deadlines is far denser than the others, one page holds that quarter: the design's weak point.
     """
     wheel = CalendarWheel()
     for number in range(3_000):

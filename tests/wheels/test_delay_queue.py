@@ -69,7 +69,7 @@ def test_order() -> None:
 
 def test_not_early() -> None:
     """
-    An item cannot be polled a nanosecond before it is due, and can exactly then.
+    A poll returns an item at its deadline, and not a nanosecond earlier.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -120,7 +120,7 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns the remaining items with their remaining seconds, and refuses further calls, also twice.
+    Close returns the items and the seconds until each is due; later calls are refused, and a second close is allowed.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -136,7 +136,7 @@ def test_close() -> None:
 
 def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
     """
-    A thread that waits for an item an hour away takes one that is due now.
+    A thread that waits for an item an hour away takes one that arrives later and is due now.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -179,7 +179,7 @@ def test_takers_follow_the_leader() -> None:
 
 def test_waiting_takers_learn_of_the_close() -> None:
     """
-    Close ends every wait, that of the leader and those of the followers.
+    Close ends the wait of the leader and of every follower.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -197,7 +197,7 @@ def test_waiting_takers_learn_of_the_close() -> None:
 @pytest.mark.realtime
 def test_take_with_a_timeout() -> None:
     """
-    A take that times out ends with Empty, with and without pending items, and passes the lead on.
+    A take that times out raises Empty, whether or not items are pending, and another waiting thread becomes the leader.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):
@@ -213,7 +213,7 @@ def test_take_with_a_timeout() -> None:
 @pytest.mark.realtime
 def test_many_threads() -> None:
     """
-    Among four threads that offer and four that take, each item is taken once, and none of them early.
+    Four threads offer items and four take them: each item is taken once, and none early.
     """
     queue: DelayQueue[tuple[int, int]] = DelayQueue()
     clock = MonotonicClock()

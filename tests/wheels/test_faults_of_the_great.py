@@ -1,5 +1,5 @@
 """
-Known faults of other timer systems, each as a test that ours do not have it.
+Known faults of other timer systems, each with a test that our wheels do not have it.
 
 Garbage collection is off during the tests: finalizers, and callbacks of the collector such as hypothesis', would run.
 """
@@ -37,7 +37,7 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def lines_run(call: Callable[[], object]) -> int:
     """
-    Return how many lines of Python *call* runs: work, counted instead of timed.
+    Return how many lines of Python *call* runs, as a measure of its work that needs no clock.
 
     Nothing is collected meanwhile: finalizers, and callbacks of the collector such as hypothesis', run here otherwise.
     """
@@ -88,7 +88,7 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    A deadline a whole turn of some level ahead, which shares its slot with now, is neither lost nor early (#8334).
+    A deadline that is one whole turn of a level ahead, so in the slot of now, is neither lost nor early (#8334).
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -126,7 +126,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one turn, of several, of a nanosecond more or less, and the type's maximum, are held.
+    Delays of one or more turns, a nanosecond more or less, and the longest possible delay fire on time.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -183,7 +183,7 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    A taker sees an offer that arrives before it sleeps (tokio #6682, RussellLuo #5).
+    A thread that calls take sees an offer that arrives before it sleeps (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -234,7 +234,7 @@ def test_stale_handles_reach_nobody(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    The count of pending timers decreases once on every path, and a refused insert leaves no trace (#14959).
+    However an entry ends, the pending count falls by one; a refused insert does not change it (#14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]
@@ -253,7 +253,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    After a stop in the middle of a slot the other entries are still linked, in order.
+    If a delivery stops in the middle of a slot, the next one delivers the rest of it, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -266,7 +266,7 @@ def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
 
 def test_wahern_delivers_66_before_62(make: Make) -> None:
     """
-    A wheel that is polled slower than its tick delivers by deadline across all its levels.
+    A wheel that is polled less often than its tick delivers entries of all levels in the order of deadlines.
     """
     wheel = make(0.001)
     unit = 1_000_000
@@ -289,7 +289,7 @@ def test_agrona_delivers_one_tick_a_poll(make: Make) -> None:
 
 def test_nexus_polls_the_whole_population(make_python: Make) -> None:
     """
-    A poll with nothing due costs the same with fifty thousand pending as with fifty (#667), in lines of Python.
+    A poll with nothing due runs as many lines of Python with 50,000 pending entries as with 50 (#667).
     """
     costs = []
     for population in (50, 50_000):
@@ -305,7 +305,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
 
 def test_a_crowded_slot_is_paid_for_piece_by_piece(make_python: Make) -> None:
     """
-    After its one sort, a slot of twenty thousand entries is delivered at a cost per delivered entry.
+    Once a slot of 20,000 entries is sorted, a delivery costs in proportion to the entries that it delivers.
     """
     wheel = make_python(1)
     for number in range(20_000):

@@ -1,5 +1,5 @@
 """
-Known faults of published wheel implementations, each as a test that ours do not have it.
+Known faults of published wheel implementations, each with a test that our wheels do not have it.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
 
 def test_russellluo_deadlocks_on_reinsert() -> None:
     """
-    A coarse slot is removed before its entries are filed again, so none that maps back causes a loop (#53).
+    A coarse slot is removed before its entries are inserted again, so an entry of the same slot causes no loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
@@ -60,7 +60,7 @@ def test_russellluo_second_stop_panics(make: Make) -> None:
 
 def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
-    Set and moved at any position of the pointer, a timer fires once, at its new deadline (go-zero: wrong in 26 %).
+    A timer set and moved at any pointer position fires once, at its new deadline (in go-zero, 26 % do not).
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):
@@ -107,7 +107,7 @@ def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
 @pytest.mark.parametrize("start", [0, 1, 255, 256, 2**26, 2**32 - 1, 2**32])
 def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay: int) -> None:
     """
-    A delay of about the counter's range does not wrap into the near slots.
+    A delay of about the counter's range is not taken for a short one.
     """
     wheel = CascadingWheel(tick=1e-9)
     wheel.advance(start)
@@ -133,7 +133,7 @@ def test_skynet_counter_wraps_in_use() -> None:
 
 def test_skynet_wakes_up_when_idle(make: Make) -> None:
     """
-    An empty wheel needs no wake-up, and one with a far deadline exactly one.
+    An empty wheel needs no wake-up, and a wheel with one far deadline needs exactly one.
     """
     wheel = make(0.01)
     assert wheel.next_expiration() is None
@@ -145,7 +145,7 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
 
 def test_skynet_clock_stepped_back(make: Make) -> None:
     """
-    A clock that steps back fires nothing early, and the others on time.
+    After the clock steps back, no timer fires early, and all fire on time.
     """
     wheel = make(1)
     wheel.advance(20 * SECOND)

@@ -27,7 +27,7 @@ RINGS = [SingleWheel, RoundsWheel, HierarchicalWheel]
 @pytest.mark.parametrize("tick", [0, 0.0, -1, -1e-9, math.inf, -math.inf, 1e300, 10**400])
 def test_ticks_that_are_refused(design: Any, tick: float) -> None:
     """
-    A tick of zero, below zero or without end is a ValueError that names it.
+    A tick that is zero, negative, infinite or far too large raises a ValueError that names it.
     """
     with pytest.raises(ValueError, match="tick is ") as refusal:
         design(tick=tick)
@@ -37,7 +37,7 @@ def test_ticks_that_are_refused(design: Any, tick: float) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_ticks_that_are_no_numbers(design: Any) -> None:
     """
-    A tick that is not a number is refused like any invalid number of seconds.
+    A tick of NaN raises an InvalidDelayError, and a tick that is not a number raises a TypeError.
     """
     with pytest.raises(InvalidDelayError):
         design(tick=math.nan)
@@ -50,7 +50,7 @@ def test_ticks_that_are_no_numbers(design: Any) -> None:
 @pytest.mark.parametrize("design", RINGS)
 def test_slots_that_are_refused(design: Any) -> None:
     """
-    Fewer than two slots, or an object that is not an integer, is an error that names it.
+    Fewer than two slots, or a value that is not an integer, raises an error that names `slots`.
     """
     for slots in (1, 0, -1):
         with pytest.raises(ValueError, match=f"slots is {slots}: pass an integer, 2 or more"):
@@ -63,7 +63,7 @@ def test_slots_that_are_refused(design: Any) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_a_tick_is_converted_once(design: Any) -> None:
     """
-    A tick in seconds is an integer of nanoseconds inside, rounded up, and shown by the abilities.
+    A tick in seconds is stored as an integer of nanoseconds, rounded up, and `abilities` shows it.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -94,7 +94,7 @@ def test_start_of_the_hierarchical_wheel() -> None:
 
 def test_wheels_are_made_on_demand() -> None:
     """
-    Each wheel multiplies the reach by its slots, and is made when the first delay needs it.
+    Each level multiplies the longest delay by the number of slots, and is added when a delay first needs it.
     """
     wheel = HierarchicalWheel(tick=1e-9, slots=10)
     for delay, levels in [(9, 1), (10, 2), (99, 2), (100, 3), (999, 3), (1_000, 4)]:
@@ -123,14 +123,14 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is in the finest ring whose higher bits it shares with the counter.
+    An entry is in the finest ring for which its tick and the counter agree in all higher bits.
     """
     assert _level_for(tick, pointer) == level
 
 
 def test_index_for() -> None:
     """
-    A ring's slots are consecutive bits of the tick, and together they are the 32 bits of the counter.
+    A ring's slot number is a group of adjacent bits of the tick; the groups together are the counter's 32 bits.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]
@@ -142,7 +142,7 @@ def test_index_for() -> None:
 @pytest.mark.parametrize("size", [2, 3, 64, 100])
 def test_a_ring_finds_its_occupied_slots(size: int) -> None:
     """
-    From any slot, the occupied ones come in the order in which a pointer passes them, its own last.
+    The search from any slot yields the occupied slots in the order in which a pointer passes them, and that slot last.
     """
     ring = Ring(size)
     occupied = {index for index in range(size) if index % 7 in {0, 3} or index == size - 1}
@@ -170,7 +170,7 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, except NEVER, in existing slots.
+    The view of the rings counts every entry once, in an existing slot, except entries with the deadline NEVER.
     """
     wheel = make()
     wheel.advance(1_000)

@@ -19,7 +19,7 @@ class TestHierarchicalWheel(WheelSuite):
 
 class TestSmallHierarchicalWheel(WheelSuite):
     """
-    The contract suite on wheels of two slots, some sixty of them over each other.
+    The contract suite on levels of two slots each, about sixty levels.
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:

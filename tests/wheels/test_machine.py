@@ -30,7 +30,7 @@ def test_a_short_run_of_each_design(name: str) -> None:
 
 def test_a_seed_repeats_its_run() -> None:
     """
-    The same seed does the same operations, and another seed others.
+    The same seed gives the same operations, and another seed gives other operations.
     """
     (make_wheel,) = DESIGNS["heap"]
     first, again, other = (run_machine(make_wheel, seed, 5_000, check_every=50) for seed in (11, 11, 12))
@@ -40,7 +40,7 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command prints the seed that repeats the run, its size and that nothing diverged.
+    The command prints the seed, the number of operations and that no operation diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
 
 def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The command ends with 1 and prints a case that can be replayed.
+    After a divergence the command prints it and exits with 1.
     """
     monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
@@ -62,7 +62,7 @@ def test_the_command_plays_programs_of_callbacks_too(
     wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    An engine is run by its name, and one over a wrong wheel diverges.
+    The command also runs an engine by its name, and finds that an engine over a broken wheel diverges.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -90,7 +90,7 @@ class ForgetfulWheel(HeapWheel):
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move, or lose.
+        Move the entry, or cancel it if the deadline is a multiple of 64.
         """
         return super().cancel(id) if deadline % 64 == 0 else super().reschedule(id, deadline)
 
@@ -102,7 +102,7 @@ class DoublingWheel(HeapWheel):
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
         """
-        Put the last one back.
+        Deliver, and insert the last delivered entry again.
         """
         expired = super().advance(now, limit)
         if limit == 2 and len(expired) == limit:
@@ -117,7 +117,7 @@ class UnstableWheel(HeapWheel):
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move, and keep the old arrival.
+        Move the entry, and keep its old place among equal deadlines.
         """
         arrivals = self._arrivals
         self._arrivals = id - 1
@@ -128,7 +128,7 @@ class UnstableWheel(HeapWheel):
 
 class SleepyWheel(HeapWheel):
     """
-    Reports that it is idle while an entry at the edge of a tick of 64 is due.
+    Rounds its next expiration up to a multiple of 64, so it reports an entry too late.
     """
 
     def next_expiration(self) -> int | None:
@@ -157,7 +157,7 @@ class LenientWheel(HeapWheel):
 
 class MiscountingWheel(HeapWheel):
     """
-    Counts a cancel of an unknown entry.
+    Counts the cancel of an id that it does not know.
     """
 
     def cancel(self, id: int) -> bool:
@@ -173,7 +173,7 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
     """
-    A broken wheel is found within a few thousand operations, and the shrunk case still shows it.
+    A broken wheel is found within a few thousand operations, and the shrunk case still shows the fault.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)

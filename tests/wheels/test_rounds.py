@@ -19,7 +19,7 @@ class TestRoundsWheel(WheelSuite):
 
 class TestSmallRoundsWheel(WheelSuite):
     """
-    The contract suite on the smallest ring, which goes around for every delay.
+    The contract suite on the smallest ring, in which almost every delay takes several rounds.
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:

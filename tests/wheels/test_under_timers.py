@@ -86,7 +86,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day accepts a delay of its span, and refuses a longer one without a trace.
+    A ring that was idle for a day accepts a delay of its span; a longer delay is refused and leaves nothing behind.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
@@ -107,7 +107,7 @@ def test_a_span_counts_from_now() -> None:
 @pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_thread(name: str) -> None:
     """
-    Timers set from this thread all fire on the driver's thread, in order of deadlines, and none remains.
+    Timers that this thread sets all fire on the driver's thread, in order of deadlines.
     """
     wheel = TimerWheel(wheel=DEFAULT[name]())
     done = threading.Event()
