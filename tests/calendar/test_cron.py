@@ -38,7 +38,7 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_refused(line):
     """
-    A line that cannot be read or never fires is refused with the part that is wrong.
+    A line that cannot be read or never fires is refused, and the error names the wrong part.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse(line)
@@ -50,7 +50,7 @@ def test_refused(line):
 )
 def test_unknown_zone(tz):
     """
-    An unknown zone is refused by name.
+    An unknown zone is refused, and the error names it.
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Cron.parse("0 9 * * *", tz)
@@ -106,7 +106,7 @@ def test_zone_in_the_line():
 )
 def test_spellings(line, same):
     """
-    Two spellings of one rule have the same instants.
+    Two spellings of one rule fire at the same instants.
     """
     after = 1_700_000_000_000
     for _ in range(30):
@@ -118,7 +118,7 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires when its family's manual says, found by checking every hour of two years.
+    Each alias fires at the hours that the manual of cron gives, found by checking every hour of two years.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
@@ -141,7 +141,7 @@ def test_aliases(alias):
 
 def test_dialects_differ_in_starred_day_steps():
     """
-    `*/5` beside a weekday restricts it in five fields (Debian) and widens it in six (robfig).
+    With `*/5` as day and a weekday, a line of five fields needs both (Debian), and a line of six either (robfig).
     """
     july = 1_341_878_400_000  # 2012-07-10
     monday_the_sixth = 1_344_211_200_000
@@ -160,7 +160,7 @@ def test_end_of_time():
 @given(st.text(alphabet="0123456789*/-,?LW#MONFEB @=TZ\u0663", max_size=40))
 def test_any_text(text):
     """
-    Any text is either a line with a next instant, or refused with a RecurrenceError.
+    Any text is either accepted as a line, or refused with a RecurrenceError.
     """
     try:
         cron = Cron.parse(text)

@@ -1,5 +1,5 @@
 """
-Our instants compared with croniter's, for real lines.
+The instants of real cron lines, compared with croniter's.
 """
 
 import json
@@ -41,7 +41,7 @@ def ours(line, zone, count):
 
 def theirs(line, zone, count):
     """
-    Return croniter's.
+    Return croniter's next *count* instants in seconds.
     """
     series = croniter(line.replace("?", "*"), datetime.fromtimestamp(AFTER, ZoneInfo(zone)))
     return [int(series.get_next(float)) for _ in range(count)]
@@ -50,14 +50,14 @@ def theirs(line, zone, count):
 @pytest.mark.slow
 def test_utc():
     """
-    Without daylight saving the two agree on 100 firings of every line.
+    Without daylight saving our instants and croniter's agree for 100 firings of every line.
     """
     assert [line for line in lines() if ours(line, "UTC", 100) != theirs(line, "UTC", 100)] == []
 
 
 def test_overlap_is_the_only_difference():
     """
-    Over an autumn night in New York croniter fires lines of the doubled hour twice, and we do so once.
+    In an autumn night in New York croniter fires lines of the repeated hour twice, and we fire them once.
     """
     zone = ZoneInfo("America/New_York")
     differing = [line for line in lines() if line.split()[1] == "1"]

@@ -54,7 +54,7 @@ def walls(series, count, after):
 )
 def test_steps(text, step):
     """
-    Days, weeks, months and years are parsed; the text of a step is parsed to the same step.
+    Days, weeks, months and years are parsed; a step's own text is parsed to the same step.
     """
     assert Step.of(text) == step
     assert step is None or Step.of(str(step)) == step
@@ -75,7 +75,7 @@ def test_steps_out_of_bounds(text):
 )
 def test_times(value, expected):
     """
-    Text and times without a zone are accepted.
+    A time of day is accepted as text, or as a `time` without a zone.
     """
     assert time_of(value) == expected
 
@@ -85,7 +85,7 @@ def test_times(value, expected):
 )
 def test_times_that_are_none(value):
     """
-    All other times are refused.
+    All other values for the time of day are refused.
     """
     with pytest.raises(RecurrenceError, match=r"time is .*: pass a time of the day such as"):
         time_of(value)
@@ -130,7 +130,7 @@ def test_ends_of_months():
 
 def test_random_series():
     """
-    Steps of days and months from any anchor, at any instant, equal those counted from the anchor.
+    A series of days or months has the dates that are computed from its anchor and the number of steps.
     """
     draw = random.Random(3)
     for _ in range(300):
@@ -162,7 +162,7 @@ def test_random_series():
 )
 def test_a_first_run_in_a_gap(zone, day, at, first):
     """
-    The date of a first run in a gap is the requested one, though the run comes when the gap ends, even on the next day.
+    If a first run falls in a gap, the series counts from the requested date, even if the gap ends on the next day.
     """
     start = int(datetime.fromisoformat(day).timestamp() * 1000)
     series = Dates.beginning(start, Step(5, 0), at, zone, gap=None, overlap=None)
@@ -173,7 +173,7 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
 
 def test_policies_of_dates():
     """
-    With the policies, a time in a gap is omitted, and one in an overlap runs twice.
+    With "skip" a run in a gap is omitted, and with "both" a run in an overlap happens twice.
     """
     start = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(1, 0), time(2, 30), "Europe/Berlin", gap=DstGap.SKIP, overlap=DstOverlap.BOTH)
@@ -184,7 +184,7 @@ def test_policies_of_dates():
 
 def test_the_end_of_the_calendar():
     """
-    A search ends there without an error.
+    A search that reaches the end of the calendar ends without an error.
     """
     late = int(datetime(9899, 12, 31, 23, tzinfo=UTC).timestamp() * 1000)
     for step in (Step(1, 0), Step(36_525, 0), Step(0, 1), Step(0, 1200)):

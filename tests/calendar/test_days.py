@@ -1,7 +1,7 @@
 """
 Days of a month in Quartz's notation: nearest weekday, days before the last, last and nth weekdays.
 
-Their meaning is from Quartz's own text: its CronTrigger tutorial, and the class documentation of CronExpression.
+Quartz's CronTrigger tutorial, and the class documentation of CronExpression, define their meaning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ YEARS = (2023, 2029)
 
 def days(line):
     """
-    Return the days on which *line* fires in those years.
+    Return the days on which *line* fires in `YEARS`.
     """
     cron, found = Cron.parse(line), []
     after = int(datetime(YEARS[0], 1, 1, tzinfo=UTC).timestamp() * 1000) - 1
@@ -34,7 +34,7 @@ def days(line):
 
 def months():
     """
-    Return the first and the last day of every month in those years.
+    Return the first and the last day of every month in `YEARS`.
     """
     firsts = [date(year, month, 1) for year in range(*YEARS) for month in range(1, 13)]
     return [(first, first.replace(day=monthrange(first.year, first.month)[1])) for first in firsts]
@@ -42,7 +42,7 @@ def months():
 
 def nearest_weekday(day):
     """
-    Return the weekday nearest to *day* in its month, found by checking each.
+    Return the weekday nearest to *day* in its month, found by checking each day.
     """
     month = [day + timedelta(offset) for offset in (0, -1, 1, -2, 2)]
     return next(each for each in month if each.month == day.month and each.weekday() < 5)
@@ -51,7 +51,7 @@ def nearest_weekday(day):
 @pytest.mark.parametrize("number", [1, 2, 15, 28, 29, 30, 31])
 def test_nearest_weekday(number):
     """
-    `15W` is the weekday nearest to the 15th and never in another month; a month without the day has none.
+    `15W` is the weekday nearest to the 15th in the same month; a month without the given day has no run.
     """
     expected = [nearest_weekday(first.replace(day=number)) for first, last in months() if number <= last.day]
     assert days(f"0 9 {number}W * *") == expected
@@ -59,7 +59,7 @@ def test_nearest_weekday(number):
 
 def beside_croniter(line):
     """
-    Return croniter's days for *line* in those years.
+    Return croniter's days for *line* in `YEARS`.
     """
     croniter = pytest.importorskip("croniter", reason="croniter is not installed: it is only compared with").croniter
     series = iter(croniter(line, datetime(YEARS[0], 1, 1, tzinfo=UTC) - timedelta(seconds=1)).all_next(datetime))
@@ -81,7 +81,7 @@ def beside_croniter(line):
 )
 def test_the_same_days_as_croniter(line):
     """
-    `15W`, `L` and `#` are the same days to croniter.
+    For `15W`, `L` and `#` croniter gives the same days.
     """
     assert days(line) == beside_croniter(line)
 
@@ -99,7 +99,7 @@ def test_the_last_weekday_is_written_as_quartz_does(weekday):
 @pytest.mark.parametrize("number", [29, 30, 31])
 def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
-    In a month without the day, croniter takes the last weekday, as `LW` does; we take none, as for a plain `31`.
+    For `31W` in a shorter month croniter takes the last weekday, as for `LW`; we have no run, as for a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
@@ -108,7 +108,9 @@ def test_a_month_without_the_day_has_no_weekday_near_it(number):
 
 def test_a_day_beside_a_numbered_weekday():
     """
-    Either field matches, as in Vixie's cron if both are restricted; croniter then finds no day, or refuses.
+    If both day fields are restricted, a day has to match one of them, as in Vixie's cron.
+
+    In croniter such a line has no day, or is refused.
     """
     assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
     assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
@@ -127,7 +129,7 @@ def test_days_before_the_last(before):
 
 def test_the_last_days():
     """
-    `L` is the last day, `LW` the last weekday, `FRIL` or `5L` the last Friday, `FRI#3` or `5#3` the third.
+    `L` is the last day, `LW` the last weekday, `FRIL` and `5L` the last Friday, `FRI#3` and `5#3` the third Friday.
     """
     assert days("0 9 L * ?") == [last for _, last in months()]
     assert days("0 9 LW * ?") == [nearest_weekday(last) for _, last in months()]
@@ -139,7 +141,7 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    Special days work beside plain ones, in six fields too, and two that fall on one day fire once.
+    A field may list special and plain days, in lines of six fields, too; two that are the same day fire once.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
@@ -148,7 +150,7 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month's field applies to special days: `1W` of a January that begins on a weekend is the Monday after.
+    The month field applies to special days: if January begins on a weekend, its `1W` is the Monday after.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()
@@ -175,7 +177,7 @@ def test_special_days_of_a_month():
 )
 def test_what_is_refused(line, said):
     """
-    A day that no month has, or that cannot be read, is refused with its field.
+    A day that no month has, or that cannot be read, is refused, and the error names the field.
     """
     with pytest.raises(RecurrenceError, match=said):
         Cron.parse(line)

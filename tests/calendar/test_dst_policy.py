@@ -1,5 +1,5 @@
 """
-Explicit policies for gaps and overlaps, compared with an oracle that checks every minute.
+Explicit policies for gaps and overlaps, compared with an oracle that checks every five minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def clock(zone, start):
 
 def oracle(line, zone, start, gap, overlap):
     """
-    Return the instants of *line* from *start* on, found by checking each five minutes.
+    Return the instants of *line* from *start* on, found by checking every fifth minute.
     """
     minutes, hours = ({int(each) for each in field.split(",")} for field in line.split()[:2])
     found = []
@@ -65,7 +65,7 @@ def oracle(line, zone, start, gap, overlap):
 @pytest.mark.parametrize("zone", ZONES)
 def test_policies(zone, overlap, gap):
     """
-    Each pair of policies has the instants of the oracle, over a change forth and a change back.
+    Each pair of policies gives the oracle's instants, when the clock goes forward and when it goes back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -86,7 +86,7 @@ def test_policies(zone, overlap, gap):
 @pytest.mark.parametrize("line", ["30 2 * * *", "0,30 1-3 * * *", "*/15 * * * *", "0 */20 1,2 * * *", "15 2 29 3 *"])
 def test_a_policy_that_is_the_usual_one(line):
     """
-    An explicit default policy has the same instants and the same meaning as no policy.
+    A line with the default policies given explicitly has the same instants and the same `meaning`.
     """
     cron = Cron.parse(line, "Europe/Berlin")
     usual = (DstGap.SKIP, DstOverlap.BOTH) if cron.is_literal else (DstGap.END, DstOverlap.FIRST)
@@ -101,7 +101,7 @@ def test_a_policy_that_is_the_usual_one(line):
 
 def test_another_policy_is_another_meaning():
     """
-    A set with another policy changes the series.
+    A line with another policy has another `meaning`, so a set with it starts another series.
     """
     cron = Cron.parse("30 2 * * *", "Europe/Berlin")
     others = [replace(cron, dst_gap=DstGap.SKIP), replace(cron, dst_overlap=DstOverlap.BOTH)]
@@ -110,7 +110,7 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_of_which_every_run_is_in_a_gap():
     """
-    With "skip", such a line has no run within the years of a search; with "end", it runs at the ends of gaps.
+    A run in a gap is made up when the gap ends with "end"; with "skip" the line next runs in a year without that gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

@@ -1,5 +1,5 @@
 """
-Exclusions of a series: days of a zone, and instants of a second cron line, by the wall clock.
+Exclusions from a series: days in a zone, or the times of a second cron line.
 """
 
 from datetime import date, datetime
@@ -55,7 +55,7 @@ def ms(text):
 )
 def test_until_when(exclusion, instant, end):
     """
-    An exclusion lasts until the first second, minute, hour or day that is not excluded, in any spelling.
+    `end` returns the first second, minute, hour or day that is not excluded, or None if the instant is not excluded.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(ms(instant) + 999)
     assert found == (None if end is None else ms(end))
@@ -73,7 +73,7 @@ def test_until_when(exclusion, instant, end):
 )
 def test_until_when_a_line_is_left_out(line, exclusion, end):
     """
-    Between the times of a line nothing needs to be excluded.
+    `end` with a line returns the first run of that line that is not excluded.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(
         ms("2026-12-26 09:30:00"), Cron.parse(line, "Europe/Berlin")
@@ -83,7 +83,7 @@ def test_until_when_a_line_is_left_out(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return the ten minutes of *hours* from *start* in UTC that *exclusion* leaves, and all of them, as *tz* shows them.
+    Return the times of *tz* that *exclusion* leaves, and all times, at steps of ten minutes for *hours* from *start*.
     """
     series = Cron.parse("*/10 * * * *", tz)
     first = int(datetime.fromisoformat(start).timestamp()) * 1000
@@ -128,7 +128,7 @@ def left(exclusion, tz, start, hours=8):
 )
 def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
     """
-    At clock changes in both directions, exactly the named times are left out, each time.
+    Around a clock change exactly the named times of the wall clock are excluded, at each occurrence.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]
@@ -136,7 +136,7 @@ def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
 
 def test_runs_that_a_gap_moves():
     """
-    The runs of an hour that never comes are at its end, beyond the reach of the excluded times before it.
+    A run in a gap takes place when the gap ends; an exclusion of the skipped time does not exclude that run.
     """
     night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
     excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")
@@ -189,7 +189,7 @@ def test_bad_ones(text, says):
 
 def test_a_line_of_another_zone():
     """
-    A line that names a zone of its own is refused in any other, and UTC is one.
+    A line that names a zone is refused if the series has another zone, UTC included.
     """
     line = "TZ=Asia/Tokyo * 0-5 * * *"
     with pytest.raises(RecurrenceError, match="the zone of tz=, 'UTC' here: pass tz='Asia/Tokyo'"):
@@ -200,7 +200,7 @@ def test_a_line_of_another_zone():
 @pytest.mark.parametrize("tz", ["Mars", "localtime", "", None])
 def test_bad_zones(tz):
     """
-    A day of no zone is refused.
+    A day is refused if the zone is unknown.
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Exclusion.parse("2026-12-25", tz)

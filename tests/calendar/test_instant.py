@@ -1,5 +1,5 @@
 """
-Instants of the wall clock, as callers name them.
+Instants that callers give as a datetime, a number or text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NoOffset(tzinfo):
 
 def test_to_the_microsecond():
     """
-    An instant is exact to its microsecond, in any zone, and never before the result of `time.time()` or a float.
+    A datetime is exact to its microsecond, in any zone, and never read as an instant before its own timestamp.
     """
     berlin = ZoneInfo("Europe/Berlin")
     when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)
@@ -48,7 +48,7 @@ def test_to_the_microsecond():
 
 def test_a_zone_without_an_offset():
     """
-    A datetime whose zone has no offset is naive, and refused.
+    A datetime whose zone has no offset counts as naive, and is refused.
     """
     with pytest.raises(InvalidValueError, match=r"at is datetime.*: it has no zone: add tzinfo"):
         instant(datetime(2026, 6, 1, tzinfo=NoOffset()), "at")
@@ -56,7 +56,7 @@ def test_a_zone_without_an_offset():
 
 def test_iso_text():
     """
-    Text names the same instant as the datetime that it shows; text without an offset is refused.
+    ISO text is read as the instant of the same datetime; text without an offset is refused.
     """
     when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     assert instant("2030-01-01T09:00:00+01:00") == instant(when)

@@ -20,7 +20,7 @@ needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces 
 
 def vectors():
     """
-    Return the rows of the vector file, or none if it is missing.
+    Return the rows of the vector file, or an empty list if the file is missing.
     """
     path = TRACES / "cron_vectors_robfig.csv"
     return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
@@ -28,7 +28,7 @@ def vectors():
 
 def instant(text):
     """
-    Parse either of the two notations of the file; a weekday's name is ignored, and in one row wrong.
+    Parse an instant in one of the file's two notations, without its weekday name, which is wrong in one row.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():
@@ -40,7 +40,7 @@ def instant(text):
 
 def zone_of(row):
     """
-    Return the zone for a row whose line names none.
+    Return the zone of a row whose line does not name one.
     """
     named = re.match(r"TZ=(\S+) ", row["from"])
     return named[1] if named else "Asia/Kolkata" if "+0530" in row["from"] else "UTC"
@@ -50,7 +50,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    Each vector's next instant is the one that robfig/cron gives, and a line without one is refused.
+    Each line has the next instant that robfig/cron gives for it, or is refused if robfig/cron gives none.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):

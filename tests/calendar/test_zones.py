@@ -1,5 +1,5 @@
 """
-Gaps and overlaps, in difficult zones.
+Clock changes in difficult zones: times that are skipped (gaps), and times that come twice (overlaps).
 """
 
 import itertools
@@ -33,7 +33,7 @@ def walls(line, tz, start, count):
 
 def test_gap_once_a_day():
     """
-    A nightly job whose time is lost fires when the gap ends, and next night at its own time.
+    A nightly job whose time falls in a gap fires when the gap ends, and the next night at its own time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-03-29T12:00", 2)
     assert found == ["03-30 03:00+0200", "03-31 02:30+0200"]
@@ -41,7 +41,7 @@ def test_gap_once_a_day():
 
 def test_overlap_once_a_day():
     """
-    A nightly job whose time comes twice fires at the first.
+    A nightly job whose time comes twice fires only the first time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-10-25T12:00", 2)
     assert found == ["10-26 02:30+0200", "10-27 02:30+0100"]
@@ -49,7 +49,7 @@ def test_overlap_once_a_day():
 
 def test_overlap_begun():
     """
-    Asked in the second pass of a doubled hour, the answer is the next day, not the first pass again.
+    In the second pass of a repeated hour the next instant is on the next day, not in the first pass again.
     """
     zone = ZoneInfo("Europe/Berlin")
     second_pass = datetime(2025, 10, 26, 2, 10, tzinfo=zone, fold=1)
@@ -72,7 +72,7 @@ def test_literal_keeps_its_beat():
 
 def test_midnight_in_a_gap():
     """
-    If the gap begins at midnight, six fields still find one o'clock of that day.
+    If the gap begins at midnight, a line of six fields still fires at one o'clock of that day.
     """
     found = walls("0 0 1 4 NOV ?", "America/Sao_Paulo", "2018-11-01T00:00", 1)
     assert found == ["11-04 01:00-0200"]
@@ -80,7 +80,7 @@ def test_midnight_in_a_gap():
 
 def test_a_day_that_never_was():
     """
-    Samoa skipped 30 December 2011: its noon job fires when the calendar continues, and again at the next day's noon.
+    Samoa skipped 30 December 2011: the noon job of that day fires as 31 December begins, and again at noon.
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
@@ -95,7 +95,7 @@ def test_a_day_that_never_was():
 )
 def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
     """
-    A run on a day that the calendar skips was missed: made up at the day's end, or omitted under `skip`.
+    A run on a day that the calendar skips counts as missed: it is made up when the next day begins, or skipped.
     """
     after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
     for misfire in Misfire:
@@ -106,7 +106,7 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
 
 def test_a_lost_hour_is_no_lost_day():
     """
-    A run in an hour that daylight saving skips is made up under every rule, for it was not missed.
+    A run in an hour that daylight saving skips does not count as missed: it is made up under every misfire rule.
     """
     after = int(datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp() * 1000)
     for misfire in Misfire:
@@ -131,7 +131,7 @@ SMALL_HOURS = ("0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "30 2 * * *
 @pytest.mark.slow
 def test_every_zone():
     """
-    Around every change of offset of every zone in 2026, a daily job fires four times in four days, about a day apart.
+    Around every change of an offset in 2026, in every zone, a daily job fires once a day.
     """
     seen = 0
     for name in sorted(zoneinfo.available_timezones()):
@@ -168,12 +168,12 @@ try:
 except RecurrenceError as error:
     print(error)
 """
-"""Simulates a system without time zones, in files or in the package tzdata, such as Windows and small images."""
+"""Simulates a system without time zones (no zone files and no package tzdata), such as Windows or a small image."""
 
 
 def test_without_a_database_of_zones():
     """
-    Even then UTC is available, and intervals need no zone; any other zone is refused with the missing package.
+    Without a zone database UTC works, and intervals need no zone; for another zone the error says what to install.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
 """
-CPython's mixins of tests for any event loop, run on asyncio's: `python tests/conformance/mixins.py`.
+CPython's test mixins for event loops, run on asyncio's loop: `python tests/conformance/mixins.py`.
 
-With `swap/loop` on the path, that is ours.
+With `swap/loop` on the path, they run on tickwheel's loop.
 """
 
 from __future__ import annotations

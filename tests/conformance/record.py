@@ -20,7 +20,7 @@ __all__ = ["END", "OUTCOMES"]
 
 END: Final = "END"
 OUTCOMES: Final = ("passed", "failed as expected", "skipped", "failed")
-"""From the best to the worst; a test that ends in several ways, as by its subtests, has ended in the worst."""
+"""From the best to the worst. If a test ends in several ways, because of its subtests, the worst one counts."""
 
 METHODS: Final = {
     "addSuccess": "passed",
@@ -38,7 +38,7 @@ Note = Callable[[str, str], None]
 
 def watch(kind: type[unittest.TestResult], note: Note) -> None:
     """
-    Make a class of results record what is reported to it.
+    Make a class of test results record the outcomes that are reported to it.
     """
     for name, outcome in METHODS.items():
         told = kind.__dict__.get(name)
@@ -70,7 +70,7 @@ class Plugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """
-        Record a test's outcome, and its set-up or teardown if that failed.
+        Record the outcome of a test, and of its set-up or teardown if that did not pass.
         """
         if report.when == "call" or not report.passed:
             is_expected = hasattr(report, "wasxfail") and report.skipped
@@ -78,7 +78,7 @@ class Plugin:
 
     def pytest_collectreport(self, report: Any) -> None:
         """
-        Record a file that could not be read.
+        Record a file that could not be collected.
         """
         if not report.passed:
             self._note(REPORTS[report.outcome], report.nodeid)
@@ -86,7 +86,7 @@ class Plugin:
 
 def run(runner: str, arguments: list[str], note: Note) -> None:
     """
-    Run tests by one of the runners: pytest, trial, or a module or file that goes by unittest.
+    Run tests with a runner: pytest, trial, or a module or file that uses unittest.
     """
     if runner == "pytest":
         import_module("pytest").main(arguments, plugins=[Plugin(note)])
@@ -106,7 +106,7 @@ def run(runner: str, arguments: list[str], note: Note) -> None:
 
 def main(file: str, runner: str, *arguments: str) -> None:
     """
-    Run, and write the file.
+    Run the tests, and write their outcomes to *file*.
     """
     with Path(file).open("w", encoding="utf-8", buffering=1) as out:
 

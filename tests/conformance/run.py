@@ -1,9 +1,9 @@
 """
-Other people's tests on asyncio's loop and on ours, test by test: `python tests/conformance/run.py PYTHON...`.
+Compares other projects' tests on asyncio's loop and on tickwheel's: `python tests/conformance/run.py PYTHON...`.
 
-Each suite runs twice in the same manner, at the same time, in processes and folders of their own; what ends otherwise
-on ours is a difference, and an error. Tests that race against the clock do not always end alike on one and the same
-loop. So where there are differences both runs are repeated, and what differs every time counts.
+Each suite runs on both loops at the same time, in separate processes and folders. A test that ends differently on
+tickwheel's loop is a difference, and an error. A test that races against the clock does not always end alike, even on
+the same loop. So if tests differ, both runs are repeated, and only a test that differs every time counts.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -34,7 +34,7 @@ Outcomes = dict[str, str]
 
 class Row(NamedTuple):
     """
-    A line of the table: the counts are of our last run, `differ` and `unsteady` compare it with asyncio's.
+    A line of the table: the counts are of the last run on tickwheel's loop; `differ` and `unsteady` compare both loops.
     """
 
     suite: str
@@ -68,7 +68,7 @@ class Bench:
 
     def has(self, suite: Suite) -> bool:
         """
-        Return whether a suite's tests are there.
+        Return True if the interpreter has a suite's module, and the suite's sdist is unpacked if it needs one.
         """
         return "is here" in self._ask(f"import {suite.module}; print('is here')") and bool(self._folders(suite))
 
@@ -109,7 +109,7 @@ class Bench:
 
     def compare(self, suite: Suite) -> Row:
         """
-        Run a suite on both, print the differences, and return the line of the table.
+        Run a suite on both loops, print the differences, and return the line of the table.
         """
         differing: set[str] | None = None
         seen: set[str] = set()

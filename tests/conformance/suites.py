@@ -1,5 +1,5 @@
 """
-Whose tests are run, and how.
+The test suites of other projects, and how each one is run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ class Suite:
     A test suite of another project.
 
     Attributes:
-        name: Its name in the table.
-        module: The module that it needs.
-        runner: pytest, trial, or the module or file that runs them by unittest.
-        arguments: Arguments of the runner.
-        sdist: The project whose unpacked sdist is the working folder; empty: any.
-        swap: The replaced modules of the second run, a folder of `swap`.
+        name: Its name in the table. module: The module that it needs. runner: pytest, trial, or the module or file that
+        runs the tests with unittest. arguments: Arguments of the runner. sdist: The project whose unpacked sdist is the
+        working folder; if empty, the folder is new. swap: The folder of `swap` that the second run has first on its
+        path, which replaces parts of asyncio.
     """
 
     name: str
@@ -48,7 +46,7 @@ EACH_PYTHON: Final = (
         swap="timeouts",
     ),
 )
-"""CPython's own, which differ from version to version."""
+"""CPython's own tests, which differ from version to version, so each interpreter runs its own."""
 
 # Of aiohttp, what runs on a loop; what only parses, and what measures or needs containers, is left out.
 AIOHTTP: Final = """

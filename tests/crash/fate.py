@@ -1,5 +1,5 @@
 """
-Points at which an owner may kill itself, and which a random kill would rarely hit.
+Points at which an owner can kill itself; a kill at a random time would rarely hit them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POINTS = ("before begin", "after begin", "in the handler", "before settle", "aft
 
 class Fate:
     """
-    Kills this process when it passes one of `POINTS` for the given time; "" for never.
+    Kills this process when it passes *point*, one of `POINTS`, for the *times*-th time; never if *point* is "".
     """
 
     def __init__(self, point: str, times: int) -> None:
@@ -27,7 +27,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Pass *point*.
+        Note that the process passes *point*, and kill it if this was the last time.
         """
         if point == self._point:
             self._times -= 1
@@ -36,7 +36,7 @@ class Fate:
 
     def watch(self, store: Store) -> None:
         """
-        Pass the points around the commits of *store*.
+        Wrap `apply` of *store*, so that the process passes the points before and after its commits.
         """
         apply = store.apply
 

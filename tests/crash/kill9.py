@@ -46,7 +46,7 @@ PATIENCE_S = 60.0
 
 
 RETRY = RetryPolicy(attempts=50)
-"""A job that happens to run at each kill may not be taken for a poisonous one."""
+"""Enough attempts for a job that happens to run at each kill, so that it does not become a dead letter."""
 
 LEASE_S = 1
 """Seconds for which a killed owner keeps its shards, if they are held by a lease and not by a lock."""
@@ -65,7 +65,7 @@ def url_of(folder: Path, store: str) -> str:
 
 def append(path: Path, line: str) -> None:
     """
-    Append *line* in one write, which a SIGKILL either leaves out or lets through whole.
+    Append *line* in one write, so that after a SIGKILL the file has the whole line or nothing of it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
@@ -76,7 +76,7 @@ def append(path: Path, line: str) -> None:
 
 def own(folder: Path, url: str, fate: Fate) -> None:
     """
-    Be the owner, until killed.
+    Run the owner until it is killed.
     """
     store = make_store(url)
     fate.watch(store)
@@ -130,7 +130,7 @@ class Victim:
 
     def start(self) -> None:
         """
-        Start one, and draw its time, and where it kills itself.
+        Start an owner, with a random lifetime and, if it has a fate, a random point at which it kills itself.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)
@@ -138,7 +138,7 @@ class Victim:
 
     def kill(self) -> None:
         """
-        Kill it, without any chance to end well.
+        Kill the process with SIGKILL.
         """
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
@@ -175,7 +175,7 @@ class Outcome:
 
 def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
     """
-    Yield the firings of which an earlier one of the same generation was acknowledged as settled.
+    Yield each firing of a generation that had an earlier firing whose settle was acknowledged.
     """
     ended: set[str] = set()
     for fire_id in order:
@@ -231,7 +231,7 @@ def prove(
 
 def connected(url: str) -> Scheduler:
     """
-    Return a client, once the server is there.
+    Return a client as soon as the server answers.
     """
     give_up = time.monotonic() + PATIENCE_S
     while True:
@@ -245,7 +245,7 @@ def connected(url: str) -> Scheduler:
 
 def tend_until(instant: float, victims: list[Victim]) -> None:
     """
-    Kill and start, up to *instant*.
+    Kill and restart the victims until *instant*.
     """
     while True:
         for victim in victims:

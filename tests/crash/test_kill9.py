@@ -29,7 +29,7 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 )
 def test_nothing_is_lost(run_proof, capsys, every, where):
     """
-    With the owner or the server killed about every second, every acknowledged job fires, and none once settled.
+    If the owner or the server is killed about every second, every acknowledged job fires, and no settled job again.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")

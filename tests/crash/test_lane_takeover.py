@@ -36,7 +36,7 @@ sys.stdin.read()
 
 class Seen:
     """
-    A set of payloads to wait on.
+    Waits until all wanted payloads have been seen.
     """
 
     def __init__(self, wanted):
@@ -59,7 +59,7 @@ class Seen:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_takeover_beside_a_crowd(request, kind, tmp_path):
     """
-    The jobs of the other lanes run on the node that is left while the crowd hangs, and then those of the crowd.
+    The other node runs the jobs of the other lanes while those of the large lane hang, and then runs those, too.
     """
     if kind == "sqlite":
         url = f"sqlite:///{tmp_path / 'jobs.db'}"

@@ -72,7 +72,7 @@ class Socketless(selectors.SelectSelector):
 
 def locking(fd: int, mode: int, count: int) -> None:
     """
-    Do what `msvcrt.locking` does: lock bytes from the file's position on, for this open file alone.
+    Lock bytes from the file's position on, for this open file only, as `msvcrt.locking` does.
     """
     import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
@@ -86,7 +86,7 @@ def locking(fd: int, mode: int, count: int) -> None:
 
 def msvcrt() -> ModuleType:
     """
-    Return a replacement for the module, with locks that belong to an open file and end with it, as on Windows.
+    Return a replacement for the module, whose locks belong to an open file and end when it is closed, as on Windows.
     """
     made = ModuleType("msvcrt")
     made.__dict__.update(locking=locking, LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2)
@@ -114,7 +114,7 @@ class Seen(ModuleType):
 
 def seen_modules(system: str) -> dict[str, ModuleType]:
     """
-    Return what tickwheel gets when it imports a module, by its name.
+    Return a mapping from module names to the modules that tickwheel gets when it imports them.
     """
 
     def find_spec(name: str, package: str | None = None) -> Any:
@@ -136,7 +136,7 @@ def seen_modules(system: str) -> dict[str, ModuleType]:
 
 def pretend(system: str) -> None:
     """
-    Let tickwheel see *system* from now on; it must not be imported yet.
+    Let tickwheel see *system* from now on; tickwheel must not be imported yet.
     """
     if already := [name for name in sys.modules if name.partition(".")[0] == "tickwheel"]:
         message = f"{already[0]} is imported already, so it cannot be shown {system}: run pytest -p no:tickwheel"
@@ -160,7 +160,7 @@ def pretend(system: str) -> None:
 
 def has(name: str, system: str | None) -> bool:
     """
-    Return whether this system has *name*, such as "os.fork", and *system*, if one is pretended, has it as well.
+    Return True if this system and the simulated *system*, if given, have *name*, such as "os.fork".
     """
     module, _, attribute = name.rpartition(".")
     if not module:

@@ -1,5 +1,5 @@
 """
-An AsyncScheduler for tests: its jobs fire as a manual clock moves, its async handlers on the test's or the app's loop.
+An AsyncScheduler for tests: its jobs fire as a manual clock moves, and async handlers run on the test's loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'ti
 @task(name="note")
 async def note(text: str) -> None:
     """
-    Note where it runs.
+    Record the running loop.
     """
     await asyncio.sleep(0)
     LOOPS.append((text, asyncio.get_running_loop()))
@@ -30,7 +30,7 @@ LOOPS: list[tuple[str, asyncio.AbstractEventLoop]] = []
 @pytest.fixture(autouse=True)
 def loops():
     """
-    Return the empty list of what ran where.
+    Empty the list of calls and their loops, and return it.
     """
     LOOPS.clear()
     return LOOPS
@@ -38,7 +38,7 @@ def loops():
 
 def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, loops):
     """
-    Due jobs have ended when it returns, and other tasks of the loop continued in the meantime.
+    Due jobs have ended when `advance` returns; other tasks of the loop continue in the meantime.
     """
 
     async def test():
@@ -60,7 +60,7 @@ def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, lo
 
 def test_it_is_started_and_stopped_as_any_other(loops):
     """
-    `async with` starts and stops it; the next loop is the one of its handlers from then on.
+    After a start on another loop, the scheduler's handlers run on that loop.
     """
     clock = ManualClock()
     scheduler = AsyncInlineScheduler(clock)
@@ -81,7 +81,7 @@ def test_it_is_started_and_stopped_as_any_other(loops):
 
 def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops):
     """
-    `clock.advance` blocks the loop, so that a coroutine function runs on one of its own.
+    If the test calls `clock.advance`, which blocks its loop, an async handler runs on another loop.
     """
 
     async def test():
@@ -95,7 +95,7 @@ def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops)
 
 def test_an_assertion_comes_out_of_advance(async_scheduler):
     """
-    As from `clock.advance`.
+    An AssertionError of a handler is raised by `scheduler.advance`, as by `clock.advance`.
     """
 
     async def test():
@@ -112,7 +112,7 @@ def test_an_assertion_comes_out_of_advance(async_scheduler):
 
 def test_assert_scheduled(scheduler, async_scheduler, manual_clock):
     """
-    It returns the job, or raises with the jobs that exist.
+    `assert_scheduled` returns the job, or raises an error that lists the existing jobs.
     """
     for each in (scheduler, async_scheduler):
         each.register(note)

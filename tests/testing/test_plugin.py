@@ -1,5 +1,5 @@
 """
-The pytest plugin, which pytest has found by its entry point: no conftest here names it.
+The pytest plugin, which pytest loads by its entry point, without a conftest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
 
 def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
     """
-    A failed assertion comes out of the call that moves the time and costs no other timer; other errors are logged.
+    The call that moves the time raises a callback's AssertionError, and logs other errors; all other timers still fire.
     """
     seen = []
 
@@ -46,7 +46,7 @@ def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
 
 class TestOwnFixture:
     """
-    A fixture of the same name takes the place of the plugin's.
+    A user's fixture of the same name replaces the plugin's.
     """
 
     @pytest.fixture
@@ -58,7 +58,7 @@ class TestOwnFixture:
 
     def test_it_is_the_one(self, wheel):
         """
-        The nearest one is taken.
+        The nearest fixture is taken.
         """
         assert wheel == "mine"
 

@@ -1,5 +1,5 @@
 """
-The suites find the faults that their tests are there for.
+The contract suites find the faults that their tests are written for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.wheels import HeapWheel, SingleWheel
 
 class IgnoresCase(MemoryStore):
     """
-    Goes on behind a cursor by a collation to which "A" and "a" are one.
+    Pages through keys without distinguishing "A" from "a".
     """
 
     def page(self, query):
@@ -31,7 +31,7 @@ class IgnoresCase(MemoryStore):
 
 class FreesForAnybody(MemoryStore):
     """
-    Takes any release for its owner's.
+    Frees the lease for any name that releases it.
     """
 
     def release(self, owner):
@@ -43,12 +43,12 @@ class FreesForAnybody(MemoryStore):
 
 class ForgetsTheGone(MemoryStore):
     """
-    Takes the last generation from existing jobs.
+    Returns as the last generation that of the existing jobs, so a deleted job's generation can return.
     """
 
     def last_generation(self):
         """
-        Return the largest.
+        Return the largest generation of the existing jobs.
         """
         return max((job.generation for job in self._jobs.values()), default=0)
 
@@ -82,14 +82,14 @@ class NeverWaits(MemoryStore):
 
     def wait_for_change(self, timeout_s):
         """
-        Wait with a probability.
+        Return at once.
         """
         return False
 
 
 class WakesForEver(MemoryStore):
     """
-    Lets no wait last after a wake-up.
+    After one wake-up, returns from every wait at once.
     """
 
     def wait_for_change(self, timeout_s):
@@ -108,7 +108,7 @@ class ClosesQuietly(MemoryStore):
 
 class OpensAgain(MemoryStore):
     """
-    Begins with nothing whenever it is opened.
+    Is empty after each open.
     """
 
     def open(self):
@@ -142,7 +142,7 @@ class RenewsForAnybody(MemoryStore):
 )
 def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
     """
-    A store with the fault fails the test that is there for it, and none waits for it without end.
+    A store with a fault fails the test that is written for it, and the test ends.
     """
     monkeypatch.setattr(_open, "PATIENCE_S", 0.05)
     suite = StoreSuite()
@@ -188,7 +188,7 @@ class GivesIdsOfTheExpired(HeapWheel):
 
     def insert(self, deadline, payload):
         """
-        File it under an old id, if there is one.
+        Insert the entry under the id of an expired one, if there is one.
         """
         new = super().insert(deadline, payload)
         if not self._free:
@@ -211,7 +211,7 @@ class GivesIdsOfTheExpired(HeapWheel):
 
 class KeepsArrivals(HeapWheel):
     """
-    Writes the deadline of a move to later into the entry, and forgets that it counts as set now.
+    Keeps an entry's old place among equal deadlines when it is moved to later.
     """
 
     def reschedule(self, id, deadline):
@@ -230,7 +230,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Counts its span from the last advance, also where time went back.
+    Counts its span from the time of the last advance, even if that time was earlier than before.
     """
 
     def advance(self, now, limit=None):
@@ -241,7 +241,7 @@ class CountsFromTheLast(SingleWheel):
 
 class LeavesTombstones(HeapWheel):
     """
-    Keeps something of each cancelled entry until the wheel goes.
+    Keeps the id of each cancelled entry.
     """
 
     def __init__(self):
@@ -259,12 +259,12 @@ class LeavesTombstones(HeapWheel):
 
 class TakesNothingForNone(HeapWheel):
     """
-    Asks whether a payload is true.
+    Stores None in place of a payload that is false.
     """
 
     def insert(self, deadline, payload):
         """
-        File it.
+        Insert the payload, or None if it is false.
         """
         return super().insert(deadline, payload or None)
 
@@ -283,7 +283,7 @@ class TakesNothingForNone(HeapWheel):
 )
 def test_a_faulty_wheel_fails(wheel, test) -> None:
     """
-    A wheel with the fault fails the test that is there for it.
+    A wheel with a fault fails the test that is written for it.
     """
     suite = WheelSuite()
     suite.make_wheel = lambda _start: wheel()
@@ -294,7 +294,7 @@ def test_a_faulty_wheel_fails(wheel, test) -> None:
 @pytest.mark.parametrize("suite", [WheelSuite, StoreSuite, EngineSuite, DriverSuite, TargetSuite])
 def test_unittest_collects_a_test_case(suite) -> None:
     """
-    Unittest collects test cases alone, and finds every test of a suite that is made one.
+    Unittest does not collect a suite, but it finds every test of a suite in a TestCase that derives from it.
     """
 
     class Case(suite, unittest.TestCase):

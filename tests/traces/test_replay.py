@@ -1,5 +1,5 @@
 """
-Real workloads: every trace, replayed through the keyed verbs on a manual clock, gives exactly the oracle's counts.
+Real workloads: every trace, replayed by keyed timers on a manual clock, gives exactly the oracle's counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TRACES = (
 )
 WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
 END_S = 365 * 86_400
-"""Long after the last deadline: the longest delay of the traces is 14 days."""
+"""Seconds to advance after a trace; the longest delay of the traces is 14 days."""
 
 
 def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:
@@ -77,7 +77,7 @@ def raise_it(error: BaseException, _: object) -> None:
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_counts_of_the_oracle(traces, oracle, trace, kind):
     """
-    Sets, moves, cancels, late cancels, firings and the peak are those of the oracle, to the last one.
+    The numbers of sets, moves, cancels, late cancels and firings, and the peak, are exactly the oracle's.
     """
     path = traces / f"{trace}.timers.csv.gz"
     assert replay(path, WHEELS[kind]) == oracle(path)

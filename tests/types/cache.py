@@ -105,14 +105,14 @@ def length(name: str, *, times: int = 1) -> int:
 @cached(TTLCache[Any, Any](10, 60.0), key=typed_call_key)
 async def fetch(url: str) -> bytes:
     """
-    Return bytes, later.
+    Return bytes, as a coroutine.
     """
     return url.encode()
 
 
 async def functions() -> None:
     """
-    A cached function has the parameters and the result that it has, and the attributes of a cached one.
+    A cached function keeps its parameters and its result, and gains the attributes of a cached function.
     """
     assert_type(length("ada", times=2), int)
     assert_type(await fetch("url"), bytes)
@@ -130,7 +130,7 @@ async def functions() -> None:
 
 class Shop:
     """
-    Methods of both kinds.
+    Methods cached by `cached` and by `cachedmethod`.
     """
 
     cache: TTLCache[Any, int] = TTLCache(10, 60.0)
@@ -152,7 +152,7 @@ class Shop:
 
 def methods(shop: Shop) -> None:
     """
-    A method that is cached, either way, is bound to its object.
+    A method cached in either way is bound to its object.
     """
     assert_type(shop.stock("pear"), int)
     assert_type(shop.price("pear"), int)

@@ -60,7 +60,7 @@ class Item:
 @scheduler.task
 def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> str:
     """
-    Accept arguments that a caller has to name.
+    Accept arguments by position or by name.
     """
     return f"{number} {reason}"
 
@@ -68,7 +68,7 @@ def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> str:
 @scheduler.task(retry_on=(ConnectionError,), dead_on=ValueError, timeout="2m", retry=RetryPolicy(3))
 def remind(firing: Firing, address: str, *, items: list[Item]) -> Snooze | None:
     """
-    Take the firing first.
+    Take the firing as the first parameter.
     """
     return None if items else Snooze(firing.attempt + len(address))
 
@@ -76,7 +76,7 @@ def remind(firing: Firing, address: str, *, items: list[Item]) -> Snooze | None:
 @task(name="fetch", aliases=["load"], executor="thread", concurrency=3, rate=5.0)
 async def fetch(url: str, since: datetime | None = None, firing: Firing | None = None) -> bytes:
     """
-    Be awaited.
+    Run as a coroutine.
     """
     return f"{url} {since} {firing}".encode()
 
@@ -84,14 +84,14 @@ async def fetch(url: str, since: datetime | None = None, firing: Firing | None =
 @flask_jobs.task
 def anything(data: Any) -> None:
     """
-    Take what checkers know nothing of, which is not a firing.
+    Take an argument of type Any, which checkers do not treat as a firing.
     """
 
 
 @fastapi_jobs.task(name="nothing")
 async def nothing() -> None:
     """
-    Take nothing.
+    Take no argument.
     """
 
 
@@ -119,7 +119,7 @@ def kept(_firing: Firing) -> AbstractContextManager[None]:
 
 def calls() -> None:
     """
-    A call takes the function's own parameters, less the firing, and a plain call is that of the function.
+    `of` takes the function's parameters without the firing; a plain call calls the function.
     """
     assert_type(cancel_order.of(17), TaskCall)
     assert_type(cancel_order.of(number=17, reason=Reason.RECALLED), TaskCall)
@@ -154,7 +154,7 @@ def calls() -> None:
 
 def sets(firing: Firing) -> None:
     """
-    A call goes where a job is set, and nothing else does.
+    `set` accepts a task call, and not a task, its result or its name.
     """
     answer = scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
     assert_type(answer.job, Job)
@@ -208,7 +208,7 @@ async def awaited() -> None:
 
 def options_of_tasks() -> None:
     """
-    The options are those that there are.
+    Only existing options of tasks are accepted.
     """
 
     def plain(number: int) -> None: ...

@@ -20,20 +20,20 @@ from tickwheel.calendar import Misfire
 
 def greet(name: str, times: int = 1) -> None:
     """
-    Take a text, and a number or none.
+    Take a string, and an optional number.
     """
 
 
 async def fetch(url: str) -> bytes:
     """
-    Take a text, in a coroutine.
+    Take a string, in a coroutine.
     """
     return url.encode()
 
 
 def setting(wheel: TimerWheel) -> None:
     """
-    A callback's arguments are checked against its parameters, by every verb that sets.
+    Every method that sets a timer checks the arguments against the callback's parameters.
     """
     assert_type(wheel.call_later(1, greet, "ada"), Timer)
     wheel.call_later(1.5, greet, "ada", 2)
@@ -90,7 +90,7 @@ def in_bulk(wheel: TimerWheel) -> None:
 
 def of_contexts(context: Context) -> None:
     """
-    A context's timers are checked as a wheel's are.
+    Timers of a context are checked like those of a wheel.
     """
     assert_type(context.call_later(1, greet, "ada"), Timer)
     context.call_at(timedelta(hours=1), fetch, "url")
@@ -101,7 +101,7 @@ def of_contexts(context: Context) -> None:
 
 async def timeouts(stack: AsyncExitStack) -> None:
     """
-    A timeout is an asynchronous context manager, also where any will do; only the functions make one.
+    A timeout is an asynchronous context manager, for an exit stack, too; only the functions create one.
     """
     assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
 
@@ -130,13 +130,13 @@ def note(key: str, value: int) -> None:
 
 class Own(TimerWheel):
     """
-    A wheel of one's own, of any keys.
+    A user's subclass, with keys of any type.
     """
 
 
 def keyed(bare: TimerWheel) -> TimerWheel:
     """
-    A wheel is of the keys and values that its `on_expire` takes; one without is of any.
+    A wheel has the types of keys and values that its `on_expire` takes; without `on_expire`, it has any.
     """
     wheel = TimerWheel(on_expire=note)
     assert_type(wheel, TimerWheel[str, int])

@@ -1,5 +1,5 @@
 """
-Makes ours the default event loop of an interpreter that finds this folder first on its path.
+Makes tickwheel's event loop the default, in an interpreter that has this folder first on its path.
 """
 
 from __future__ import annotations
