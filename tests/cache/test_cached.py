@@ -20,7 +20,7 @@ def pickled(thing):
 
 def test_a_function_is_called_once_for_its_arguments():
     """
-    The second call with the same arguments returns the cached result until the ttl is over.
+    A second call with the same arguments returns the cached result until its ttl has passed.
     """
     clock, calls = ManualClock(), []
 
@@ -114,7 +114,7 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    The order of keywords does not matter; a keyword differs from the pair of its name and value.
+    The order of keyword arguments does not matter; a keyword argument differs from a tuple of its name and value.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
@@ -134,7 +134,7 @@ def test_what_is_no_cache_is_refused():
 
 def test_no_cache_keeps_nothing():
     """
-    With None each call calls the function, with any arguments, and counts as a miss.
+    `cached(None)` stores nothing: each call calls the function, with any arguments, and counts as a miss.
     """
     calls = []
 

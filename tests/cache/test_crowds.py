@@ -1,5 +1,5 @@
 """
-Many keys with one hash: each is compared once per lookup, as in a dict.
+Many keys with the same hash: a lookup compares its key once with each of them, as in a dict.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.cache import TTLCache
 SIZE = 400
 CROWD = 1_500
 MODULUS = 2**61 - 1
-"""The hash of a multiple of it is 0."""
+"""Any multiple of this number has the hash 0."""
 
 
 class Key:

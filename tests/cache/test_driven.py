@@ -1,5 +1,5 @@
 """
-Expiry without calls of the cache: by a wheel, its clock, threads and forks.
+Expiry by a wheel, without calls of the cache; also with threads and after forks.
 """
 
 from __future__ import annotations

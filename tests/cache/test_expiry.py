@@ -23,7 +23,7 @@ def clock():
 
 def lazy(clock, maxsize=100, ttl=10.0, **options):
     """
-    Return a cache that uses the clock but is not driven by it.
+    Return a cache that reads the clock, but expires entries only when it is used.
     """
     return TTLCache(maxsize, ttl, timer=clock.monotonic, **options)
 
@@ -87,7 +87,7 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` returns the rest of a life; `touch` restarts it, or gives the entry another lifetime.
+    `remaining` returns the seconds that an entry has left; `touch` restarts its lifetime, or gives it another one.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -106,7 +106,7 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With sliding, a lookup restarts the life, but `in` does not; otherwise lookups change nothing.
+    With `sliding`, a lookup restarts the lifetime, but `in` does not; without it, lookups change no lifetime.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -194,7 +194,7 @@ def test_ttu_on_the_system_clock():
 )
 def test_timers_count_in_seconds(now, step):
     """
-    A timer may count from any origin, in integers or floats: its result is in seconds.
+    A timer may count seconds from any origin, in integers or floats.
     """
     cache = TTLCache(10, 2 * step, timer=lambda: now)
     cache["a"] = 1
@@ -249,7 +249,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A minute in nanoseconds would be 1,900 years of seconds: it is refused with the remedy everywhere; `inf` is not.
+    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years: it is refused. A ttl of `inf` is not.
     """
     life, timer = number(60 * 10**power), lambda: number(5)
     for make in (CACHES["ttl"], CACHES["sliding"], CACHES["max_age"]):

@@ -46,7 +46,7 @@ def fail(things):
 @pytest.fixture
 def fail_async(fail):
     """
-    Return an async loader that fails once others wait.
+    Return an async loader that fails as soon as other callers wait for it.
     """
 
     async def load(keys):

@@ -204,7 +204,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Return the outcome of an interrupted call and its number of lines, or None if it had fewer lines.
+    Return the outcome of a call that was interrupted at a line, and its number of lines; None if it had fewer lines.
     """
     rig = Rig(make)
     raised = None

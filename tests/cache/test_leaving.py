@@ -112,7 +112,7 @@ def test_callbacks_may_use_the_cache(rig):
 
 def test_a_callback_that_raises_is_logged(caplog):
     """
-    Its exception is logged, the operation completes, and the other entries are reported.
+    If a callback raises, its exception is logged, the operation completes, and the other entries are reported.
     """
     told = []
 

@@ -1,5 +1,5 @@
 """
-Values that are loaded before their lives end, or returned after it.
+Values that are loaded again before their lifetime ends, or returned after its end.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_refresh_ahead(clock, source):
 
 def test_without_a_reason_nothing_is_refreshed(clock, source):
     """
-    Without such rules an expired value is loaded by the caller.
+    Without a rule for stale values, the caller loads an expired value.
     """
     cache = make(clock, ahead=3.0)
     cache.take("a", source)

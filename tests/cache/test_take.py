@@ -230,7 +230,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    Even the first task may leave: the load continues for the other waiters.
+    If a waiting task is cancelled, even the first one, the load continues for the other waiters.
     """
 
     async def main():

@@ -99,7 +99,7 @@ def test_a_timer_of_neither_numbers_nor_times(wrong):
 @pytest.mark.parametrize("number", [np.uint8, np.int8, np.uint64, np.int64, np.float32, np.float64])
 def test_a_timer_of_numbers_of_numpy_that_steps_back(number):
     """
-    NumPy's short integers do not wrap around: a step back ends no life.
+    If a timer of short NumPy integers steps back, no number wraps around, and no entry expires.
     """
     now = number(100)
     cache = TTLCache(10, 50, timer=lambda: now)

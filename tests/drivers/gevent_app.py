@@ -114,7 +114,7 @@ def context(call):
 
 def closed(call):
     """
-    The end of a block waits for the callback, which waits for another greenlet.
+    The end of a wheel's `with` block waits for a callback that waits for another greenlet.
     """
     begun, may_end = Event(), []
 
@@ -149,7 +149,7 @@ def scheduler(call):
 
 def loads(call):
     """
-    If greenlets take one key, one of them loads it, and the others wait.
+    If several greenlets take one key, one of them loads its value, and the others wait.
     """
     cache = TTLCache(9, 60.0)
 
@@ -166,7 +166,7 @@ def loads(call):
 
 def lock(call):
     """
-    A greenlet waits for a lock that another one holds while it sleeps, whenever the lock was made.
+    A greenlet waits for a lock that a sleeping greenlet holds, whether the lock was made before or after the patch.
     """
 
     def hold():

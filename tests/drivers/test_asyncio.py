@@ -102,7 +102,7 @@ def test_no_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_one_handle_for_many_timers(run):
     """
-    Ten thousand timers that are set in one turn cost one wake-up, and none while nothing is due.
+    Ten thousand timers that are set in one turn cost one wake-up; while no timer is due, there is no wake-up.
     """
 
     async def scenario() -> None:
@@ -199,7 +199,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    On a closed loop a set is refused and closes the wheel: no timer waits for a turn that never comes.
+    On a closed loop a set is refused and closes the wheel, so no timer waits for a loop that never runs.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -270,7 +270,7 @@ def test_the_context_of_a_callback(run):
 @pytest.mark.parametrize("run", LOOPS)
 def test_a_crowd_lets_others_in(run):
     """
-    Many due timers fire over several turns: other callbacks of the loop run in between, and the order is kept.
+    Many due timers fire in several turns of the loop, in order, and other callbacks of the loop run in between.
     """
 
     async def scenario() -> None:

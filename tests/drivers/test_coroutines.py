@@ -78,7 +78,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 class Heard:
     """
-    Callbacks, plain and async, and their recorded arguments.
+    Plain and async callbacks that record their arguments.
     """
 
     def __init__(self) -> None:

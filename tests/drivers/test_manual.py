@@ -57,7 +57,7 @@ class TestPolled(DriverSuite):
 
 def test_fire_due_by_hand():
     """
-    Without a manual clock no timer fires until fire_due is called, which returns the number of fired timers.
+    Without a manual clock no timer fires until `fire_due` is called; it returns the number of fired timers.
     """
     wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
     fired: list[int] = []
@@ -93,7 +93,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    On a manual clock an exception that is not an Exception leaves `advance`, and the rest fires in the next one.
+    If a callback raises something other than an Exception, `advance` raises it; the rest fires in the next `advance`.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_it_is_a_clock():
     """
-    It satisfies the protocols of a clock and of a stepped clock.
+    A manual clock satisfies the protocols of a clock and of a stepped clock.
     """
     assert isinstance(ManualClock(), Clock)
     assert isinstance(ManualClock(), SteppedClock)
@@ -114,7 +114,7 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    It goes to the next deadline, returns the distance, and fires; without a pending timer it does nothing.
+    `jump_to_next` goes to the next deadline, fires, and returns the seconds; without a pending timer it does nothing.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -148,7 +148,7 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The wall clock moves along, can be set and stepped in both directions, and timers are not affected.
+    The wall clock moves with the clock, and can be set and stepped in both directions; this does not affect timers.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)
@@ -195,7 +195,7 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    A series whose callback takes longer than its interval counts as an endless loop, though its deadlines differ.
+    A series whose callback takes longer than its interval counts as an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -206,7 +206,7 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    Timers that keep setting themselves at past instants, also in turns, count as an endless loop.
+    A timer that keeps setting itself at past instants, even at alternating ones, counts as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

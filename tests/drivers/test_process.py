@@ -1,5 +1,5 @@
 """
-The process ends, forks, or is interrupted.
+Wheels when the process ends, forks, or is interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(script: str, kind: str) -> subprocess.CompletedProcess[str]:
 
 def expect(script: str, kind: str, stdout: str) -> None:
     """
-    Expect a script to end well, print exactly this, and warn about nothing.
+    Run a script, and check that it exits with 0, prints exactly the expected lines, and prints no warning.
     """
     done = run(script, kind)
     assert (done.returncode, done.stdout, done.stderr) == (0, stdout, "")

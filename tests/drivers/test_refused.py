@@ -115,7 +115,7 @@ def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
 
 def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
     """
-    A full executor does not prevent a context's deadline.
+    A context ends at its deadline even if the executor is full.
     """
     context = with_timeout(background(rig.wheel()), 1.0)
     rig.clock.advance(1)

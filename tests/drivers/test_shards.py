@@ -188,7 +188,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    A key whose home shard is full stays where it is, with its value and its time.
+    A key whose home shard is full stays on its shard, with its value and its deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -276,7 +276,7 @@ def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
 
 def test_as_many_hot_wheels_as_were_asked_for(make_rig):
     """
-    Keys that were hot in succession, and are pending for long, do not each have a wheel.
+    If many keys become hot one after another, there are at most `hot_max` wheels for hot keys.
     """
     rig = make_rig(2, hot_share=0.25, hot_max=2)
     for key in range(12):
@@ -326,7 +326,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    A key that becomes due during its move expires once: later, if it was moved, or now, if not.
+    A key that becomes due while it moves to another shard expires once: at its new time if it was moved, else now.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)

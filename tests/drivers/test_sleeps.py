@@ -21,7 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    Each await of a timer, also a later one, returns True once its time has come, and False if it was cancelled.
+    Each await of a timer, also after its end, returns True if it fired, and False if it was cancelled.
     """
 
     async def main():

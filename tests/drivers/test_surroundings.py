@@ -126,7 +126,7 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    On a loop with its own time, a timer of one hour precedes a timeout of two hours, and nothing spins.
+    On a loop with its own time a timer fires before a later timeout of the loop, with few wake-ups.
     """
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    A wheel that is made on a loop whose `time`, or whose class's `time`, a test has replaced, uses that.
+    If a test has replaced `time` of a loop or of its class, a wheel that is made on the loop uses the replacement.
     """
     now = [50.0]
 

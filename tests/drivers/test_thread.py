@@ -84,7 +84,7 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up, an idle wheel none, later timers none before they are due.
+    A timer that starts the thread costs one wake-up; an idle wheel, and later timers until they are due, cost none.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)

@@ -29,7 +29,7 @@ def test_the_native_wheel_is_the_default():
 
 def test_the_hot_verbs_are_the_engines_own():
     """
-    call_later and call_at of a wheel are the engine's methods; the class has their documentation and signatures.
+    `call_later` and `call_at` of a wheel are the engine's methods; the class gives their docstrings and signatures.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert type(wheel.call_later.__self__) is Engine
@@ -43,7 +43,7 @@ def test_the_hot_verbs_are_the_engines_own():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_the_class_level_verbs_work(make):
     """
-    Called through the class, the two verbs do the same as the engine's.
+    Called on the class, with the wheel as an argument, `call_later` and `call_at` do the same.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=make())
@@ -101,7 +101,7 @@ def test_repr_and_truth():
 
 def test_it_cannot_be_pickled_or_copied():
     """
-    Pickling and copying a wheel is refused by name.
+    Pickling or copying a wheel raises an error that names its class.
     """
     wheel = TimerWheel(clock=ManualClock())
     for make in (pickle.dumps, copy.copy, copy.deepcopy):

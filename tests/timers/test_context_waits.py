@@ -1,5 +1,5 @@
 """
-Contexts for coroutines: waiting for the end, and working within.
+`ended` and `within`: a coroutine waits for the end of a context, or runs an awaitable until then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_S = 20.0
 
 def test_a_coroutine_waits_for_the_end():
     """
-    `ended` returns the reason, also if another thread ends the context, and leaves nothing behind if it is cancelled.
+    `ended` returns the reason, even if another thread ends the context; a cancelled `ended` leaves nothing behind.
     """
 
     async def scenario() -> None:
@@ -78,7 +78,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, so is the awaitable, in any state of the context.
+    If the task that awaits `within` is cancelled, the awaitable is cancelled, too, in any state of the context.
     """
 
     async def scenario() -> None:
@@ -202,7 +202,7 @@ def test_on_either_back_end(backend):
 
 def test_a_context_that_ends_after_trio():
     """
-    A context that ends after the trio run that waited for it has no effect there.
+    If a context ends after the trio run that waited for it, the end has no effect on trio.
     """
 
     async def main() -> Callable[[], None]:

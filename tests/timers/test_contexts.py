@@ -42,7 +42,7 @@ def wheel(clock: ManualClock) -> TimerWheel:
 
 def test_the_background_lasts():
     """
-    A root has no deadline, no value and no end, until it is cancelled.
+    A root context has no deadline and no value, and does not end until it is cancelled.
     """
     root = background()
     assert (root.done(), root.err(), root.deadline(), root.remaining(), root.value("a")) == (
@@ -122,7 +122,7 @@ def test_no_deadline(wheel):
 
 def test_the_earlier_deadline_counts(clock, wheel):
     """
-    A child cannot outlive its parent's deadline, and costs a timer only if its own is earlier.
+    A child ends no later than its parent's deadline, and needs a timer only if its own deadline is earlier.
     """
     parent = with_timeout(background(wheel), 5)
     later = with_timeout(parent, 10)
@@ -138,7 +138,7 @@ def test_the_earlier_deadline_counts(clock, wheel):
 
 def test_the_end_goes_down_not_up(wheel):
     """
-    The end of a context ends all descendants, with its reason, at any depth; not its parent or siblings.
+    The end of a context ends its descendants at any depth, for the same reason, but not its parent or siblings.
     """
     root = background(wheel)
     parent, sibling = with_cancel(root), with_cancel(root)
@@ -157,7 +157,7 @@ def test_the_end_goes_down_not_up(wheel):
 
 def test_a_child_of_what_has_ended(clock, wheel):
     """
-    A child of a context that has ended has ended for the same reason.
+    A child that is made of an ended context has ended, too, for the same reason.
     """
     parent = with_timeout(background(wheel), 1)
     clock.advance(1)
@@ -168,7 +168,7 @@ def test_a_child_of_what_has_ended(clock, wheel):
 
 def test_values():
     """
-    A value is visible in descendants, the nearest one counts, and None is a value.
+    Descendants see a value; the nearest ancestor's value counts, and None is a value.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
@@ -209,7 +209,7 @@ def test_on_end(clock, wheel):
 
 def test_on_end_that_nobody_would_await():
     """
-    A coroutine function is refused, with an alternative: the code that ends a context may have no event loop.
+    A coroutine function is refused, because the code that ends a context may have no loop; the error says what to use.
     """
 
     async def close() -> None:
@@ -289,7 +289,7 @@ def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
 
 def test_bound_timers_are_forgotten(clock, wheel):
     """
-    A long-lived context does not hold timers that have fired; one that restarts itself stays bound.
+    A long-lived context does not hold timers that have fired; a timer that restarts itself stays bound.
     """
     context = background(wheel)
     for _ in range(100):
@@ -315,7 +315,7 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    A closed wheel cancels contexts whose deadline would never come, and returns bound timers in the user's terms.
+    A closed wheel cancels contexts with a deadline, and returns bound timers with the user's callback and arguments.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -402,7 +402,7 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    Of many threads that cancel, one succeeds; all descendants have ended when its cancel returns.
+    If many threads cancel a context, one cancel returns True, and then all descendants have ended.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -478,7 +478,7 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    A context that ends leaves its parent at once, which continues.
+    If a context in the middle of a chain ends, its parent continues, and no longer refers to it.
     """
     root = background()
     middle = with_cancel(root)

@@ -56,7 +56,7 @@ def test_children_that_nobody_waits_for_any_more_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    A long-lived context releases a timer's callback, and all its data of the timer, at the timer's cancel.
+    A long-lived context releases the callback and all data of a cancelled timer.
     """
 
     class Callback:
@@ -99,7 +99,7 @@ def test_what_waits_holds_its_context():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    A context of which only `cancel` is referenced can be cancelled, and ends its descendants.
+    If only the `cancel` method of a context is referenced, a call cancels the context and ends its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -113,7 +113,7 @@ def test_a_child_known_by_its_cancel_alone():
 
 def test_a_tree_that_nobody_holds_is_dropped():
     """
-    A tree of contexts is freed with the last reference to one of them, and an ended one holds none of the others.
+    A tree of contexts is freed with the last reference to one of them, and an ended context holds no other context.
     """
 
     class Watched:
@@ -142,7 +142,7 @@ def test_a_tree_that_nobody_holds_is_dropped():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is freed from below, and with its root if a waiter is at its end.
+    A chain of 100,000 contexts is freed with its last context or, if a waiter is at its end, with its root.
     """
     root = context = background()
     for _ in range(LINKS):

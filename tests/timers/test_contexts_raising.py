@@ -1,5 +1,5 @@
 """
-Exceptions of callbacks at a context's end: the other effects of the end happen nevertheless.
+If a callback at the end of a context raises, the other effects of the end still happen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    The first exception that is not an Exception is raised again, once everything has ended.
+    The first exception of a callback that is not an Exception is raised again, once everything has ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []

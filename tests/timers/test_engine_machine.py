@@ -45,7 +45,7 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    Calls timers that the turn itself sets, up to a thousand: a callback that restarts itself would not end.
+    Also fires timers that were set during the turn, up to a thousand, so that a callback that restarts itself ends.
     """
 
     _left = 1_000
@@ -75,7 +75,7 @@ class SilentExit(WheelEngine):
 
 class TwoLives(WheelEngine):
     """
-    The end of a firing wrongly cancels a reschedule during it.
+    Cancels at the end of a firing the timer that its callback has rescheduled.
     """
 
     def run(self, timer: Any) -> None:

@@ -177,7 +177,7 @@ def load():
 
 def chained():
     """
-    Return the error that a caller was handling, and the one of the load that it called meanwhile.
+    Return an error that a caller was handling, and the error of a load that the caller called meanwhile.
     """
     try:
         {}["the caller's"]

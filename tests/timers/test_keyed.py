@@ -55,7 +55,7 @@ def test_move_keeps_the_value(make_rig):
 @pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
 def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
     """
-    From any position of the pointer, a move fires once, at its delay after the move.
+    A key that is moved at any position of the pointer expires once, one delay after the move.
     """
     rig = make_rig()
     rig.clock.advance(elapsed)
@@ -201,7 +201,7 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    A close returns the keyed timers too; after it set raises, and the rest is harmless.
+    A close returns the keyed timers, too; afterwards `set` raises, and the other methods have no effect.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -225,7 +225,7 @@ def test_without_on_expire(make_rig):
 @pytest.mark.parametrize("delay", [float("nan"), None, "1"])
 def test_a_bad_delay(make_rig, delay):
     """
-    An invalid delay is refused; the key stays as it was, pending or not.
+    An invalid delay is refused, and does not change the key, whether or not the key is pending.
     """
     rig = make_rig()
     error = InvalidDelayError if isinstance(delay, float) else TypeError
@@ -243,7 +243,7 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_one_too_many(make_rig):
     """
-    At max_pending another key is refused without a trace; a pending one can be set again.
+    At max_pending a new key is refused and leaves nothing behind; a pending key can be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -275,7 +275,7 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    A firing in another thread that a set or move overtakes is void: the key expires once, not early.
+    If a set or move comes before a firing in another thread, that firing is void: the key expires once, not early.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

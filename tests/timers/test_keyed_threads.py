@@ -63,7 +63,7 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    A set during the notification of the driver is the last one: its value and its deadline stay.
+    If a set inside another one runs while the driver is notified, it counts as the last: its value and deadline stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -131,7 +131,7 @@ def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb)
 
 def test_a_subclass_keeps_its_own_set():
     """
-    A subclass that overrides `set` has it called, and can call the wheel's.
+    If a subclass overrides `set`, its method is called, and can call the wheel's.
     """
 
     class Loud(TimerWheel):

@@ -17,7 +17,7 @@ from tickwheel.timers import keyed
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
 def test_an_unhashable_key(make_rig, key):
     """
-    An unhashable key is a TypeError in every method, and leaves no trace.
+    With an unhashable key every method raises a TypeError, and leaves nothing behind.
     """
     rig = make_rig()
     for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
@@ -171,7 +171,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    A handler that sets or cancels the same key, at any line of a method, leaves the key one timer, or none.
+    If a signal handler sets or cancels a key at any line of a method of the same key, the key has one timer or none.
     """
     at = 0
     is_inside = True

@@ -1,5 +1,5 @@
 """
-Locks that a fork finds free.
+Locks that are free in the child of a fork.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.timers import locks
 
 def test_locks_that_are_made_meanwhile():
     """
-    Threads that fork at the same time each take every lock, even if other threads make more locks; no lock stays held.
+    Threads that fork at once each acquire every lock, even if others create locks; no lock stays held.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

@@ -35,7 +35,7 @@ def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    A move counts as a set: of equal deadlines, the timer that was set or moved last fires last.
+    A move counts as a set: among timers with equal deadlines, the one that was set or moved last fires last.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -110,7 +110,7 @@ def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    With thousands of engines that come and go, each timer still finds its own.
+    After thousands of engines were created and freed, each timer still finds its own engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

@@ -1,5 +1,5 @@
 """
-All methods, with all types and byte orders: each accepted value has the meaning that its own library defines.
+All methods, with all types and byte orders of numbers: a value has the meaning that its own library defines.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return the time before the end when a load begins.
+    Return the seconds before an entry's end at which a refresh begins.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
@@ -397,7 +397,7 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number above 292 years means never, whether exact or not, and its negative is due now.
+    A number of more than 292 years means never, whatever its type, and the negative number is due now.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER

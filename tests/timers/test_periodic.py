@@ -92,7 +92,7 @@ def test_times(make_rig):
 
 def test_no_drift():
     """
-    After two hundred thousand firings, the time is exactly that multiple of the interval.
+    Firing number 200,000 is due exactly 200,000 intervals after the start.
     """
     for interval in (1 / 3, 0.1, 1e-9, 3_600.0):
         phase = Phase(0, interval, "skip")
@@ -120,7 +120,7 @@ def test_missed(make_rig, missed, fired, left_out):
 @pytest.mark.parametrize(("missed", "fired"), [("skip", [10.5, 11]), ("burst", [10.5] * 10 + [11]), ("delay", [10.5])])
 def test_missed_by_a_jump(make_rig, missed, fired):
     """
-    After a pause of the whole machine each policy has its effect.
+    Each policy for missed firings also applies after a pause of the whole machine.
     """
     rig = make_rig()
     rig.wheel.call_every(1, rig.note, missed=missed)
@@ -131,7 +131,7 @@ def test_missed_by_a_jump(make_rig, missed, fired):
 
 def test_exactly_on_the_next(make_rig):
     """
-    A callback that ends exactly at the next due time has missed it.
+    If a callback ends exactly at the next due time, that firing counts as missed.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, 1.0)
@@ -141,7 +141,7 @@ def test_exactly_on_the_next(make_rig):
 
 def test_jitter(make_rig):
     """
-    Jitter delays each firing by at most its maximum, each by another amount, and does not accumulate.
+    Jitter delays each firing by a different random time up to its maximum, and does not accumulate.
     """
     rig = make_rig()
     rig.wheel.call_every(10, rig.note, jitter=1)
@@ -274,7 +274,7 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_go_on(make_rig):
     """
-    A series whose place was taken during its callback ends with a reported error, not silently.
+    If the wheel has no room for a series after its callback, the series ends, and an error is reported.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))

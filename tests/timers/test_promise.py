@@ -1,5 +1,5 @@
 """
-The promise checker: real runs keep it, and each way to break it is found.
+The checker of the promise: real runs keep the promise, and each violation is found.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker is void if its series was paused, even if it was resumed, or got another interval.
+    A firing that waits for a worker is void if its series was paused, even if resumed since, or got a new interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

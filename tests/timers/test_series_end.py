@@ -34,7 +34,7 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    A series never fires after `until`, whatever else ends or moves it; it still fires at that instant itself.
+    A series may fire at `until`, but never after it, whatever else ends or moves the series.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -146,7 +146,7 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    A pool's context applies to each callback without its own, and no callback changes another's.
+    Each callback without a context of its own runs in the pool's context; no callback changes another's context.
     """
     seen, ended = [], threading.Event()
 

@@ -47,7 +47,7 @@ class Rig:
 
     def until_a_look(self) -> None:
         """
-        Let time pass until just before series check the wall clock.
+        Let time pass until series next check the wall clock.
         """
         self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
 
@@ -137,7 +137,7 @@ def test_the_day_that_never_was_is_skipped():
 
 def test_set_back_before_the_instant(rig):
     """
-    A clock that is set back delays the firing by as much.
+    If the clock is set back before the instant, the firing is delayed by the same time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR - 90)
@@ -150,7 +150,7 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    A time that the clock shows again fires again; after a step back of a few milliseconds it does not.
+    A series fires again when the clock shows its time again, but not after a step back of a few milliseconds.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -184,7 +184,7 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    Skipped instants fire within a minute, once or each, or are omitted if more than a minute late, by policy.
+    Instants that the clock skips fire within a minute, once or each, or are omitted, as the misfire policy says.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -221,7 +221,7 @@ def test_there_and_back_between_looks(rig):
 
 def test_there_and_back_seen(rig):
     """
-    A clock that is wrong for longer is followed: a skipped time fires late, and again when the clock shows it.
+    A series follows a clock that is wrong for longer: a skipped time fires late, and again when the clock shows it.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -272,7 +272,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_past_what_floats_tell_apart():
     """
-    A check whose time in seconds is rounded down by a nanosecond does not stop time from passing.
+    If the time of a check in seconds is rounded down by a nanosecond, the checks still make progress.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []

@@ -70,7 +70,7 @@ class Model:
 
     def second(self) -> None:
         """
-        Let a second pass.
+        Let one second pass.
         """
         self.time += 1
         self.wall += 1
