@@ -18,7 +18,7 @@ WAITS = 200
 
 class CoarseLoop(aio.EventLoop):
     """
-    A loop that reads the monotonic clock in steps of its grain, and counts its turns.
+    A loop that reads the monotonic clock in coarse steps, and counts its turns.
     """
 
     turns = 0

@@ -1,5 +1,5 @@
 """
-The turn of the loop, replaced by another library.
+A loop whose turn is replaced by another library.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Every length of time in `aio` may be a timedelta, and anything else is refused by its name.
+Every duration in `aio` may be a timedelta; for a value that is not a duration the error names the argument.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def test_rescheduling(runner):
 
 def test_an_exit_stack_takes_a_timeout(runner):
     """
-    Both methods are found on the class, where `contextlib` and `unittest` look them up.
+    `__aenter__` and `__aexit__` are on the class, where `contextlib` and `unittest` look them up.
     """
 
     async def main():
@@ -150,7 +150,7 @@ def test_an_exit_stack_takes_a_timeout(runner):
 @pytest.mark.parametrize("args", [(), (None,), (3, None, None, None)])
 def test_a_method_of_the_class_wants_a_timeout(name, args):
     """
-    Other arguments are refused without reading from them.
+    `__aenter__` or `__aexit__`, called on the class, refuses anything but a Timeout as the first argument.
     """
     with pytest.raises(TypeError, match="takes a Timeout first"):
         getattr(aio.Timeout, name)(*args)
@@ -158,7 +158,7 @@ def test_a_method_of_the_class_wants_a_timeout(name, args):
 
 def test_nan_is_refused(runner):
     """
-    All four functions refuse NaN at the call.
+    All four functions raise an error for NaN when they are called.
     """
 
     async def main():
@@ -232,7 +232,7 @@ def test_only_inside_a_loop_and_a_task(loop):
 
 def test_what_was_never_entered_or_was_left_is_let_go(runner):
     """
-    A timeout keeps neither itself nor its task alive.
+    A timeout that is still referenced does not keep its ended task alive.
     """
 
     async def main():

@@ -23,7 +23,7 @@ from tickwheel.aio import EventLoop, run, timeout
 
 def test_due_exactly_at_its_time(still):
     """
-    A timer is called exactly at its instant, and not at the previous float, for any float.
+    A timer is called exactly at its time, and not one float earlier.
     """
     draw = random.Random(7)
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_due_exactly_at_its_time(still):
 
 def test_in_order(still):
     """
-    Timers of one turn run by time, and in order of arrival among equals.
+    Timers of one turn run in the order of their times, and timers of equal time in the order in which they were set.
     """
     draw = random.Random(8)
     fired = []

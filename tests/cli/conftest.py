@@ -22,7 +22,7 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
     """
     Return a function that runs `tickwheel` with its arguments in the test's folder and without a terminal.
 
-    It runs in the test's own process, which saves a second each time; an unexpected error raises through it.
+    The command runs in the test's own process, which saves a second each time; an unexpected error is raised.
     """
     monkeypatch.chdir(tmp_path)
 

@@ -69,7 +69,7 @@ def test_apply(run, tmp_path, form):
 
 def test_revisions(run):
     """
-    An older revision is superseded, unless it is a rollback; the document is the API's.
+    An older revision is superseded, unless it is a rollback; with --json the document is that of the API.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     assert run(*apply, "--revision", "7", stdin=line("new")).returncode == 0

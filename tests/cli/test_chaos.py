@@ -49,7 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    A service on SQLite that is killed, paused, cut off and refused loses no job, and runs none twice or early.
+    A service on SQLite that is killed, paused, cut off and refused loses no job, and runs no job twice or early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -158,7 +158,7 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    With a slow link to its PostgreSQL that is cut and closed, a service loses no job, and runs none twice or early.
+    A service whose slow link to PostgreSQL is cut and closed loses no job, and runs no job twice or early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]

@@ -1,5 +1,5 @@
 """
-Crontabs as found in practice.
+The import of crontabs as they are found in practice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below it, an empty one the default; TZ is only for the commands, with a remark.
+    CRON_TZ is the zone of the lines below it, or if empty the default; TZ is only for the commands, with a remark.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"

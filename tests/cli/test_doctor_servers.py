@@ -31,7 +31,7 @@ def found(url):
 
 def is_wrong(url, check, words):
     """
-    Return True if *check* fails with the words *words* and has a remedy behind a colon.
+    Return True if *check* fails, and its text has the words *words* and, after a colon, a remedy.
     """
     is_well, text = found(url).get(check, (True, ""))
     return not is_well and words in text and ": " in text

@@ -1,5 +1,5 @@
 """
-Lengths of time as options of commands, and the options of a server.
+Durations as options of commands, and the options of `serve`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_durations_of_other_commands(command, options):
 
 def test_options_of_serve(run, monkeypatch):
     """
-    Lengths of time and the limits of the history reach the scheduler and the service.
+    The durations and the limits of the history that `serve` gets reach the scheduler and the service.
     """
     served = []
     monkeypatch.setattr("tickwheel.service.serve", lambda scheduler, options, _: served.append((scheduler, options)))

@@ -41,7 +41,7 @@ def test_options_are_named(run, arguments, said):
 
 def test_refusals_as_json(run):
     """
-    A job that does not exist is a document, too, with its exit code.
+    With --json, the error for a job that does not exist is a document, too, with the exit code.
     """
     run(*SET, "--delay", "1h")
     answer = run("get", "nobody", "--json")

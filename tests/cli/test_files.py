@@ -82,7 +82,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     """
-    A copy has the full time to live, even if a retry has used some or all of it.
+    A job that is being retried is exported with its full time to live, even if the retry has used some or all of it.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -104,7 +104,7 @@ def test_a_start_to_come_is_exported(run):
 
 def test_a_series_is_imported_where_it_was_exported():
     """
-    A series that is imported into its own store is unchanged, even if it owes runs, as the rule is the same.
+    A series that is imported into its own store does not change, even if runs are owed, as its rule is the same.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)
@@ -208,7 +208,7 @@ def test_paused_and_dead_jobs(run, tmp_path):
 @pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
 def test_what_a_manifest_has_not(run, field, value):
     """
-    A manifest does not declare a paused or dead line, which would fire.
+    A manifest does not declare the paused and dead jobs of an export, because the declared jobs would fire.
     """
     line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
     answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
@@ -238,7 +238,7 @@ def test_what_ends_a_line_elsewhere(run, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_cells_of_more_than_one_line(run, tmp_path, end):
     """
-    A quoted cell keeps its line ends, whatever those of the table are.
+    A quoted cell keeps its own line ends, even if the table has other line ends.
     """
     (tmp_path / "t.csv").write_bytes(
         f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()

@@ -39,7 +39,7 @@ def test_all_that_a_filter_chooses(run):
 
 def test_a_shift_is_not_spread(run):
     """
-    A shift and the options of a spread exclude each other, and no job is moved.
+    `--by` excludes `--over` and `--at`, and then no job is moved.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     before = instants(run)
@@ -52,7 +52,9 @@ def test_a_shift_is_not_spread(run):
 @pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000", "21000301"])
 def test_a_date_in_digits_alone(run, text):
     """
-    A date of digits is not read as seconds of 1970, which would match all jobs; fractions and other numbers are.
+    A number that may be a date is refused, because as epoch seconds it would match all jobs.
+
+    Fractions and other numbers are epoch seconds.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     answer = run("cancel", "--due-from", text)

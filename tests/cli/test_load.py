@@ -36,7 +36,7 @@ def url(tmp_path_factory) -> Iterator[str]:
 
 def test_stages(run, url, tmp_path: Path) -> None:
     """
-    Each stage has its requests at its rate, all are answered, and nothing of the run is left pending.
+    Each stage sends its requests at its rate, all are answered, and the run leaves no pending job.
     """
     arguments = ["--stage", "50:1s", "--stage", "100:500ms", "--due-within", "0.3s", "--seed", "7"]
     files = ["--report", "load.html", "--json", "load.json"]
@@ -86,7 +86,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    If a service refuses every request, no rate was sustained, whatever the thresholds; the reason is shown.
+    If a service refuses every request, the command reports that no rate was sustained, and shows the reason.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)

@@ -19,7 +19,7 @@ FROM, TO = "sqlite:///from.db", "sqlite:///to.db"
 @pytest.fixture
 def filled(run):
     """
-    Return a function that runs commands, with three jobs in the store FROM.
+    Put three jobs into the store FROM, and return a function that runs commands.
     """
     for key in ("a", "b", "c"):
         assert run("set", key, "--delay", "1h", "--handler", "h", "--store", FROM).returncode == 0

@@ -224,7 +224,7 @@ def test_token_file_that_cannot_be_written(run):
 
 def test_doctor_is_content(run):
     """
-    Without a problem the doctor reports none, before and after the store exists; a clock of 2023 is wrong.
+    The doctor reports no problem, before and after the store exists, except for a clock that is set to 2023.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -294,7 +294,7 @@ def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
 
 def test_doctor_without_zone_data(run, monkeypatch):
     """
-    A system without time zone data is reported; with data their release is named.
+    Missing time zone data are reported; for existing data the release is named.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
     monkeypatch.setattr(zoneinfo, "TZPATH", ())

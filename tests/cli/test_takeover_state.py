@@ -28,7 +28,7 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return True if APScheduler and Celery may make up at *instant* for times that the clock skips.
+    Return True if APScheduler or Celery may run at *instant* the schedules of times that the clock skips.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
@@ -128,7 +128,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    Beyond its grace time a missed date is omitted, as by APScheduler.
+    A date that was missed by more than its grace time is omitted, as by APScheduler.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)

@@ -21,7 +21,7 @@ def due(run, key):
 @pytest.mark.parametrize("first", ["--tz", "--at"])
 def test_a_time_is_read_in_its_zone(run, first):
     """
-    A time without an offset is in the given zone, in any order of options; an offset takes precedence.
+    A time without an offset is read in the given zone, in any order of options; an offset takes precedence.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]

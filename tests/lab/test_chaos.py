@@ -1,5 +1,5 @@
 """
-The parts of a run in chaos: the plan, the link, and the process that is disturbed.
+The parts of a chaos run: the plan, the link, and the disturbed process.
 """
 
 from __future__ import annotations

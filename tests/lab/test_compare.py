@@ -64,7 +64,7 @@ def comparison() -> Comparison:
 
 def played(workload: Workload) -> tuple[int, int]:
     """
-    Play a workload on a heap; return how many are pending at the start and at the end.
+    Play a workload on a heap, and return the numbers of pending timers at the start and at the end.
     """
     wheel = HeapWheel()
     ids = {number: wheel.insert(deadline, number) for number, deadline in enumerate(workload.fill)}
@@ -81,7 +81,7 @@ def played(workload: Workload) -> tuple[int, int]:
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
 def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
     """
-    Copies of a trace have the requested number of timers pending at the start, about as many at the end, and the steps.
+    A workload has about the requested numbers of pending timers, at the start and at the end, and of steps.
     """
     workload = workload_of(TRACE, pending, 5_000)
     at_start, at_end = played(workload)
@@ -95,7 +95,7 @@ def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
 
 def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
-    At each moment of the trace, the same timers are pending as in a replay.
+    A workload of one copy has the trace's timers: those pending after a tenth of it, and then its operations.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
@@ -128,7 +128,7 @@ def test_traces_that_make_no_workload() -> None:
 
 def test_every_design_fires_the_same(comparison: Comparison) -> None:
     """
-    Under the same load every design has the same pending timers and fires the same number; only ticks make timers late.
+    Under the same load all designs fire the same number of timers; only designs with ticks fire late.
     """
     for size in (100, 2_000):
         rows = [row for row in comparison.rows if row["size"] == size]
@@ -144,7 +144,7 @@ def test_every_design_fires_the_same(comparison: Comparison) -> None:
 
 def test_only_wheels_cascade(comparison: Comparison) -> None:
     """
-    The heap and the single ring never file an entry twice; the hierarchical designs do, and their slots show it.
+    The heap and the single ring never move an entry to another slot; the hierarchical designs do.
     """
     cascades = {row["design"]: row["cascades"] for row in comparison.rows if row["size"] == 2_000}
     assert cascades["heap"] == cascades["single"] == 0
@@ -186,7 +186,7 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
 
 def test_a_design_that_does_not_get_through() -> None:
     """
-    A ring that is too short for the load ends the comparison with the design, the size and the reason.
+    If a ring is too short for the load, the comparison ends with an error that names the design and the size.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"

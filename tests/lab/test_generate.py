@@ -21,7 +21,7 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted, ends in time, can be written and read like any trace, and is the same for the same seed.
+    A load is sorted, ends within its seconds, can be written and read like a trace, and depends only on its seed.
     """
     load = Load(kind, seconds=20, size=200, seed=7)
     operations = list(generate(load))
@@ -47,7 +47,7 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its beats move; the timers of clients that go away fire.
+    Every client has one timer, which its heartbeats move; the timers of clients that go away fire.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300
@@ -85,7 +85,7 @@ def test_a_cache_has_its_clusters_ttls() -> None:
 
 def test_clusters_are_as_published(traces: Path) -> None:
     """
-    The built-in facts about clusters are those of the published table.
+    The built-in facts about clusters equal the published table.
     """
     published = {row["cluster"]: row for row in json.loads((traces / "twitter_2020Mar_cluster_stats.json").read_text())}
     for name, cluster in CLUSTERS.items():

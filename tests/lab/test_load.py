@@ -52,7 +52,7 @@ def test_a_latency_counts_from_the_intended_start() -> None:
 
 def test_who_gets_no_answer_waits_all_the_same() -> None:
     """
-    A request that is given up counts with its whole wait.
+    A request that got no answer counts with its whole wait.
 
     A request that is answered with an error counts only as an error.
     """

@@ -87,7 +87,7 @@ def test_delays_too_short_for_a_tick() -> None:
 )
 def test_a_duration_in_words(us: float, words: str) -> None:
     """
-    A duration has three digits or more, and no power of ten.
+    A duration is written with a unit that fits, and without a power of ten.
     """
     assert in_words(us) == words
 
@@ -106,7 +106,7 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    The single ring holds the longest delay; a ring of rounds turns no faster than nine delays in ten need.
+    The single ring holds the longest delay; one turn of a ring of rounds lasts longer than nine delays in ten.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
@@ -120,7 +120,7 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    Delays of milliseconds beside weeks do not suit a single ring; if one is asked for anyway, it gets a coarse tick.
+    For delays of milliseconds and weeks no single ring is advised; if one is requested, it gets a coarse tick.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))

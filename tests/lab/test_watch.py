@@ -38,7 +38,7 @@ def told(film: Film) -> list[tuple[str, float]]:
 
 def fires(film: Film, key: str) -> list[float]:
     """
-    Return when a timer fired, in seconds.
+    Return the times at which a timer fired, in seconds.
     """
     number = film["timers"].index(key)
     moves = [(step["t"] / 1e9, move) for step in film["steps"] for move in step.get("m", ())]

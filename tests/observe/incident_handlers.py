@@ -10,7 +10,7 @@ from pathlib import Path
 
 def register(scheduler):
     """
-    Register handlers that work, that fail for some, and that are slow for as long as there is a file.
+    Register a handler that works, one that fails for some payloads, and one that is slow while a file exists.
     """
 
     @scheduler.handler("works")
@@ -26,7 +26,7 @@ def register(scheduler):
     @scheduler.handler("slow")
     def slow(payload):
         """
-        Take a quarter of a second while there is the file *payload*.
+        Take a quarter of a second while the file *payload* exists.
         """
         if Path(payload).exists():
             time.sleep(0.25)  # so that these jobs are a burst: their workers are busy

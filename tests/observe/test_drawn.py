@@ -1,5 +1,5 @@
 """
-The choice of traced firings: each with the share as its probability, in batches of any size.
+The random choice of traced firings: in batches of any size, each is chosen with the same probability, the share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGMAS = 5
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_every_place_has_the_share_as_its_chance(share, size):
     """
-    The first, the last, and every other firing of a batch is drawn with the share as its probability, and so are pairs.
+    Each firing of a batch, also the first and the last, is drawn with the share as its probability, independently.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -45,14 +45,14 @@ def test_every_place_has_the_share_as_its_chance(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_extremes(share, expected, chance):
     """
-    A share of none, of all, and one so small that the distance to the first draw exceeds any number.
+    A share of 0 or less draws no firing, 1 or more draws all, and the smallest possible share draws none.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
 def test_the_least_and_the_greatest_draw():
     """
-    A draw of 0 takes the next firing, and one just below 1 skips thousands.
+    A random number of 0 draws the next firing, and a number just below 1 skips thousands of firings.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -1,5 +1,5 @@
 """
-The shipped alert rules, in a real Prometheus: each incident is caused for real, and all at the same time.
+The shipped alert rules, in a real Prometheus: the tests cause each incident, all at the same time.
 
 Each has services, a store and a job name of its own, so that no alert of one is taken for another's.
 Prometheus runs `FACTOR` times as fast as it is shipped. The times of this file are those of the shipped rules.
@@ -417,13 +417,13 @@ class Stage:
 
     def scrape(self, *nodes):
         """
-        Have Prometheus scrape *nodes*, and no others, as the job.
+        Let Prometheus scrape only *nodes* under this stage's job name.
         """
         self._prometheus.scrape(self.job, [node.port for node in nodes])
 
     def instance(self, number):
         """
-        Return what Prometheus calls the node of this *number*.
+        Return Prometheus' label `instance` of the node with this *number*.
         """
         return f"127.0.0.1:{self.nodes[number].port}"
 
@@ -528,7 +528,7 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, keep it up, end it, and wait for consequences.
+    Cause the *incident*, wait until its alerts fire and for its whole duration, end it, and wait until no alert fires.
     """
     causes = [key for key, each in record.expected.items() if each.is_cause]
     record.began = record.evaluations()[-1]

@@ -223,7 +223,7 @@ def test_a_span_is_told_without_others(spans):
 )
 def test_outcomes(spans, outcomes, expected):
     """
-    Each attempt has a span with its outcome, and a failed one has its error.
+    Each attempt has a span with its outcome, and the span of a failed attempt has the error.
     """
     left = iter(outcomes)
 
@@ -276,7 +276,7 @@ def test_a_share(spans):
 
 def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
     """
-    The cycle between a span and its job is broken when the firing has ended, so no collection is needed.
+    The end of a firing leaves no reference cycle between its span and its job, so no collection is needed.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:

@@ -136,7 +136,7 @@ def test_of_a_scheduler_that_was_stopped():
 
 def test_a_client_that_fires_nothing():
     """
-    A scheduler that is not started exports figures of the store, and none of leases or a wheel.
+    A scheduler that is not started exports figures of the store, but not of leases or a wheel.
     """
     scheduler = Scheduler("memory://")
     scheduler.set("far", delay=3600, target="log")
