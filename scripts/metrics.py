@@ -29,7 +29,7 @@ def main() -> None:
         scheduler.set("far", delay="1h", target="log")
         stats = scheduler.stats()
     leases = {"renewals": 0, "failures": 0, "trusted_s": 1.0}
-    for family in sorted(families(stats | {"leases": leases, "denials": {}}), key=lambda each: each.name):
+    for family in sorted(families(stats | {"leases": leases, "rejections": {}}), key=lambda each: each.name):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = ", ".join(f"`{label}`" for label in family._labelnames)  # noqa: SLF001  no other way, if it has no sample
         print(f"| `{name}` | {family.type} | {labels or 'none'} | {family.documentation} |")

@@ -110,7 +110,6 @@ of the documents, the pictures, engines with one fault each, and further forms o
 SINGLE = (
     "cursor_from_now",
     "ends_what_it_cannot_read",
-    "gives_back_twice",
     "has_no_shares",
     "hears_nothing",
     "is_somebody_else_at_each_start",

@@ -18,7 +18,7 @@ MOST = {
     "conformance": 1,
     "drivers": 21,
     "prove": 18,
-    "scheduler": 54,
+    "scheduler": 57,
     "service": 10,
     "timers": 19,
 }

@@ -42,7 +42,8 @@ from tickwheel.engine import _claims, _lanes, _prefetch, _watcher, _workers
 from tickwheel.engine._claims import ClaimBatcher
 from tickwheel.engine._completion import Completer
 from tickwheel.engine._dispatch import Dispatcher
-from tickwheel.engine._prefetch import Prefetcher, Shares
+from tickwheel.engine._prefetch import Prefetcher
+from tickwheel.engine._shares import Shares
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase
 from tickwheel.engine._staging import Loader, OverdueSweeper, PauseFilter
@@ -484,7 +485,7 @@ SOON = {
     "settles_without_epoch": 0,
     "drops_an_arm": 0,
     "forgets_the_rescue": 2,
-    "hears_nothing": 2,
+    "hears_nothing": 6,
     "fires_twice": 4,
     "is_somebody_else_at_each_start": 1,
     "starts_over_when_emptied": 14,
@@ -533,16 +534,18 @@ the jobs that one node may have begun.
 
 TOGETHER = (
     (Plan(10, 0.25, 20, 8, last_s=900), ("refuses_ends_in_a_tail", "forgets_the_rescue")),
-    (Plan(14, 1.0, 40, 8), ("starts_over_when_emptied", "loses_an_end")),
+    (Plan(14, 1.0, 40, 8, last_s=900), ("starts_over_when_emptied", "loses_an_end")),
     (Plan(40, 1.0, 40, 8), ("keeps_what_is_leased", "forgets_what_it_waits_for")),
     (Plan(2, 1.0, 40, 8), ("starts_what_is_queued", "lets_it_run_on")),
+    (Plan(0, 1.0, 40, 8, last_s=900), ("ends_with_its_thread",)),
+    (Plan(32, 1.0, 40, 8, last_s=900), ("takes_a_thread_for_started",)),
     (Plan(5, 1.0, 40, 8), ("follows_the_wall_clock", "tries_again_what_was_stopped", "has_no_bulkhead")),
     (
         Plan(24, 1.0, 40, 8),
         ("knows_clocks_a_thousandth_apart", "takes_a_rate_for_a_step", "counts_delays_by_its_own_clock"),
     ),
     (
-        Plan(0, 1.0, 40, 8),
+        Plan(0, 1.0, 40, 8, last_s=900),
         (
             "settles_without_epoch",
             "drops_an_arm",

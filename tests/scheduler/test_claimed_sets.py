@@ -67,7 +67,7 @@ def store(request, tmp_path):
 
 
 @pytest.fixture
-def start(make, store, until):
+def start(make, store, until, engines):
     """
     Return a function that starts a scheduler with a handler "h", once it has read the store.
     """
@@ -77,7 +77,7 @@ def start(make, store, until):
         scheduler = make(store, options=SchedulerOptions(**options))
         scheduler.handler("h", **limits)(handle)
         scheduler.start()
-        until(scheduler._core.engine._prefetchers[0].claims_under)
+        until(engines[-1]._prefetchers[0].claims_under)
         return scheduler
 
     return started
@@ -99,7 +99,7 @@ def busy(start, record, go_on):
     return scheduler
 
 
-def test_one_commit_sets_and_begins(start, store, record, until):
+def test_one_commit_sets_and_begins(start, store, record, until, engines):
     """
     No job that is due when it is set costs a begin of its own; each fires once, in order.
     """
@@ -110,7 +110,7 @@ def test_one_commit_sets_and_begins(start, store, record, until):
     assert store.claimed() == [f"{n}" for n in range(300)]
     assert {kind for kinds in store.kinds() for kind in kinds} == {Set, Claim, Settle}
     assert scheduler.stats()["running"] == scheduler.stats()["pending"] == 0
-    scheduler._core.engine.staged.check()
+    engines[-1].staged.check()
 
 
 def test_what_is_set_is_reported_first(start, store, record):
@@ -155,7 +155,7 @@ def test_too_late_after_its_start(busy):
     assert busy.move("first", delay=9).outcome is Outcome.TOO_LATE
 
 
-def test_cancels_race_with_starts(start, store, record, until):
+def test_cancels_race_with_starts(start, store, record, until, engines):
     """
     Of many claimed jobs that are cancelled while they start, each either runs or is cancelled.
     """
@@ -168,13 +168,13 @@ def test_cancels_race_with_starts(start, store, record, until):
             answers |= {key: pool.submit(scheduler.cancel, key) for key in keys}
     outcomes = {key: answer.result().outcome for key, answer in answers.items()}
     until(lambda: scheduler.stats()["pending"] == scheduler.stats()["running"] == 0)
-    until(lambda: scheduler._core.engine.staged.busy == 0)
+    until(lambda: engines[-1].staged.busy == 0)
     cancelled = {key for key, outcome in outcomes.items() if outcome is Outcome.CANCELLED}
     assert sorted(record.items) == sorted(answers.keys() - cancelled)
     assert store.claimed()
 
 
-def test_a_set_and_a_cancel_in_one_commit(start, store, record, until):
+def test_a_set_and_a_cancel_in_one_commit(start, store, record, until, engines):
     """
     A job that the same commit cancels again does not begin.
     """
@@ -190,7 +190,7 @@ def test_a_set_and_a_cancel_in_one_commit(start, store, record, until):
     assert [each.result().outcome for each in (plug, *done)] == ["created", "created", "cancelled"]
     assert store.claimed() == []
     assert client.get("k") is None
-    scheduler._core.engine.staged.check()
+    engines[-1].staged.check()
 
 
 def test_a_paused_scope(start, store, record):
@@ -262,7 +262,7 @@ def test_few_may_run(start, store, record):
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_a_lost_answer(start, store, record, until, is_written):
+def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
     If it is unknown whether the commit took effect, its jobs fire if it did, and their keys are free if not.
     """
@@ -272,11 +272,11 @@ def test_a_lost_answer(start, store, record, until, is_written):
         scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(3)])
     if is_written:
         assert sorted(record.wait(3)) == [(n, 1) for n in range(3)]
-    until(lambda: scheduler._core.engine.staged.busy == 0)
+    until(lambda: engines[-1].staged.busy == 0)
     scheduler.set_many([SetRequest(f"{n}", payload=n + 10, **DUE) for n in range(3)])
     record.wait_for(lambda: sum(payload >= 10 for payload, _ in record.items) == 3)
     assert len(record.items) == (6 if is_written else 3)
-    scheduler._core.engine.staged.check()
+    engines[-1].staged.check()
 
 
 def test_a_lost_answer_at_a_stop(start, store, record):
@@ -292,7 +292,7 @@ def test_a_lost_answer_at_a_stop(start, store, record):
     assert record.items == []
 
 
-def test_a_refused_commit(start, store, record, until):
+def test_a_refused_commit(start, store, record, until, engines):
     """
     An error of the store gives the places back, and a transient one is tried again with them.
     """
@@ -301,15 +301,15 @@ def test_a_refused_commit(start, store, record, until):
         store.fail("apply", is_transient=False)
         with pytest.raises(StoreError):
             scheduler.set("k", **DUE)
-    assert scheduler._core.engine.staged.busy == 0
+    assert engines[-1].staged.busy == 0
     store.fail("apply", 2)
     scheduler.set("k", payload=1, **DUE)
     assert record.wait(1) == [1]
-    until(lambda: scheduler._core.engine.staged.busy == 0)
+    until(lambda: engines[-1].staged.busy == 0)
     assert store.claimed() == ["k"]
 
 
-def test_an_announcement_that_fails(start, record, monkeypatch):
+def test_an_announcement_that_fails(start, record, monkeypatch, engines):
     """
     If the scheduler's own code raises after the commit, the claimed jobs still fire once.
     """
@@ -319,14 +319,14 @@ def test_an_announcement_that_fails(start, record, monkeypatch):
         monkeypatch.undo()
         raise LookupError
 
-    monkeypatch.setattr(scheduler._core.engine, "note_relative", broken)
+    monkeypatch.setattr(engines[-1], "note_relative", broken)
     scheduler.set("k", payload=1, **DUE)
     assert record.wait(1) == [1]
     scheduler.set("last", payload=2, **DUE)
     assert record.wait(2) == [1, 2]
 
 
-def test_a_key_that_still_runs(start, store, record, go_on, until):
+def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # noqa: PLR0917  fixtures
     """
     A job whose key still runs an earlier life, as a removed series does, does not begin beside it.
     """
@@ -344,7 +344,7 @@ def test_a_key_that_still_runs(start, store, record, go_on, until):
     assert record.items == ["old"]
     go_on.set()
     assert record.wait(2) == ["old", "new"]
-    until(lambda: scheduler._core.engine.staged.busy == 0)
+    until(lambda: engines[-1].staged.busy == 0)
 
 
 def test_older_jobs_come_first(make, store, record, until, monkeypatch):
@@ -415,7 +415,7 @@ def test_killed_between_commit_and_start(make, record, tmp_path):
     assert sorted(record.wait(20)) == [(n, 2) for n in range(20)]
 
 
-def test_many_callers(start, store, record, until):
+def test_many_callers(start, store, record, until, engines):
     """
     With many callers at once, each job fires once, and most are claimed.
     """
@@ -431,7 +431,7 @@ def test_many_callers(start, store, record, until):
     for thread in threads:
         thread.join()
     record.wait(200)
-    until(lambda: scheduler._core.engine.staged.busy == 0)
+    until(lambda: engines[-1].staged.busy == 0)
     assert sorted(record.items) == sorted(f"{name} {n}" for name in range(4) for n in range(50))
     assert len(store.claimed()) > 100
-    scheduler._core.engine.staged.check()
+    engines[-1].staged.check()

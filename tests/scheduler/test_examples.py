@@ -87,8 +87,11 @@ def test_every_example_is_run():
     Every example of the scheduler has a test.
     """
     with_brokers = {"celery_eta.py", "rabbitmq_delay.py", "three_nodes.py"}  # in targets/test_examples.py
+    with_stores = {"file_store.py"}  # in stores/test_file_store.py
     with_frameworks = {"fastapi_app.py", "flask_app.py", "sqlalchemy_app.py"}  # in test_framework_examples.py
-    tested = {command[0] for command in PRINTED} | {"import_github_crons.py"} | with_brokers | with_frameworks
+    tested = (
+        {command[0] for command in PRINTED} | {"import_github_crons.py"} | with_brokers | with_stores | with_frameworks
+    )
     of_scheduler = {
         path.name for path in (ROOT / "examples").glob("*.py") if "tickwheel.scheduler" in path.read_text("utf-8")
     }

@@ -364,7 +364,7 @@ def test_a_token_twice(tmp_path):
         Tokens.from_file(str(tmp_path / "tokens"))
 
 
-def test_denials_are_logged_seldom(caplog):
+def test_rejections_are_logged_seldom(caplog):
     """
     Of many refusals for one reason, one line is logged in ten seconds, with the number of refusals in between.
     """

@@ -198,7 +198,7 @@ class Metrics:
     """
 
     def __init__(self, figures: Figures, rejections: Rejections) -> None:
-        self._denials = rejections
+        self._rejections = rejections
         self._figures = figures
 
     async def get(self, call: Request) -> Reply:
@@ -207,6 +207,6 @@ class Metrics:
 
         In OpenMetrics, traced firings are exemplars.
         """
-        stats = await self._figures.known_stats() | {"rejections": self._denials.counts()}
+        stats = await self._figures.known_stats() | {"rejections": self._rejections.counts()}
         kind, text = exposition(stats, call.header(b"accept") or "")
         return Reply(200, kind.encode(), text)

@@ -53,7 +53,7 @@ class Guard:
         If *is_mounted*, the surrounding application has already checked the Host header and the caller.
         """
         self._is_mounted = is_mounted
-        self._denials = rejections
+        self._rejections = rejections
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
         self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
@@ -99,9 +99,9 @@ class Guard:
 
     def _unauthorized(self, call: Request, token: Token | None, *, is_sent: bool) -> ProblemError:
         if token is not None:
-            self._denials.note("expired", _client(call), token.name)
+            self._rejections.note("expired", _client(call), token.name)
             return expired(token.until or 0.0)
-        self._denials.note("unknown" if is_sent else "missing", _client(call))
+        self._rejections.note("unknown" if is_sent else "missing", _client(call))
         what = "the token is not one of this service" if is_sent else "there is no token"
         return ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
 
@@ -111,7 +111,7 @@ class Guard:
         """
 
         def refused() -> None:
-            self._denials.note("forbidden", _client(call), token.name)
+            self._rejections.note("forbidden", _client(call), token.name)
 
         call.scope["tickwheel.access"] = token.access
         if token.until is not None:

@@ -233,7 +233,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until, engines):
     async def main():
         async with AsyncScheduler(url) as scheduler:
             waiting = asyncio.ensure_future(scheduler.lease("q"))
-            await scheduler.set_many([due("k")])
+            await scheduler.set("k", delay=0.2, target="pull", handler="q", retry=AT_ONCE)
             until(lambda: engines[0].sizes()["in_flight"])  # this blocks the loop
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

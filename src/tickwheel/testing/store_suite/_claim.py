@@ -85,7 +85,7 @@ class ClaimTests(StoreTests):
             assert lease.rescued == len(_begun(claimed))
             assert {(job.attempt, job.state) for job in rig.due()} == {(1, State.PENDING)}
 
-    def test_many_at_once(self) -> None:
+    def test_many_claims_at_once(self) -> None:
         with self.rig() as rig:
             jobs = [Job(f"{number}", 0, rig.now - number % 3) for number in range(_COUNT)]
             *_, claimed = _claim(rig, [Set(job) for job in jobs])

@@ -1,0 +1,97 @@
+"""
+The lanes that are read from the store separately from all others, and the sizes of the pages that are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from tickwheel.engine._staged import StagedJobs, is_target
+
+__all__ = ["PAGE", "Shares"]
+
+PAGE: Final = 1_000
+"""Number of jobs that one page of a scan may have, over all shards."""
+_LEAST: Final = 64
+"""Minimum size of a page per shard, if the table has room. Shards that have more to read share `PAGE`."""
+_MANY: Final = 2_000
+"""A lane is read separately once a scan has met this many jobs of it, more than of all other lanes together."""
+_LANES_MAX: Final = 1_000
+"""Maximum number of lanes that are read separately."""
+
+
+class Shares:
+    """
+    The set of lanes that are read separately.
+
+    Only the prefetcher calls the methods that change the set, under its lock. The others may be called from any thread.
+    """
+
+    def __init__(self, staged: StagedJobs) -> None:
+        self._staged = staged
+        self._marks: dict[str, int] = {}
+        """The number of staged jobs below which more are read, by lane. Copied on change: other threads iterate it."""
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return tuple(self._marks)
+
+    def add(self, lane: str) -> bool:
+        if len(self._marks) >= _LANES_MAX and not is_target(lane):
+            return False
+        self._marks = {**self._marks, lane: self._staged.size}
+        return True
+
+    def remove(self, lane: str) -> None:
+        self._marks = {each: mark for each, mark in self._marks.items() if each != lane}
+
+    def put_last(self, lane: str, *, has_room: bool) -> None:
+        """
+        Read *lane* after the other lanes.
+
+        If it has no room, it is read once half of its jobs have left the table.
+        """
+        if lane in self._marks:
+            self.remove(lane)
+            self._marks = {**self._marks, lane: self._staged.size if has_room else self._staged.waiting_in(lane) // 2}
+
+    def wants_more(self) -> bool:
+        marks = self._marks
+        return any(mark < self._staged.size and self._staged.waiting_in(lane) <= mark for lane, mark in marks.items())
+
+    def has_some(self) -> bool:
+        """
+        Return True if there is room to read more.
+
+        If n lanes have filled their shares, 1 / (3 n + 1) of the table is free, which is enough.
+        """
+        size = self._staged.size
+        return self._staged.free >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
+
+    def page(self, shards: int) -> int:
+        free = self._staged.free
+        return 0 if free <= 0 else max(1, min(max(PAGE // shards, _LEAST), free // 2 // shards))
+
+    def page_of(self, lane: str, shards: int, *, is_due: bool) -> int:
+        is_due = is_due and not is_target(lane)
+        count = self._staged.due_in(lane) if is_due else self._staged.waiting_in(lane)
+        room = (3 * self._staged.free - count) // 4
+        if is_due:
+            room = min(room, self._staged.due_max - count)
+        return 0 if self._staged.is_full(lane, is_due=is_due) else max(1, min(PAGE, room) // shards)
+
+    def crowds(self, lane: str, met: Counter[str]) -> bool:
+        """
+        Return whether *lane* should be read separately after a scan that has *met* these numbers of jobs.
+        """
+        return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
+
+    def has(self, lane: str) -> bool:
+        return lane in self._marks
+
+    def targets(self) -> list[str]:
+        """
+        Return the targets whose still lanes are read separately.
+        """
+        return [name for name in self._marks if is_target(name)]
