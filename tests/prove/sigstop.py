@@ -82,7 +82,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Result:
     """
-    The contents of the files.
+    The numbers that the files of the processes add up to.
     """
 
     jobs: int

@@ -145,7 +145,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return the time before its end at which a life is renewed: `ahead`, or half a life that is not longer.
+        Return how long before its end a life is renewed: `ahead`, or half of a life that `ahead` covers.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 

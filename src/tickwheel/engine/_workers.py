@@ -173,7 +173,7 @@ class WorkQueue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each lane that has waiting jobs and no job under way, now and at the last call.
+        Lend a place to each lane that has waiting jobs and no job under way, now and at the previous call.
 
         Returns False if nothing more may start.
         """

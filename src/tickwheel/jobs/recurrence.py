@@ -638,7 +638,9 @@ def _begun_again(
 
 def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rule:
     """
-    Return *rule* in the phase of *before*, a rule of the same kind, or counted from its *last* run.
+    Return *rule* so that its runs continue the rhythm of *before*, if both rules are of the same kind.
+
+    If their periods differ, the new rhythm begins at the *last* run, or without one at *nominal*.
 
     Args:
         rule: The new rule.

@@ -32,10 +32,12 @@ _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
 """Time without a refusal or a waiting message after which the pace is dropped."""
-_PAUSE_S: Final = 1.0
 _PAUSE_SHARE: Final = 1 / 50
+"""Default wait after a refusal, as a fraction of the time since the receiver last accepted a message."""
+_PAUSE_S: Final = 1.0
+"""Minimum of the default wait."""
 _PAUSE_MAX_S: Final = 30.0
-"""Default wait, as a fraction of the time since the receiver last accepted a message."""
+"""Maximum of the default wait."""
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0

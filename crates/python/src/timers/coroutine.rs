@@ -122,7 +122,7 @@ fn hand_on(
     hook.bind(py).call1((result, source)).map(|_| true)
 }
 
-/// Look up the types of the comparisons.
+/// Look up the types that callbacks are compared with, to recognise coroutines.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     PARTIAL.set(module.py().import("functools")?.getattr("partial")?.cast()?);
     Ok(())
