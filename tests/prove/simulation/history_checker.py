@@ -61,6 +61,7 @@ from tickwheel.jobs.checks import decode_payload
 from tickwheel.jobs.model import (
     Answer,
     Begin,
+    Claim,
     Declare,
     Job,
     Keep,
@@ -281,7 +282,7 @@ class _Checker:
     def _commit(self, event: Committed) -> None:
         event = replace(event, write=_dated(event.write, event.store_ms))
         write, answer = event.write, event.answer
-        assert not isinstance(write, Declare | Keep), "declarations and kept answers are not recorded"
+        assert not isinstance(write, Declare | Keep | Claim), "a history has only writes to single jobs"
         key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)
