@@ -106,7 +106,7 @@ PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytes
 CPU_LIMIT := 10
 SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.tests ## first: run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
+test: $(VENV)/.tests ## first: run the quick tests, in ten minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
 	@$(PYTEST) --quick --cpu-limit=$(CPU_LIMIT) $(SHARED_OUT) $(ARGS)
 
@@ -119,7 +119,7 @@ test-times: $(VENV)/.tests ## test: run all tests and list again in tests/full_o
 	@$(PYTEST) --cpu-log=$(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
 	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
 
-test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in ten minutes
+test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in a quarter of an hour
 	@env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/prove/dates.py $(ARGS)
 
 # What tests need. Each process would compile the test files for itself on a fresh clone, so one does it before.
