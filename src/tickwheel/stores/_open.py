@@ -24,6 +24,8 @@ _POSTGRES: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(?<=[?&])(?P<name>[^=&]*)=(?P<value>[^&]*)")
 _WRONG_ESCAPE: Final = re.compile(r"%(?!(?!00)[0-9a-f]{2})", re.IGNORECASE)
 _OWN: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<name>[^\W\d]\w*)(?:\?(?P<query>.*))?", re.DOTALL)
+_SECRETS: Final = ("password", "passphrase", "secret", "token")
+"""Endings of the names of options whose values are masked."""
 _METHODS: Final = ("abilities", "url", *(name for name in vars(Store) if not name.startswith("_")))
 _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
@@ -115,14 +117,14 @@ def _meant(scheme: str, separator: str, rest: str) -> str | None:
 
 def masked(url: str) -> str:
     """
-    Return *url* with its password masked.
+    Return *url* with its password, and its options that are secret by their names, masked.
     """
     return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
 
 
 def _masked_option(found: re.Match[str]) -> str:
-    name = unquote_plus(found["name"]).lower()
-    is_secret = name.endswith("password") or (name == "listen" and found["value"] != "poll")
+    name, value = unquote_plus(found["name"]).lower(), unquote_plus(found["value"])
+    is_secret = name.endswith(_SECRETS) or masked(value) != value  # such as the URL of another server
     return f"{found['name']}=***" if is_secret else found[0]
 
 

@@ -112,6 +112,9 @@ def test_wrong_urls(url, message, tmp_path, monkeypatch):
         "nosuch://host/db?x=y&pass%77ord=secret",
         "nosuch://host/db?listen=postgresql%3A%2F%2Fu%3Asecret%40host",
         "nosuch://host/db?listen=%20postgresql://u:secret%40host",
+        "nosuch.module:Store?api_token=secret&x=y",
+        "nosuch.module:Store?server=redis%3A%2F%2Fu%3Asecret%40host",
+        "nosuch.module:Store?server=redis%3A%2F%2Fhost%3Fpassword%3Dsecret",
     ],
 )
 def test_passwords_are_masked(url):
@@ -164,7 +167,12 @@ def test_nothing_is_masked_without_a_password():
     """
     A URL without a password is shown unchanged.
     """
-    for url in ("sqlite:////var/lib/jobs.db", "memory://", "nosuch://user@host:5432/db"):
+    for url in (
+        "sqlite:////var/lib/jobs.db",
+        "memory://",
+        "nosuch://user@host:5432/db",
+        "my.module:Store?path=%2Fvar%2Fx&keys=3",
+    ):
         assert masked(url) == url
 
 
