@@ -234,7 +234,7 @@ class Prefetcher:
                     self._look()
                 if is_lookout:
                     self._sweep_overdue()
-                self._is_watching = self._has_pending()
+                self._note_pending()
                 self._report()
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self._hooks.failed("staging jobs", error)
@@ -330,11 +330,17 @@ class Prefetcher:
         Return True if the clock was set or the machine slept. If no job is pending, stop these checks.
         """
         offset = self._clock.now() - self._clock.local()
-        self._is_watching = self._has_pending()
+        self._note_pending()
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
 
-    def _has_pending(self) -> bool:
-        return self._staged.waiting > 0 or self._look_at is not None or self._is_full
+    def _note_pending(self) -> None:
+        """
+        Check the clock from now on if a job is pending.
+
+        A commit that still finds the checks on has staged its jobs before they are off, so these are seen here.
+        """
+        self._is_watching = False
+        self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
 
     def _notice_step(self) -> None:
         offset, clock_step = self._clock.now() - self._clock.local(), self._clock.clock_step
