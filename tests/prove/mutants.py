@@ -599,8 +599,8 @@ def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
     withdraw = StagedJobs.withdraw
 
-    def careless(self: Any, job: Any) -> Any:
-        found = withdraw(self, job)
+    def careless(self: Any, job: Any, *, is_current: bool) -> Any:
+        found = withdraw(self, job, is_current=is_current)
         if found is not None and not found[0].has_started and is_kept(found[0]):
             found[0].phase = Phase.BEGUN
         return found

@@ -10,8 +10,6 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.engine._claims import ClaimBatcher
-from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Begin, Set
 from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
 from tickwheel.stores import MemoryStore
@@ -76,29 +74,27 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
         assert record.wait(1) == [1]
 
 
-def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatch):
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_cancel_while_a_claim_is_in_doubt(make, record, until, is_written):
     """
-    If the answer to a claim is lost and its job is cancelled, the claim is not repeated, and nothing is written.
+    If the answer to a claim is lost and its job is cancelled, the job is cancelled or fires.
     """
-    store, asked = MemoryStore(), []
+    store = FaultyStore(MemoryStore())
+    scheduler = make(store)
+    scheduler.handler("h")(record)
+    scheduler.start()
+    claims = []
     real = store.apply
 
     def apply(writes):
-        answers = real(writes)
-        if isinstance(writes[0], Begin):
-            message = "the answer is lost"
-            raise StoreError(message, "ask again", is_transient=True, is_unknown=True)
-        return answers
+        if isinstance(writes[0], Begin) and not claims:
+            claims.append(writes)
+            store.fail("apply", after=is_written, is_unknown=True)
+        return real(writes)
 
-    monkeypatch.setattr(ClaimBatcher, "_ask_again", lambda self, entries, _error: asked.append((self, entries)))
     with mock.patch.object(store, "apply", apply):
-        scheduler = make(store)
-        scheduler.handler("h")(lambda _: None)
-        scheduler.start()
         scheduler.set("k", delay=0.3, handler="h")
-        until(lambda: asked)
-        assert scheduler.cancel("k").outcome is Outcome.CANCELLED
-        (claims, entries), *_ = asked
-        with mock.patch.object(claims, "_writer") as writer:
-            claims._post(entries, is_again=True)
-        writer.post.assert_not_called()
+        until(lambda: claims)
+        outcome = scheduler.cancel("k").outcome
+        until(lambda: scheduler.get("k") is None)
+    assert (outcome is Outcome.CANCELLED) is not bool(record.items)

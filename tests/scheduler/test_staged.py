@@ -80,14 +80,40 @@ def test_withdrawn_before_the_start(is_counted):
     table.begin([entry], 1)
     if is_counted:
         table.begun([entry])
-    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.WITHDRAWN, True)
-    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.WITHDRAWN, False)
+    assert table.withdraw(counted_job(entry), is_current=True) == (entry, AttemptState.WITHDRAWN, True)
+    assert table.withdraw(counted_job(entry), is_current=False) == (entry, AttemptState.WITHDRAWN, False)
     assert table.begun([entry]) == []
+    assert table.doubt([entry]) == []
     assert not table.start(entry)
     assert not table.end(entry)
     table.settle([entry])
     table.check()
-    assert table.withdraw(counted_job(entry)) is None
+    assert table.withdraw(counted_job(entry), is_current=True) is None
+
+
+@pytest.mark.parametrize("is_doubtful", [False, True])
+def test_not_withdrawn_while_its_count_is_on_its_way(is_doubtful):
+    """
+    A withdrawal request that was read before the job was given back does not end the next try of the same attempt.
+
+    If it did, the end could reach the store before the count, and the job would stay in the state "running" there.
+    """
+    table, completer = StagedJobs(Runtime()), mock.Mock()
+    (entry,) = stage(table, job())
+    table.begin([entry], 1)
+    if is_doubtful:
+        assert table.doubt([entry]) == [entry]
+        assert table.withdraw(counted_job(entry), is_current=True) is None
+    store = mock.Mock(withdrawal_requests=lambda _shards: [counted_job(entry)])
+    withdrawals = Withdrawals(
+        SimpleNamespace(store=store, pacer=None, hooks=None), table, completer, stop=None, callbacks=None
+    )
+    withdrawals.poll([0])
+    completer.write.assert_not_called()
+    assert table.begun([entry]) == [entry]
+    withdrawals.poll([0])
+    (written,) = completer.write.call_args_list
+    assert written.args[0] is entry
 
 
 def test_given_back_once():
@@ -122,14 +148,14 @@ def test_started_before_the_withdrawal():
     (entry,) = stage(table, job())
     table.begin([entry], 1)
     table.begun([entry])
-    assert table.withdraw(replace(counted_job(entry), attempt=7)) is None
+    assert table.withdraw(replace(counted_job(entry), attempt=7), is_current=True) is None
     assert table.is_waiting(entry.job.generation)
     assert table.start(entry)
     assert not table.is_waiting(entry.job.generation)
-    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.STARTED, False)
+    assert table.withdraw(counted_job(entry), is_current=True) == (entry, AttemptState.STARTED, False)
     assert entry.phase is Phase.RUNNING
     assert table.end(entry)
-    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.STARTED, False)
+    assert table.withdraw(counted_job(entry), is_current=True) == (entry, AttemptState.STARTED, False)
 
 
 def test_loaded_twice():
@@ -492,7 +518,7 @@ def withdraw_some(table, dice):
     """
     withdrawn = []
     for entry in table.take(Phase.BEGUN, Phase.RUNNING):
-        found = table.withdraw(counted_job(entry)) if dice.random() < 0.3 else None
+        found = table.withdraw(counted_job(entry), is_current=True) if dice.random() < 0.3 else None
         if found is not None and found[1] is AttemptState.WITHDRAWN:
             withdrawn.append(entry.job.generation)
             table.settle([entry])

@@ -427,7 +427,7 @@ class ClaimBatcher:
             begun.sort(key=lambda entry: counts[entry.job.handler])
         for part in self._by_partition(begun):
             for start in range(0, len(part), _CHUNK):
-                self._post(part[start : start + _CHUNK], is_again=False)
+                self._post(part[start : start + _CHUNK])
         self._callbacks.on_capacity()
         return True
 
@@ -439,11 +439,7 @@ class ClaimBatcher:
             parts[entry.epoch % self._partitions].append(entry)
         return parts.values()
 
-    def _post(self, entries: list[StagedJob], *, is_again: bool) -> None:
-        if is_again:
-            entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
-            if not entries:
-                return
+    def _post(self, entries: list[StagedJob]) -> None:
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         herd = self._herd_of(entries)
         try:
@@ -488,8 +484,11 @@ class ClaimBatcher:
         Repeat the count later: after an error the attempts may be counted or not.
         """
         self._hooks.failed("counting attempts", error)
+        entries = self._staged.doubt(entries)  # the others were withdrawn
+        if not entries:
+            return
         try:
-            self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
+            self._pacer.call_later(_RETRY_S, self._post, entries)
         except ClosedError:
             self._staged.refuse(entries)
 

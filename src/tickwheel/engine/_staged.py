@@ -11,6 +11,9 @@ A job here is a key with a generation. It is in one state at a time:
     beginning   the count is on its way to the store              begun     begun
                                                                   refuse    far        (another writer was faster)
                                                                   withdraw  settling   (moved, set again, cancelled)
+                                                                  doubt     doubtful   (the answer was lost)
+    doubtful    the count is repeated until the store answers     begun     begun
+                                                                  refuse    far        (another writer was faster)
     begun       counted, waiting for its instant or a worker      start     running
                                                                   withdraw  settling   (moved, set again, cancelled)
                                                                   end       settling   (given back)
@@ -30,6 +33,11 @@ room for another lane. Jobs that are due when they are staged are counted separa
 they wait for a place and not for their due time, so they would not fire earlier if more of them were in memory. So a
 lane that is full of later jobs still has room for a job that is due. If its lane is full, a job is refused, whichever
 thread stages it, and stays in the store.
+
+While a count is on its way, no end of the same attempt may be written, because it could reach the store before the
+count. The job would then stay in the state "running" in the store, and no process would know it. So a doubtful job
+cannot be withdrawn. A beginning job can be withdrawn only if the writer's thread has just read its counted attempt from
+the store, since the count is then done.
 
 Only this table decides between a start and a withdrawal: the first of the two prevents the other. So if a caller gets
 the answer CANCELLED, the job will not start; TOO_LATE means that it has started.
@@ -419,6 +427,14 @@ class StagedJobs:
         with self._lock:
             return _step_all(entries, Step.BEGUN)
 
+    def doubt(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Note that it is unknown whether the attempts of *entries* are counted; return those to be counted again.
+        """
+        with self._lock:
+            _step_all(entries, Step.DOUBT)
+            return [entry for entry in entries if entry.phase is Phase.DOUBTFUL]
+
     def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
         Forget *entries*, whose attempts were not counted; return the entries that waited for their keys.
@@ -439,21 +455,25 @@ class StagedJobs:
             entry.has_started = True
             return True
 
-    def withdraw(self, job: Job) -> tuple[StagedJob, AttemptState, bool] | None:
+    def withdraw(self, job: Job, *, is_current: bool) -> tuple[StagedJob, AttemptState, bool] | None:
         """
         Withdraw the counted attempt of *job*, unless it has started.
 
         Args:
             job: The job as read from the store: running, with that attempt counted.
+            is_current: True on the writer's thread if it has read *job* since its last commit. Otherwise the attempt
+                may have been given back since, and be on its way to be counted again under the same number.
 
         Returns:
-            The entry, its status, and True if this call withdrew it; None if the attempt is unknown here. A WITHDRAWN
-            attempt is settling, and the caller that withdrew it must write its end, once: a second write would end the
-            next try, which is counted as the same attempt.
+            The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is
+            counted. A WITHDRAWN attempt is settling, and the caller that withdrew it must write its end, once: a
+            second write would end the next try, which is counted as the same attempt.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
             if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
+                return None
+            if entry.phase is Phase.DOUBTFUL or (entry.phase is Phase.BEGINNING and not is_current):
                 return None
             is_mine = _step(entry, _WITHDRAW)
             return entry, AttemptState.STARTED if entry.has_started else AttemptState.WITHDRAWN, is_mine

@@ -32,6 +32,7 @@ class Phase(StrEnum):
     FAR = "far"
     STAGED = "staged"
     BEGINNING = "beginning"
+    DOUBTFUL = "doubtful"
     BEGUN = "begun"
     RUNNING = "running"
     SETTLING = "settling"
@@ -46,6 +47,7 @@ class Step(StrEnum):
     CLAIM = "claim"
     DROP = "drop"
     BEGIN = "begin"
+    DOUBT = "doubt"
     BEGUN = "begun"
     REFUSE = "refuse"
     START = "start"
@@ -59,8 +61,9 @@ TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.CLAIM: {Phase.FAR: Phase.BEGUN},
     Step.DROP: {Phase.STAGED: Phase.FAR},
     Step.BEGIN: {Phase.STAGED: Phase.BEGINNING},
-    Step.BEGUN: {Phase.BEGINNING: Phase.BEGUN},
-    Step.REFUSE: {Phase.BEGINNING: Phase.FAR},
+    Step.DOUBT: {Phase.BEGINNING: Phase.DOUBTFUL},
+    Step.BEGUN: {Phase.BEGINNING: Phase.BEGUN, Phase.DOUBTFUL: Phase.BEGUN},
+    Step.REFUSE: {Phase.BEGINNING: Phase.FAR, Phase.DOUBTFUL: Phase.FAR},
     Step.START: {Phase.BEGUN: Phase.RUNNING},
     Step.WITHDRAW: {Phase.BEGINNING: Phase.SETTLING, Phase.BEGUN: Phase.SETTLING},
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},

@@ -74,7 +74,7 @@ class Withdrawals:
         """
         statuses: list[AttemptStatus | None] = []
         for job in jobs:
-            found = self._staged.withdraw(job)
+            found = self._staged.withdraw(job, is_current=True)
             if found is None:
                 statuses.append(None)
                 continue
@@ -122,8 +122,8 @@ class Withdrawals:
                     if self._stop_started(job.generation, job.due_at, -job.attempt):
                         started.append(job)
                     continue
-                found = self._staged.withdraw(job)
-                if found is None:
+                found = self._staged.withdraw(job, is_current=False)
+                if found is None:  # another owner's, or the answer to its count is awaited: the caller asks again
                     continue
                 entry, standing, is_mine = found
                 if standing is AttemptState.STARTED:
