@@ -92,13 +92,20 @@ class Health:
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
         owner = self._owners.get(shard, "")
-        if self._running.get((job.key, job.generation)) == owner:  # begun under a lease that the owner has lost
+        if self.still_runs(job, shard):
             return at
         since = at if job.lacks_handler else self._kept_since(shard, at)
         if job.lacks_handler or job.handler not in self._handlers.get(owner, ()):
             able = min((self._kept_since(each, at) for each in self._shards_of(job.handler)), default=at)
             since = able if job.lacks_handler else max(since, able)
         return max(since, self._free_since.get(job.key, 0), self.resumed(job))
+
+    def still_runs(self, job: Job, shard: int) -> bool:
+        """
+        Return True if the owner of *shard* still runs *job*, under a lease that it has lost and got again since.
+        """
+        owner = self._owners.get(shard)
+        return owner is not None and self._running.get((job.key, job.generation)) == owner
 
     def _lane_room_since(self, job: Job, shard: int, at: int) -> int:
         """

@@ -448,9 +448,9 @@ class _Checker:
         # Where the clock was stepped, a job became due with the step.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
         if before is not None:
-            is_paused = self._health.paused_since(before) is not None
+            may_wait = self._health.paused_since(before) is not None or self._health.still_runs(before, shard)
             start = (
-                event.at if is_paused else max(start, self._health.resumed(before), self._series.busy_until(before.key))
+                event.at if may_wait else max(start, self._health.resumed(before), self._series.busy_until(before.key))
             )
         if event.at - start > LATE_NS and before is not None and before.handler not in _SCARCE:
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
