@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import churn, cost, lanes, owners, pending, trickle
+from benchmarks.scale import burst, churn, cost, lanes, owners, pending, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -56,6 +56,13 @@ CONDITIONS = {
         "process beside them. kept: the closed file, pg_database_size or used_memory; written: what the kernel counts "
         "as written by the process (SQLite), or the growth of the server's log (PostgreSQL, Redis)"
     ),
+    burst.BURST: (
+        f"{burst.COUNT:,} due jobs of one handler, which are paused, hung, limited to 5 a second, asleep for 2 s, or "
+        f"take 20 ms; and a job of each of {burst.LANES} other handlers in turn every 50 ms. late: the latest of them, "
+        "counted from the due time, or from the time at which the owner had all shards if that was later. A first "
+        "owner is killed by SIGKILL, and a second one takes over. memory: the largest resident set of the second. "
+        "none: the same before the jobs of the burst are set"
+    ),
     lanes.LANES: (
         f"a due job for each of {lanes.COUNT:,} pull queues without workers, and then, in a new process, the first "
         "firing of a handler and the largest resident set until then, as in the durable benchmark; then "
@@ -73,6 +80,17 @@ CONDITIONS = {
     ),
 }
 BARS = (
+    *(
+        Bar(f"late after {phase}, {kind}", subject=subject, clock="wall", at_most=2_000)
+        for subject in burst.SUBJECTS
+        for phase in ("start", "takeover")
+        for kind in burst.KINDS
+    ),
+    *(
+        Bar(f"missing, {kind}", subject=subject, clock="", at_most=0)
+        for subject in burst.SUBJECTS
+        for kind in burst.KINDS
+    ),
     *(
         Bar(f"{who}, {owners}", subject=subject, against="tickwheel-redis", inverse=True, at_most=1.1)
         for subject in ("tickwheel-redis-cluster", "tickwheel-redis-partitions")
@@ -112,6 +130,10 @@ def cases(*, quick: bool) -> list[Case]:
             Case(__name__, cost.COST, subject, cost.PENDING, {"seconds": 10 if quick else 20}, reps=1)
             for subject in cost.STORES
         ),
+        *(
+            Case(__name__, burst.BURST, subject, 50_000 if quick else burst.COUNT, {"seconds": 8}, reps=1)
+            for subject in burst.SUBJECTS
+        ),
         *(Case(__name__, lanes.LANES, subject, 5_000 if quick else lanes.COUNT, reps=1) for subject in lanes.SUBJECTS),
         *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
         *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
@@ -124,12 +146,14 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
     """
     if work == owners.OWNERS:
         return owners.measure(subject, **settings)
-    if work == trickle.TRICKLE:
-        return trickle.measure(subject, seconds)
-    if work == lanes.LANES:
-        return lanes.measure(subject, count)
-    if work == cost.COST:
-        return cost.measure(subject, count, seconds)
+    whole: dict[str, Callable[[], list[Measure]]] = {
+        trickle.TRICKLE: lambda: trickle.measure(subject, seconds),
+        burst.BURST: lambda: burst.measure(subject, count, seconds),
+        lanes.LANES: lambda: lanes.measure(subject, count),
+        cost.COST: lambda: cost.measure(subject, count, seconds),
+    }
+    if work in whole:
+        return whole[work]()
     with _store(subject, seconds) as (url, size_of):
         if work == pending.PENDING:
             return pending.measure(url, size_of, count)

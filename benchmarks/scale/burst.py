@@ -1,0 +1,173 @@
+"""
+Lateness of ten healthy lanes beside one lane with very many due jobs, after a start and after `kill -9` of an owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.durable.file import batched
+from benchmarks.model import Measure
+from benchmarks.process import cpu_s, most_resident
+from benchmarks.scale.owners import SUBJECTS as SERVERS
+from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions, SetRequest
+
+__all__ = ["BURST", "COUNT", "KINDS", "LANES", "SUBJECTS", "measure", "own"]
+
+BURST: Final = "burst"
+COUNT: Final = 1_000_000
+LANES: Final = 10
+KINDS: Final = ("none", "paused", "hung", "limited", "async", "short")
+"""The states of the burst's jobs. `none` is the control: they are not set yet."""
+_SCOPE: Final = "handler:burst"
+_LOT: Final = 5_000
+_EACH_S: Final = 0.05
+_AHEAD_S: Final = 0.2
+_LAST_S: Final = 3.0
+"""Time in which the last jobs fire; a job that is later is missing at its owner, and late at the next."""
+_PATIENCE_S: Final = 90.0
+
+
+@contextmanager
+def _file() -> Iterator[tuple[str, list[int]]]:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
+        yield f"sqlite:///{folder}/jobs.db", []
+
+
+SUBJECTS: Final = {"tickwheel": _file} | {name: SERVERS[name] for name in SERVERS if name != "tickwheel-redis-cluster"}
+
+
+def measure(subject: str, count: int, seconds: float) -> list[Measure]:
+    """
+    For each of `KINDS`, run two owners beside *count* due jobs of one handler, each for *seconds*.
+
+    Meanwhile jobs of the other lanes come one by one. The first owner starts after an orderly stop, and is killed.
+    """
+    found: list[Measure] = []
+    with SUBJECTS[subject]() as (url, _):
+        client = Scheduler(url)  # the client is not started, so it fires nothing
+        for kind in KINDS:
+            if kind == "paused":
+                client.pause_scope(_SCOPE)
+                for numbers in batched(range(count), _LOT):
+                    client.set_many([SetRequest(f"burst/{n}", delay=0, handler="burst") for n in numbers])
+            elif kind == "hung":
+                client.resume_scope(_SCOPE)
+            found += _beside(url, client, kind, seconds)
+        client.stop()
+    return found
+
+
+def own(url: str, kind: str, report: str) -> None:
+    """
+    Run as an owner until standard input ends; write to the file *report* when it owned all shards, and each firing.
+    """
+    name = f"owner-{os.getpid()}"
+    scheduler = Scheduler(url, options=SchedulerOptions(owner=name))
+    with open(report, "w", buffering=1, encoding="ascii") as lines:  # noqa: PTH123  written by a few threads, by lines
+
+        def note(_payload: object, firing: Firing) -> None:
+            lines.write(f"{firing.job.key} {firing.job.due_at} {time.time() * 1000:.0f}\n")
+
+        for lane in range(LANES):
+            scheduler.handler(f"healthy-{lane}")(note)
+        _register(scheduler, kind)
+        scheduler.start()
+        while not all((each.owner or "").startswith(name) for each in scheduler.shards()):
+            time.sleep(0.02)  # no event says that all shards are owned
+        lines.write(f"owned {time.time() * 1000:.0f}\n")
+        sys.stdin.read()
+        lines.write(f"resident {most_resident()}\n")
+        scheduler.stop(0.1)
+
+
+def _register(scheduler: Scheduler, kind: str) -> None:
+    async def sleep(_payload: object) -> None:
+        await asyncio.sleep(2.0)
+
+    options: dict[str, Any] = {"rate": 5} if kind == "limited" else {}
+    functions = {"hung": lambda _: threading.Event().wait(), "async": sleep, "short": lambda _: time.sleep(0.02)}
+    scheduler.handler("burst", **options)(functions.get(kind, lambda _: None))
+
+
+def _beside(url: str, client: Scheduler, kind: str, seconds: float) -> list[Measure]:
+    """
+    Run the two owners; a lateness counts from the due time, or from when the owner had all shards if that was later.
+    """
+    found: list[Measure] = []
+    missing: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        for phase in ("start", "takeover"):
+            report = Path(folder) / phase
+            with _owner(url, kind, report) as process:
+                missing |= _set_jobs(client, f"{kind}/{phase}", report, seconds)
+                cpu = cpu_s(process.pid)
+                if phase == "start":
+                    process.kill()
+            resident, late = _read(report, missing)
+            found.append(Measure(f"late after {phase}, {kind}", max(late), "ms", "wall"))
+            found.append(Measure(f"owner's work after {phase}, {kind}", cpu, "s", "cpu"))
+            if resident:
+                found.append(Measure(f"memory, {kind}", resident / 2**20, "MiB"))
+    found.append(Measure(f"missing, {kind}", len(missing), "jobs"))
+    return found
+
+
+@contextmanager
+def _owner(url: str, kind: str, report: Path) -> Iterator[subprocess.Popen[bytes]]:
+    report.touch()
+    code = f"from benchmarks.scale.burst import own; own({url!r}, {kind!r}, {str(report)!r})"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    try:
+        yield process
+        process.communicate(timeout=_PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait(_PATIENCE_S)
+
+
+def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> set[str]:
+    """
+    Set jobs of all lanes in turn until the owner has owned all shards for *seconds*, and return their keys.
+    """
+    keys: list[str] = []
+    give_up = until = time.monotonic() + _PATIENCE_S + seconds
+    is_owned = False
+    while (now := time.monotonic()) < until:
+        if not is_owned and report.read_text("ascii").count("owned "):
+            is_owned, until = True, now + seconds
+        keys.append(f"{prefix}/{len(keys)}")
+        client.set(keys[-1], delay=_AHEAD_S, handler=f"healthy-{len(keys) % LANES}")
+        time.sleep(_EACH_S)
+    if until == give_up:
+        message = f"no owner has all shards after {_PATIENCE_S:g} s"
+        raise RuntimeError(message)
+    time.sleep(_LAST_S)
+    return set(keys)
+
+
+def _read(report: Path, missing: set[str]) -> tuple[float, list[float]]:
+    """
+    Take the jobs that fired out of *missing*; return the bytes of memory, if reported, and how late the jobs were.
+    """
+    resident, owned, fired = 0.0, 0.0, []
+    for line in report.read_text("ascii").splitlines():
+        match line.split():
+            case ["owned", at]:
+                owned = float(at)
+            case ["resident", size]:
+                resident = float(size)
+            case [key, due_at, at]:
+                missing.discard(key)
+                fired.append((float(due_at), float(at)))
+    return resident, [at - max(due_at, owned) for due_at, at in fired]
