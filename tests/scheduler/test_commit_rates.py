@@ -26,19 +26,22 @@ MANY = 64
 
 class Timers:
     """
-    A wheel that only records its timers.
+    A wheel that only records its timers, and the numbers of those that are cancelled.
     """
 
     def __init__(self):
         self.deadlines = []
         self.calls = []
+        self.cancelled = []
 
     def call_at(self, when, callback, *arguments):
         """
-        Record a timer.
+        Record a timer, and return its handle.
         """
         self.deadlines.append(when)
         self.calls.append((callback, arguments))
+        number = len(self.calls) - 1
+        return SimpleNamespace(cancel=lambda: self.cancelled.append(number))
 
 
 @pytest.fixture
@@ -194,12 +197,12 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     """
-    Begins due within twice the window join a commit of ends, in one call; later ones, and ones already taken, do not.
+    Begins due within four windows join a commit of ends, in one call; later ones, and ones already taken, do not.
     """
     claims = make_armer(now_ms)
-    claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 200, 99, 5_000))
+    claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 300, 199, 5_000))
     claims.begin_along()
-    assert begun == [[now_ms + 80, now_ms + 99]]
+    assert begun == [[now_ms + 80, now_ms + 199]]
     claims.begin_along()
     assert len(begun) == 1
     claims.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
@@ -209,12 +212,13 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
 
 def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
     """
-    If the slot opens empty, nothing is begun; a job that entered it later is begun then.
+    Its timer is cancelled. If it still opens, nothing is begun; a job that entered it later is begun then.
     """
     claims = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
     claims.add([SimpleNamespace(fire_at=now_ms + 80)])
     claims.begin_along()
     ((open_slot, arguments),) = timers.calls
+    assert timers.cancelled == [0]
     open_slot(*arguments)
     assert begun == [[now_ms + 80]]
     claims.add([SimpleNamespace(fire_at=now_ms + 81)])

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from tickwheel.errors import ReentrantError
-from tickwheel.observe.events import JobSet
+from tickwheel.observe.events import JobSet, JobSucceeded
 from tickwheel.scheduler import Outcome, Scheduler, SetRequest
 
 
@@ -150,3 +150,17 @@ def test_a_stop_while_a_caller_writes(scheduler):
     caller.join(20)
     assert outcomes == [Outcome.CREATED]
     assert not scheduler.is_started
+
+
+def test_a_lone_job_is_acknowledged_in_its_workers_thread(scheduler, record, until):
+    """
+    The worker that ran the only due job writes its end, and wakes no other thread for that.
+    """
+    threads = []
+    scheduler.subscribe(
+        lambda event: isinstance(event, JobSucceeded) and threads.append(threading.current_thread().name)
+    )
+    scheduler.set("k", delay=0.2, handler="h", payload=1)
+    assert record.wait(1) == [1]
+    until(lambda: threads)
+    assert threads[0].startswith("tickwheel-worker-")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -28,12 +29,18 @@ class Work:
 
     def __init__(self, size):
         self.ran = []
+        self.ended = []
         self.threads = set()
         self._lock = threading.Lock()
         self._grown = threading.Condition(self._lock)
         self.queue = WorkQueue(size, 4, Runtime())
         self.workers = Workers(
-            self.run, self.queue, Runtime(), ThreadStarter("a worker", Hooks(Runtime()), TimerWheel())
+            self.run,
+            self.queue,
+            Runtime(),
+            ThreadStarter("a worker", Hooks(Runtime()), TimerWheel()),
+            end=partial(self.end, is_last=False),
+            end_last=partial(self.end, is_last=True),
         )
 
     def put(self, functions):
@@ -48,13 +55,24 @@ class Work:
 
     def run(self, entry):
         """
-        Call the function of *entry* and record it.
+        Call the function of *entry*, record the call, and return the function's result as the verdict.
         """
-        entry.call.function()
+        verdict = entry.call.function()
         with self._grown:
             self.ran.append(entry)
             self.threads.add(threading.current_thread())
             self._grown.notify_all()
+        return verdict
+
+    def end(self, entry, verdict, *, is_last):
+        """
+        Record an end, whether it is the last one, and whether its entry has left its place; call a callable verdict.
+        """
+        with self._grown:
+            self.ended.append((entry, is_last, entry not in self.queue.running()))
+            self._grown.notify_all()
+        if callable(verdict):
+            verdict()
 
     def wait(self, count):
         """
@@ -97,6 +115,33 @@ def test_a_slow_item_delays_nobody(work):
     work.put([lambda: None])
     go_on.set()
     work.wait(105)
+
+
+@pytest.mark.parametrize("work", [1], indirect=True)
+def test_ends_follow_the_place(work, until):
+    """
+    Each verdict is ended once, after its place is free; only the last end is that of an idle worker.
+    """
+    entries = work.put([lambda: "verdict"] * 2 + [lambda: None] + [lambda: "verdict"])
+    until(lambda: len(work.ended) == 3)
+    assert work.ended == [(entries[0], False, True), (entries[1], False, True), (entries[3], True, True)]
+
+
+@pytest.mark.parametrize("work", [1], indirect=True)
+def test_a_slow_end_delays_nobody(work, until):
+    """
+    While an idle worker writes an end, another thread runs a job that comes; afterwards one of the two ends.
+    """
+    go_on = threading.Event()
+    work.put([lambda: lambda: go_on.wait(300)])
+    until(lambda: len(work.ended) == 1)
+    work.put([lambda: None])
+    work.wait(2)
+    assert len(work.threads) == 2
+    go_on.set()
+    until(lambda: work.workers.count == 1)
+    work.put([lambda: None])
+    work.wait(3)
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)

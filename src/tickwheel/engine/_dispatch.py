@@ -136,6 +136,7 @@ class Dispatcher:
         self._hooks = resources.hooks
         self._spans = None if resources.tracer is None else Spans(resources)
         self._completer = completer
+        self._writer = resources.writer
         self._registry = registry
         self._held: dict[StagedJob, None] = {}
         self._lending: set[Workers | Coroutines] = set()
@@ -146,8 +147,9 @@ class Dispatcher:
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
-        self.workers = Workers(self.run, threads, runtime, resources.starter("a worker"))
-        self.processes = Workers(self.run, processes, runtime, resources.starter("a worker"))
+        new_workers = partial(Workers, end=completer.add, end_last=self._end_last)
+        self.workers = new_workers(self.attempt, threads, runtime, resources.starter("a worker"))
+        self.processes = new_workers(self.attempt, processes, runtime, resources.starter("a worker"))
         blocking = Blocking(resources.pacer, runtime)
         starter = resources.starter("the event loop")
         self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, starter, blocking=blocking)
@@ -318,8 +320,16 @@ class Dispatcher:
         return False
 
     def run(self, entry: StagedJob) -> None:
+        verdict = self.attempt(entry)
+        if verdict is not None:
+            self._completer.add(entry, verdict)
+
+    def attempt(self, entry: StagedJob) -> _verdict.Verdict | None:
+        """
+        Run *entry*; return the verdict, or None if the attempt did not start or was interrupted.
+        """
         if not self._may_start(entry):
-            return
+            return None
         verdict = self._not_worth_it(entry)
         if verdict is None:
             call = entry.call
@@ -335,12 +345,15 @@ class Dispatcher:
                         result = call.function(*arguments)
             except Abandoned:
                 self._end_span(entry, "interrupted")
-                return
+                return None
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-        self._completer.add(entry, verdict)
+        return verdict
+
+    def _end_last(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
+        self._writer.post_and_write(partial(self._completer.add, entry, verdict))
 
     async def _run_async(self, entry: StagedJob) -> None:
         if not self._may_start(entry):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import threading
 
     from tickwheel.engine._lanes import HandlerLimit
+    from tickwheel.engine._verdict import Verdict
 
 __all__ = ["WorkQueue", "Workers"]
 
@@ -324,12 +325,30 @@ class Workers:
     Waking a thread costs more than a short handler takes. So a batch wakes one worker. A worker that takes an entry
     while other entries wait wakes the next worker, unless one is being woken already. So few threads run short
     handlers, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
+
+    A worker ends an entry after it has freed its place. If no other entry waits, it also writes the end itself. While
+    it does, another thread may be started in its stead.
+
+    Args:
+        run: Runs an entry, and returns its verdict; None if another thread ends the entry.
+        queue: Gives places.
+        end: Ends an entry with its verdict.
+        end_last: Does the same for a worker that would rest otherwise.
     """
 
     def __init__(
-        self, run: Callable[[StagedJob], object], queue: WorkQueue, runtime: Runtime, starter: ThreadStarter
+        self,
+        run: Callable[[StagedJob], Verdict | None],
+        queue: WorkQueue,
+        runtime: Runtime,
+        starter: ThreadStarter,
+        *,
+        end: Callable[[StagedJob, Verdict], object],
+        end_last: Callable[[StagedJob, Verdict], object],
     ) -> None:
         self._run = run
+        self._end = end
+        self._end_last = end_last
         self.queue = queue
         self._runtime = runtime
         self._starter = starter
@@ -392,9 +411,16 @@ class Workers:
         queue, run = self.queue, self._run
         self._is_waking = False
         entry: StagedJob | None = None
+        verdict: Verdict | None = None
         try:
             while True:
-                entry = queue.take(entry)
+                following = queue.take(entry)
+                if entry is not None and verdict is not None:
+                    if following is None:
+                        self._rest(entry, verdict)
+                    else:
+                        self._end(entry, verdict)
+                entry, verdict = following, None
                 if entry is None:
                     if not self._wait():
                         return
@@ -403,9 +429,18 @@ class Workers:
                 # worker.
                 if not self._is_waking and (self._idle or self.count < queue.places) and queue.has_next:
                     self._wake_one()
-                run(entry)
+                verdict = run(entry)
         finally:
             self._threads.pop(self._runtime.current_thread(), None)
+
+    def _rest(self, entry: StagedJob, verdict: Verdict) -> None:
+        with self._lock:
+            self.count -= 1  # so that a thread can be started for a job that comes now
+        try:
+            self._end_last(entry, verdict)
+        finally:
+            with self._lock:
+                self.count += 1
 
     def _wait(self) -> bool:
         with self._lock:

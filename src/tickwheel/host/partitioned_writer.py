@@ -4,7 +4,7 @@ The writer of a store with several partitions: each partition has a writer, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -92,6 +92,12 @@ class PartitionedWriter:
 
     def post(self, writes: Sequence[_OwnWrite], done: Done, *, in_turn: bool = False) -> None:
         self._writers[writes[0].epoch % len(self._writers)].post(writes, done, in_turn=in_turn)
+
+    def post_and_write(self, post: Callable[[], object]) -> None:
+        """
+        Call *post*. The partitions' own threads write, since one thread would write the partitions one by one.
+        """
+        post()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
         self._writers[self._partition_of(key_of(writes[0]))].resubmit(writes, done)

@@ -15,6 +15,9 @@ for the server.
 If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
 two switches of threads cost more than a commit. It takes the writer thread's turn, and writes in an empty context, as
 that thread does. If several callers met in the last commit, the writer thread collects their writes.
+
+In the same way, a worker thread with no other job writes the end of its last job, together with the claims that go
+along with it: see `Writer.post_and_write`.
 """
 
 from __future__ import annotations
@@ -161,21 +164,25 @@ class Writer:
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
         self._waiting = 0
+        self._gathering = 0
+        """Number of threads in `post_and_write` that will write, or wake the writer's thread."""
         self._own_turn = runtime.lock()
         self._callers_turn = self._own_turn if is_shared else runtime.lock()
         """Held during a batch: the writes of callers are applied in the order of its holders."""
         self._is_crowded = False
         """True if several callers met in their last batch."""
         self._inside: set[threading.Thread] = set()
-        """The callers' threads that write, or are about to."""
+        """The threads of callers and workers that write, or are about to."""
         self._context = Context()
+        self._own_context = Context()
         self._tally = tally or WriterMetrics(runtime)
         self.times = self._tally.times
         """Durations of commits, in ms."""
         self.sizes = self._tally.sizes
         """Histogram of writes per commit: at most 1, 2, 4, 8, ... and more than the step before."""
         self._pid = os.getpid()
-        both = [self._few, self._own]
+        self._own_queues = both = [self._few, self._own]
+        self._own_rivals: list[_Queue] = [self._callers] if is_shared else []
         self._callers_queues = [*both, self._callers] if is_shared else [self._callers]
         callers = self._callers_work, self._callers_turn, self._callers_queues
         sources = [("-own", self._own_work, self._own_turn, both), ("-callers", *callers)]
@@ -265,7 +272,25 @@ class Writer:
         with self._lock:
             self._check_open()
             (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done, False))
-            self._own_work.notify()
+            if not self._gathering:
+                self._own_work.notify()
+
+    def post_and_write(self, post: Callable[[], object]) -> None:
+        """
+        Call *post*, whose batches share one commit. If the writer is idle, write them in this thread.
+
+        Only for a thread of the scheduler that would rest otherwise; the answers arrive in it.
+        """
+        with self._lock:
+            self._gathering += 1
+        try:
+            post()
+            self._write_own()
+        finally:
+            with self._lock:
+                self._gathering -= 1
+                if self._few or self._own:
+                    self._own_work.notify()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
         self._queue_callers([(writes, done, True)], len(writes), None)
@@ -343,6 +368,25 @@ class Writer:
         self._runtime.ran_undisturbed(write)
         return was_written
 
+    def _write_own(self) -> None:
+        """
+        Write the waiting batches of the scheduler in this thread, unless the writer is busy or callers wait for it.
+        """
+        if any(self._own_rivals) or not self._own_turn.acquire(blocking=False):
+            return
+        thread, entries = self._runtime.current_thread(), list[_Entry]()
+        try:
+            self._inside.add(thread)
+            if not (self._closing.is_set() or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
+                self._own_context.run(self._write, entries, is_patient=False)
+        except BaseException:
+            if entries and self._on_unknown is not None:
+                _called(self._on_unknown)
+            raise
+        finally:
+            self._own_turn.release()
+            self._inside.discard(thread)
+
     def _has_room(self, size: int) -> bool:
         return not self._waiting or self._waiting + size <= self._waiting_max
 
@@ -362,15 +406,15 @@ class Writer:
             raise StoreError(what, "make a new scheduler in the child process")
 
     def _run(self, work: threading.Condition, turn: threading.Lock, queues: list[_Queue]) -> None:
-        is_open = True
-        while is_open:
+        while True:
             with self._lock:
                 work.wait_for(lambda: any(queues) or self._closing.is_set())
             with turn:
-                entries = self._take(queues)
-                is_open = bool(entries)
+                entries = self._take(queues)  # none if another thread has written them
                 if entries:
                     self._write(entries)
+                elif self._closing.is_set():
+                    return
 
     def _take(self, queues: list[_Queue]) -> list[_Entry]:
         with self._lock:
@@ -386,12 +430,15 @@ class Writer:
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """
-        Return *entries*, which a caller's thread has tried, to the writer's thread, ahead of later ones.
+        Return *entries*, which another thread has tried, to the writer's thread, ahead of later ones.
         """
         with self._lock:
-            self._waiting += sum(len(writes) for writes, *_ in entries)
-            self._callers.extendleft(reversed(entries))
+            for entry in reversed(entries):
+                writes, _, is_callers = entry
+                (self._callers if is_callers else self._few).appendleft(entry)
+                self._waiting += len(writes) if is_callers else 0
             self._tally.retried()
+            self._own_work.notify()
             self._callers_work.notify()
 
     def _write(self, entries: list[_Entry], *, is_patient: bool = True) -> None:
@@ -410,7 +457,7 @@ class Writer:
                 if not is_patient and self._may_try_again(error, give_up):
                     self._put_back(entries)
                 else:
-                    self._fail(entries, len(writes), error)
+                    self._fail(entries, len(writes), error, is_patient=is_patient)
                 return
             if reservation is not None:
                 reservation.answered(answers.pop())
@@ -466,13 +513,13 @@ class Writer:
         if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
             _called(self._on_unknown)
 
-    def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
+    def _fail(self, entries: list[_Entry], size: int, error: Exception, *, is_patient: bool) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
             # One write of this batch cannot be written. Halve the batch until it is alone, so that all others are
             # written.
             middle = len(entries) // 2
-            self._write(entries[:middle])
-            self._write(entries[middle:])
+            self._write(entries[:middle], is_patient=is_patient)
+            self._write(entries[middle:], is_patient=is_patient)
             return
         self._tally.failed(size)
         self._unknown(error)
