@@ -1,5 +1,5 @@
 """
-The status of a counted attempt: whether it has started.
+The status of a counted attempt.
 
 Internal: other packages use it, users do not.
 """
@@ -30,11 +30,11 @@ class AttemptState(StrEnum):
 @record
 class AttemptStatus:
     """
-    The state of one counted attempt of one job. This fact stays true whatever happens to the job.
+    The state of one counted attempt of one job.
 
-    The store knows that an attempt is counted, but not whether it has started: a start at the due time makes no commit.
-    A write to a job whose attempt is counted must therefore carry the status from the owner. Without it, or with the
-    status of another attempt, the write is answered TOO_LATE and changes nothing.
+    The store knows that an attempt is counted, but not whether it has started, because a start makes no commit. A write
+    to such a job must therefore carry the status of this attempt, which the owner knows. Otherwise the write is
+    answered TOO_LATE and changes nothing.
     """
 
     generation: int
@@ -44,4 +44,4 @@ class AttemptStatus:
 
 
 ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
-"""The status of a set in a caller's transaction, which cannot ask an owner. It replaces any attempt."""
+"""Matches any attempt, for a set in a caller's transaction, which cannot ask the owner."""

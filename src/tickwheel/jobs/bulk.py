@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 BULK: Final = "bulk"
-"""The outcome of a bulk act's record in the log."""
+"""Outcome of the record that a bulk act adds to the log."""
 CHANGES_MAX: Final = 10_000
 """Maximum number of changed jobs that an answer lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
@@ -38,9 +38,7 @@ _STATES: Final = {
     "pause": (State.PENDING, State.RUNNING),
     "replay": (State.DEAD,),
 }
-"""
-The states that a verb can change, if not only pending. Running jobs are changed only if they recur, or are stopped.
-"""
+"""The states that each verb can change; a verb that is not listed changes only pending jobs."""
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
 
@@ -51,10 +49,11 @@ class BulkFields(Filter, total=False):
 
     Attributes:
         shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
-        over: With "spread" and "replay": seconds over which the jobs are spread. A key always gets the same place.
+        over: With "spread" and "replay": seconds over which the jobs are spread. Each key always gets the same position
+            in the span.
         since: With "spread" and "replay": the start of the span; by default the start of the run.
         note: The reason, for the log of acts; with "pause", other users see it, too.
-        by: With "pause": the actor; None for this process.
+        by: With "pause": the author of the pause; None for this process.
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
@@ -97,14 +96,13 @@ class BulkAnswer:
 
     Attributes:
         matched: Number of jobs that match the filter.
-        changed: Number of them that were changed, or asked to stop; 0 in a dry run.
-        refused: Number of them that were not changed, because they had begun to run, or others had changed them since
-            they were read.
+        changed: Number of jobs that were changed or asked to stop; 0 in a dry run.
+        refused: Number of matching jobs that were not changed, because they had started or had just been changed by
+            others.
         cursor: Position from which the next call continues; None if the run is complete.
-        start: A cursor at the start of the same run. A run that begins with the `start` of a dry run can be repeated as
-            a whole.
-        stopping: Number of changed jobs that were running, and were asked to stop.
-        changes: The changed jobs, if they were asked for.
+        start: A cursor at the start of this run. Pass the `start` of a dry run to make the same run again.
+        stopping: Number of changed jobs that were running and were asked to stop.
+        changes: The changed jobs, if they were requested.
     """
 
     matched: int

@@ -1,5 +1,5 @@
 """
-Validates and converts callers' values, in one place.
+Validates and converts callers' values.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
 TypeError for a wrong type. Delays end at 100 years: a job that never fires would hold its key and its row indefinitely.
@@ -68,7 +68,7 @@ NUMBER_MAX = (1 << 53) - 1
 """The largest number in a record: the largest integer that JSON represents exactly."""
 CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
-"""Maximum timeout of systems and libraries: its milliseconds fit into 31 bits."""
+"""Maximum timeout that systems and libraries accept: its milliseconds fit into 31 bits."""
 _FIRST_DATE_S: Final = 1e8
 """March 1973. A smaller number was probably not meant as seconds since the epoch."""
 _FLOAT_NOISE_MS: Final = 5e-4
@@ -85,9 +85,6 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 def check_key(key: str, name: str = "key") -> str:
-    """
-    Validate a key: 1 to 512 bytes of UTF-8, no NUL.
-    """
     if type(key) is str and 0 < len(key) <= KEY_BYTES_MAX and key.isascii() and "\0" not in key:
         return key  # nearly all
     if not isinstance(key, str):
@@ -98,9 +95,6 @@ def check_key(key: str, name: str = "key") -> str:
 
 
 def check_keys(keys: Iterable[str]) -> list[str]:
-    """
-    Validate an iterable of keys and return a list; a single string is refused.
-    """
     if isinstance(keys, str):
         raise InvalidJobError("keys", keys, f"pass a list, such as [{keys!r}]")
     return [check_key(key) for key in keys]
@@ -120,9 +114,6 @@ def check_handler(handler: str) -> str:
 
 
 def check_text(name: str, text: str, bytes_max: int) -> str:
-    """
-    Validate a text: at most *bytes_max* bytes of UTF-8, no NUL.
-    """
     if text.isascii() and len(text) <= bytes_max and "\0" not in text:
         return text
     if "\0" in text:
@@ -137,9 +128,6 @@ def check_text(name: str, text: str, bytes_max: int) -> str:
 
 
 def check_scope(scope: str) -> str:
-    """
-    Validate a scope: "*", a target, or TARGET:HANDLER.
-    """
     if not isinstance(scope, str) or not scope.partition(":")[0] or scope.endswith(":"):
         raise InvalidJobError("scope", scope, "pass '*' for all jobs, a target, or TARGET:HANDLER, as 'handler:mail'")
     return check_text("scope", scope, 2560)
@@ -161,27 +149,18 @@ def check_generation(generation: int | None) -> int | None:
 
 
 def check_count(name: str, count: object, most: int) -> int:
-    """
-    Validate an integer in 1..*most*.
-    """
     if type(count) is not int or not 1 <= count <= most:
         raise InvalidJobError(name, count, f"pass an integer in 1..{most}")
     return count
 
 
 def check_rate(rate: object) -> float:
-    """
-    Validate a rate per second, from one in a thousand seconds to a million.
-    """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not _RATES[0] <= rate <= _RATES[1]:
         raise InvalidJobError("rate", rate, f"pass how many a second, {_RATES[0]:g} to {_RATES[1]:g}")
     return rate
 
 
 def limit_rate(rate: object) -> float | None:
-    """
-    Return *rate*, validated by `check_rate`, or None if there is no limit.
-    """
     return None if rate is None else check_rate(rate)
 
 
@@ -195,12 +174,7 @@ def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
 
 def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
-    Convert *delay* to milliseconds, rounded up. A negative delay counts as 0.
-
-    Raises:
-        InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is over 100 years, such as `inf`, or text that is not a duration.
-        TypeError: If it is not a duration.
+    Convert *delay* to milliseconds, rounded up; a negative delay counts as 0, and more than 100 years is refused.
     """
     if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all
         return math.ceil(delay * 1000)
@@ -211,9 +185,6 @@ def delay_ms(delay: Duration, name: str = "delay") -> int:
 
 
 def span_ms(name: str, value: Duration) -> int:
-    """
-    Convert a positive *value* to milliseconds, rounded up.
-    """
     ms = delay_ms(value, name)
     if ms < 1:
         raise InvalidJobError(name, value, "pass seconds, more than 0")
@@ -222,9 +193,7 @@ def span_ms(name: str, value: Duration) -> int:
 
 def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
-    Convert the instant *at*, as `epoch_seconds` does, to ms since the epoch; at most 100 years after *now* (ms).
-
-    A past instant is returned unchanged.
+    Convert *at* to ms since the epoch. A past instant is allowed; more than 100 years after *now* (ms) is refused.
     """
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
@@ -233,9 +202,6 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
 
 
 def check_date(at: Instant, name: str = "at") -> None:
-    """
-    Refuse a bare number that is too small to be meant as a current date.
-    """
     if not isinstance(at, str | datetime) and epoch_seconds(name, at) < _FIRST_DATE_S:
         raise InvalidJobError(
             name, at, f"as seconds since the epoch that is in 1973 or before: pass delay={at!r}, or a date"
@@ -244,17 +210,10 @@ def check_date(at: Instant, name: str = "at") -> None:
 
 def epoch_seconds(name: str, at: Instant) -> float:
     """
-    Convert the instant *at* to seconds since the epoch.
+    Convert *at* to seconds since the epoch; a time without an offset is refused.
 
-    Args:
-        name: Name of the argument in error messages.
-        at: An aware datetime, ISO 8601 text with an offset such as "2030-01-01T09:00:00+01:00" or "...Z", or seconds
-            since the epoch.
-
-    Raises:
-        InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is a naive datetime, or text without an offset, or text that is not an instant.
-        TypeError: If it has another type.
+    *at* is an aware datetime, ISO 8601 text with an offset such as "2030-01-01T09:00:00+01:00" or "...Z", or a number
+    of seconds since the epoch.
     """
     if isinstance(at, str):
         try:
@@ -300,9 +259,7 @@ def encode_payload(payload: Any) -> bytes:
 
 class EncodedPayload:
     """
-    A payload that was encoded earlier, in another thread.
-
-    `encode_payload` returns its bytes. If the earlier encoding failed, `encode_payload` raises that error.
+    A payload that was encoded earlier, in another thread; if that failed, `encode_payload` raises the error.
     """
 
     __slots__ = ("_data", "_refusal")
@@ -334,7 +291,7 @@ def decode_payload(data: bytes) -> Any:
 @cache
 def _members(kind: type[_Choice]) -> dict[str, _Choice]:
     """
-    Return the members of a StrEnum by value. The enum's constructor takes seven times as long.
+    Return the members of a StrEnum by value, because the enum's constructor takes seven times as long.
     """
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
@@ -342,11 +299,6 @@ def _members(kind: type[_Choice]) -> dict[str, _Choice]:
 def seconds(name: str, value: Duration) -> float:
     """
     Convert *value* to seconds as a float; a number beyond all floats becomes infinite.
-
-    Raises:
-        InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is text that is not a duration.
-        TypeError: If it is not a duration.
     """
     if type(value) is float and not math.isnan(value):
         return value
@@ -371,9 +323,7 @@ def seconds(name: str, value: Duration) -> float:
 
 def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
     """
-    Convert *value* to seconds, more than 0 and at most *most*.
-
-    Raises the errors of `seconds`. NaN raises the same error as 0.
+    Convert *value* to seconds, more than 0 and at most *most*; NaN raises the same error as 0.
     """
     number = value if isinstance(value, float) else seconds(name, value)
     if not 0 < number <= most:
@@ -384,7 +334,7 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
 
 def limit_s(name: str, value: Duration | None) -> float | None:
     """
-    Convert *value* to seconds. None means no limit, and so do a hundred years or more. Raises the errors of `seconds`.
+    Convert *value* to seconds. None and values of 100 years or more mean no limit.
     """
     number = math.inf if value is None else seconds(name, value)
     return None if number > CENTURY_S else number

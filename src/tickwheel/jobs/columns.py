@@ -1,8 +1,8 @@
 """
 The columns of a job, declared once. Stores, documents and exports derive them from here.
 
-A column is a field of `Job`; the order is the same. Its type and default come from the field. A codec below converts
-values that a table cannot hold. A new column therefore needs a field of `Job`, and a column in each schema.
+A column is a field of `Job`: its type, default and position come from the field. A codec below converts values that a
+table cannot hold.
 
 Internal: other packages use it, users do not.
 """
@@ -59,9 +59,7 @@ def pause_text(pause: Pause) -> str:
 
 def text_of(error: str | None) -> str | None:
     r"""
-    Return *error* in a form that any database accepts: NUL as `\x00`, and lone surrogates as `\udc80`.
-
-    An exception's message may contain both. They must not prevent the settlement (acknowledgement) of a firing.
+    Return *error* with NUL as `\x00` and lone surrogates as `\udc80`, so that every database accepts it.
     """
     return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 

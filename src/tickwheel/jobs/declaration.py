@@ -1,5 +1,5 @@
 """
-A declaration: the desired recurring jobs of a manifest, and its answer.
+The declaration of a manifest's recurring jobs, and its answer.
 
 Internal: other packages use it, users do not.
 """
@@ -59,8 +59,8 @@ class DeclaredJob:
 
     Attributes:
         key: The job's key.
-        outcome: CREATED, UNCHANGED, CHANGED, DEAD (it stays a dead letter), FINISHED (the rule has no further run),
-            REPLACED (it was a one-time job) or CANCELLED (the manifest no longer has it).
+        outcome: CREATED, UNCHANGED, CHANGED, DEAD (the job stays a dead letter), FINISHED (the rule has no further
+            run), REPLACED (the job was a one-time job) or CANCELLED (the manifest no longer contains the job).
         job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the job that
             would result.
         before: In a dry run, the current job, or None.
@@ -79,10 +79,10 @@ class Declared:
 
     Attributes:
         manifest: Name of the manifest.
-        outcome: CHANGED, UNCHANGED (nothing was written), or SUPERSEDED (a newer revision was declared; nothing was
-            done).
+        outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was declared
+            before, so that nothing was written.
         revision: The current revision, or None.
-        jobs: The outcomes: the jobs of the manifest in the given order, then the cancelled jobs by key.
+        jobs: The outcome of each job of the manifest in the given order, then of the cancelled jobs by key.
     """
 
     manifest: str
@@ -100,10 +100,6 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """
-    A declaration whose arguments, except the jobs, were validated; `Scheduler.declare` documents them.
-    """
-
     manifest: str
     schedules: Sequence[SetRequest]
     revision: int | None = None
@@ -176,7 +172,7 @@ def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
     Convert *write*, a set of a declared job, to a part of the declaration of *manifest*.
 
-    *before* is the manifest in the store. It shows which series have ended: such a series is not created again.
+    *before* is the manifest in the store. A series that has ended according to *before* is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")
@@ -196,7 +192,7 @@ def rules_of(writes: Iterable[Set]) -> str:
 
 def digest_of(writes: Iterable[Set]) -> str:
     """
-    Return a checksum of *writes*. It is the same at each start of a program.
+    Return a checksum of *writes*, which is the same at each start of a program.
     """
     lines = sorted(f"{write.job.key}\n{_stated(write)}\n{write.keeps_payload}" for write in writes)
     return sha256("\n".join(lines).encode()).hexdigest()[:32]

@@ -18,15 +18,9 @@ __all__ = ["Definition"]
 
 class Definition(NamedTuple):
     """
-    The rule, the payload and the policies of a series.
+    The part of a series that the caller sets. The state in `series` is ignored.
 
     Attributes:
-        series: The recurrence; the state in it is ignored.
-        payload: The encoded payload.
-        target: The target kind.
-        handler: The handler of that kind.
-        retry: The retry policy.
-        expires_ms: Time to live of a run after its due time, or None.
         has_phase: True if the caller requested the phase of an interval.
     """
 
@@ -49,7 +43,7 @@ class Definition(NamedTuple):
     @classmethod
     def at_last(cls, job: Job) -> Definition:
         """
-        Return the definition of *job* that was set last. It may take effect only after the current run.
+        Return the definition of *job* that was set last. If the job is running, it takes effect after the run.
         """
         now = cls.of(job)
         return now if now.series.then is None else cls.from_text(now.series.then)

@@ -83,7 +83,7 @@ class HandlerFailedError(TickwheelError, RuntimeError):
         self, what: str, *, is_whole: bool, remote_traceback: str | None = None, remote_place: str | None = None
     ) -> None:
         """
-        Build the message from *what* happened. *is_whole* is True if the process can run other calls.
+        Build the message from *what*. *is_whole* is True if the process can run other calls.
         """
         self.is_whole = is_whole
         self.remote_traceback = remote_traceback
@@ -125,7 +125,7 @@ class DeliveryError(TickwheelError, OSError):
 
 class LeaseEndedError(TickwheelError, RuntimeError):
     """
-    A worker was too late: it no longer has the lease of its firing.
+    A worker was too late, because the lease of its firing had ended.
     """
 
     def __init__(self, fire_id: str, what: str | None) -> None:
@@ -183,7 +183,7 @@ class StoreError(TickwheelError, OSError):
 
     def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:
         """
-        Build the message from *what* happened and the *remedy*. *is_unknown* is True if a write may have taken effect.
+        Build the message. *is_unknown* is True if a write may have taken effect.
         """
         self.is_transient = is_transient
         self.is_unknown = is_unknown
@@ -211,10 +211,9 @@ class StoreFormatError(StoreError):
 
 def error_text(error: BaseException) -> str:
     """
-    Return the text to store for *error*: tickwheel's errors unchanged, others with their type.
+    Return the text to store for *error*: the message of tickwheel's errors, and type and message of any other.
 
-    The exception may be of any user's class. Errors in its methods are not raised here, and the text does not keep the
-    class alive.
+    An error in the exception's own methods is not raised, and the text does not keep the exception's class alive.
     """
     kind = type(error)
     name = kept_text(kind.__name__)
@@ -245,7 +244,4 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
 
 
 def ascii_text(text: str | None) -> str | None:
-    r"""
-    Return *text* in ASCII, truncated; other characters become escapes such as `\u65e5`.
-    """
     return text and text.encode("ascii", "backslashreplace").decode("ascii")[:ERROR_CHARS_MAX]

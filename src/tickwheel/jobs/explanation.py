@@ -1,5 +1,5 @@
 """
-The answer to the question why a job has not run yet: a reason, figures of its lane, and a remedy.
+The answer to the question why a job has not run yet.
 
 Internal: other packages use it, users do not.
 """
@@ -28,7 +28,7 @@ class WaitReason(StrEnum):
     RETRY = "retry"
     """Its last attempt failed or was snoozed, and the next attempt is not due yet."""
     PAUSED = "paused"
-    """The job is paused, or a scope that includes it."""
+    """The job or a scope that includes it is paused."""
     NO_HANDLER = "no_handler"
     """
     No firing process can run it: the handler, the target or a library is missing, or the rule or payload is not
@@ -41,7 +41,7 @@ class WaitReason(StrEnum):
     NO_WORKER = "no_worker"
     """No worker asks for the jobs of its pull queue."""
     BUSY = "busy"
-    """Other attempts occupy all places or workers of its lane, or of all lanes. They take long, or hang."""
+    """Long or hanging attempts occupy all places or workers of its lane, or of all lanes."""
     PREVIOUS_RUN = "previous_run"
     """Another attempt of its key is running."""
     NO_ROOM = "no_room"
@@ -93,15 +93,15 @@ class LaneState:
 
     Attributes:
         lane: The name, such as "handler:mail" or "webhook:https://example.com". The name of a target alone, such as
-            "pull", means those of its lanes whose state is unknown; they share the room in memory.
+            "pull", means all lanes of the target whose state is unknown; they share the room in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
-        staged: Number of its jobs in memory that have not started, due or not.
-        waiting: Number of its due jobs in memory that a limit or a lack of places delays.
-        running: Number of its running attempts.
+        staged: Number of jobs in memory that have not started, due or not.
+        waiting: Number of due jobs in memory that a limit or a lack of places delays.
+        running: Number of running attempts.
         oldest_due_at: Due time of the earliest waiting job, in ms since the epoch; None if no job waits.
-        is_full: True if it has used up its share of memory; its other jobs wait in the store.
-        concurrency: Maximum number of its attempts at once, or None if the handler sets no limit.
-        rate: Maximum number of its attempts that start in a second, or None.
+        is_full: True if the lane has used up its share of memory; its other jobs wait in the store.
+        concurrency: Maximum number of simultaneous attempts, or None if the handler sets no limit.
+        rate: Maximum number of attempts that start in a second, or None.
     """
 
     lane: str
@@ -127,7 +127,7 @@ class Explanation:
         text: The reason as a sentence, with figures.
         remedy: How to remove the reason.
         until: Time at which the reason ends without your help, in ms since the epoch; None if unknown.
-        owner: The process that fires the job; None if there is none, or it is unknown.
+        owner: The process that fires the job; None if there is no such process or it is unknown.
         state: The figures of the lane; None if the firing process does not report them.
     """
 

@@ -16,7 +16,7 @@ class FiringRecord(NamedTuple):
     One firing and its outcome.
 
     Attributes:
-        number: Increases with every ended firing; 0 while the firing runs.
+        number: Grows with each firing that ends; 0 while the firing runs.
         key: The job's key.
         generation: The job's generation.
         attempt: Number of the attempt, from 1.
@@ -24,8 +24,8 @@ class FiringRecord(NamedTuple):
         handler: The handler of that kind.
         due_at: Due time in ms since the epoch.
         fired_at: Firing time in ms, with its fraction.
-        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if its end was
-            refused.
+        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if the store refused
+            the end of the firing.
         error: The error, or None.
         took_ms: Duration, once the firing has ended.
         by: The owner that fired the job.

@@ -16,7 +16,7 @@ ACTS_MAX: Final = 10_000
 """
 Maximum number of records in the log of acts: acts and events, without parts of bulk acts.
 
-Records in this log are not subject to other limits, so attempts cannot push acts out of it.
+No other limit applies to these records, so attempts cannot push acts out of the log.
 """
 
 CUT_OFF: Final = "cut_off"
@@ -30,7 +30,7 @@ class Actor:
 
     Attributes:
         name: A process, or a token of a service.
-        is_always: True to record all its acts; False to record only acts on recurring jobs.
+        is_always: True to record all acts; False to record only acts on recurring jobs.
         bulk: The name of the bulk act that the write is part of, or None.
     """
 
@@ -44,15 +44,15 @@ class HistoryRecord(NamedTuple):
     An event of a job (an attempt that ended, or an act of a caller), an event of a node, or a bulk act.
 
     Attributes:
-        number: Increases with every record of a store; 0 until the record is stored.
+        number: Grows with every record of a store; 0 until the record is stored.
         at: Time of the event, or of the attempt's end, in ms since the epoch.
         key: The job's key; for other records a paused scope, the name of a bulk act, or a node.
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
-        outcome: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed", "expired",
-            "cut_off" (its process ended first, or lost its shard), or "stopped" (on request, while it
-            ran). For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
-            "resumed" or "stopping". For a bulk act "bulk". For a node "deployed" (its version differs from the version
+        outcome: Of an attempt: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed",
+            "expired", "cut_off" (its process ended first, or lost its shard), or "stopped" (on request, while it ran).
+            Of an act: "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
+            "resumed" or "stopping". Of a bulk act: "bulk". Of a node: "deployed" (its version differs from the version
             of the node that started before it), "took_over" or "node_died".
         by: The node that ran the attempt, by a name that is new at each start; "" if a stop cut it off. For an act, the
             requesting process, or the token.

@@ -1,10 +1,10 @@
 """
-Groups dead letters by their cause: error groups, here called incidents.
+Groups dead letters by their cause. The groups are called incidents.
 
-Two dead letters are in one group if they have the same target and handler, the same line of the user's code raised
-them (if known), and their errors differ only in variable parts: numbers, ids and quoted values. Quoted names of the
-program are not variable: the key of a KeyError; the names in an AttributeError, NameError or ImportError; and names
-after words such as "table" or "column". This module reads neither a clock nor a store.
+Two dead letters are in one group if they have the same target and handler, the same line of the user's code raised them
+(if known), and their errors differ only in variable parts: numbers, ids and quoted values. Quoted names of the program
+are not variable: the key of a KeyError; the names in an AttributeError, NameError or ImportError; and names after words
+such as "table" or "column".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwheel.jobs.record import record
 __all__ = ["HOURS", "LETTERS_MAX", "Incident", "Incidents", "incidents_of", "normalised"]
 
 LETTERS_MAX: Final = 10_000
-"""Maximum number of dead letters examined. The latest are taken."""
+"""Maximum number of dead letters that are examined, latest first."""
 HOURS: Final = 24
 """Length of the hourly histogram, in hours."""
 _PLACES_MAX: Final = 20

@@ -22,9 +22,9 @@ def lane_of(target: str, handler: str) -> str:
     """
     Return the lane of the jobs of *target* and *handler*.
 
-    A lane is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. For a URL, the receiver is the
-    scheme, host and port as written ("webhook:https://example.com"). Any other target sends to one receiver, such as a
-    broker, and has one lane ("rabbitmq:"). The stores compute lanes in their own languages, see `scan`.
+    A lane is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. The receiver of a URL is the
+    scheme, host and port as written ("webhook:https://example.com"). Any other target has one lane ("rabbitmq:").
+    Stores compute lanes in their own languages; see `scan`.
     """
     if target in _NAMED:
         return f"{target}:{handler}"

@@ -35,7 +35,7 @@ class Manifest:
 @record
 class Under:
     """
-    The declaration that a write belongs to. The write is valid while the manifest has this version.
+    The declaration that a write belongs to. The write is valid only while the manifest has this version.
     """
 
     manifest: str

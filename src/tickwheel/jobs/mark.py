@@ -1,5 +1,5 @@
 """
-The mark of a job that is moving from one store to another. It is stored as the error of the job's dead letter.
+The mark of a job that is moving from one store to another, stored as the error of the job's dead letter.
 
 Internal: other packages use it, users do not.
 """
@@ -18,10 +18,6 @@ _MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run
 
 
 class Mark(NamedTuple):
-    """
-    The parsed error text of a moving job: its migration, its original state, and its other copy.
-    """
-
     source: str
     target: str
     state: str

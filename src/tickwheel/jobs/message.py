@@ -1,8 +1,8 @@
 """
 The message id of a run, by which receivers recognise a repeated message.
 
-All attempts of a run have the same id, even if a move or another store gives the job a new generation, or a clock step
-changes its due time. In these cases the job keeps the id in `sent_as`, unless the run was never tried.
+All attempts of a run have the same id, even if the generation or the due time changes between them. The job then keeps
+the id in `sent_as`, unless the run was never tried.
 
 Internal: other packages use it, users do not.
 """
@@ -29,9 +29,6 @@ def message_id_of(job: Job) -> str:
 
 
 def was_tried(job: Job) -> bool:
-    """
-    Return True if a message of the current or next run of *job* may have been delivered already.
-    """
     return job.attempt > 0 or job.sent_as is not None
 
 
@@ -46,10 +43,9 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the changed *job*, with the message id of *job* if its run was tried and continues.
+    Return *after*, the changed *job*, with the message id of *job* if it is still the same run and was tried.
 
-    Two different bodies must not share a message id: another body or receiver makes another message. If the rule names
-    another instant for the run, it is another run.
+    Another payload, receiver or nominal instant makes another run, because two messages must not share an id.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -44,7 +44,7 @@ LANES_MAX: Final = 50
 """Maximum number of lanes that a row lists by name. All others are summed."""
 OTHER_LANES: Final = "(others)"
 _BYTES_MAX: Final = 8_000
-"""Maximum size of a stored row. With long names, a row lists fewer lanes."""
+"""Maximum size of a stored row. If names are long, a row lists fewer lanes."""
 
 
 @record
@@ -101,9 +101,6 @@ class Minute:
 
 
 def to_text(minute: Minute) -> str:
-    """
-    Return the figures of *minute* as JSON of at most 8,000 bytes, for a store.
-    """
     head = [minute.commits, round(minute.commit_ms, 1), round(minute.commit_max_ms, 1)]
     named = LANES_MAX
     while True:
@@ -138,9 +135,6 @@ def bucket_of(late_ms: float) -> int:
 
 
 def kept_from(now_ms: int) -> tuple[int, int]:
-    """
-    Return the starts of the oldest minute and of the oldest quarter of an hour that are kept at *now_ms*.
-    """
     minutes, quarters = now_ms - _MINUTES_KEPT_MS, now_ms - _QUARTERS_KEPT_MS
     return minutes // QUARTER_MS * QUARTER_MS, quarters // QUARTER_MS * QUARTER_MS
 
@@ -165,9 +159,6 @@ def merged(minutes: Iterable[Minute], at: int, span_ms: int, owner: str = "") ->
 
 
 def merged_lanes(lanes: Iterable[LaneMinute], overdue: Mapping[str, int]) -> tuple[LaneMinute, ...]:
-    """
-    Return the sum for each lane, with its number of *overdue* jobs, busiest lane first.
-    """
     found: dict[str, list[LaneMinute]] = {}
     for lane in lanes:
         found.setdefault(lane.lane, []).append(lane)
@@ -181,9 +172,6 @@ def merged_lanes(lanes: Iterable[LaneMinute], overdue: Mapping[str, int]) -> tup
 
 
 def busiest(lanes: Iterable[LaneMinute], number: int) -> tuple[LaneMinute, ...]:
-    """
-    Return the *number* busiest of *lanes*, and the sum of the others.
-    """
     ranked = sorted(
         lanes, key=lambda lane: (lane.lane == OTHER_LANES, -lane.fired - lane.failed, -lane.overdue, lane.lane)
     )

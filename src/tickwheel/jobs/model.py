@@ -76,7 +76,7 @@ __all__ = [
 
 STOPPED: Final = 0
 """
-The `expires_at` of a job that was asked to stop. It is always in the past, and a clock step does not change it.
+The `expires_at` of a job that was asked to stop. It is always in the past, so that no clock step changes it.
 
 A move or a replay removes it.
 """
@@ -84,7 +84,7 @@ A move or a replay removes it.
 
 class State(StrEnum):
     """
-    The state of a job in its store. A finished job has no row.
+    The state of a job in its store. A finished job is no longer stored.
     """
 
     PENDING = "pending"
@@ -114,28 +114,28 @@ class Job:
 
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
-        generation: Grows with every set, move, replay and next run of any job. A store never uses it twice.
+        generation: Grows with every set, move, replay and next run of any job. A store never uses a number twice.
         due_at: Time of firing, in ms since the epoch.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
         target: The target kind: "handler", "webhook", "log", ...
-        handler: The handler of that kind: a handler's name, a URL.
+        handler: The handler of that kind: a handler's name or a URL.
         attempt: Number of attempts begun in this generation.
         retry: The retry policy.
-        expires_at: Time after which the job no longer fires, or None. If the due time changes (by a move, a maximum
-            wait or the next run, but not by a retry), the distance from `due_at` stays the same. After a retry, the
-            next run takes the distance from `expires_ms` of the recurrence, where it is then removed. `STOPPED` if the
-            job was asked to stop while it ran.
+        expires_at: Time after which the job no longer fires, or None. It keeps its distance from `due_at` in a move, a
+            maximum wait or the next run, but not in a retry. A retried run stores the distance in `expires_ms` of the
+            recurrence, for the next run. `STOPPED` if the job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
         state: See `State`.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: Start of this life of the key. The maximum wait of a debounce counts from it.
-        pause: The pause, or None. A paused job is not due. If the job is running, the pause applies after the run.
+        pause: The pause, or None. A paused job does not become due. A pause of a running job applies after the run.
         manifest: The name of the manifest that a recurring job belongs to, or None.
         sent_as: The message id of its run, if it does not follow from the generation; or None.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
-        lacks_handler: True if no live owner has its handler. Any node may claim it. It uses no attempt.
+        lacks_handler: True if no live owner has its handler. Any node that has it may claim the job. The wait uses no
+            attempt.
         awaits_worker: True if its attempt is counted but has not started. Only the firing process knows.
     """
 
@@ -171,7 +171,7 @@ class Job:
     @property
     def fire_id(self) -> str:
         """
-        The name of one attempt, the same at each delivery: `key/generation/attempt`.
+        The name of one attempt: `key/generation/attempt`. It is the same at each delivery.
         """
         return f"{self.key}/{self.generation}/{self.attempt}"
 
@@ -195,11 +195,11 @@ class Set:
     """
     Create or update the job of a key.
 
-    Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A running job continues, but
-    its settle is refused, since its generation is outdated. A paused job stays paused. A dead job is replaced. If the
-    answer is REPLACED for a running job, or CREATED for a dead one, a new life of the key begins, whatever the mode.
+    Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays paused. A
+    dead job is replaced, and the answer is CREATED. A running job continues after REPLACED, but its `Settle` is refused
+    because its generation is outdated. In both cases `first_set_at` starts again, whatever the mode.
 
-    If a series (a recurring job) is set over a series, the runs that it owes are kept. The answers are then:
+    A series (a recurring job) that replaces a series takes over the runs that are owed. The answers are then:
 
     * UNCHANGED: rule, payload and the rest are the same; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
@@ -209,31 +209,31 @@ class Set:
     * FINISHED: the rule has no run, and there is no series to change.
     * OTHER_MANIFEST: the series belongs to another manifest than the job names.
 
-    A job that names a manifest takes the series of its key into that manifest, even if the answer is UNCHANGED or DEAD.
-    A job without a manifest leaves a series in its manifest.
+    If *job* names a manifest, the series of its key joins that manifest, even if the answer is UNCHANGED or DEAD.
+    Otherwise the series stays in its manifest.
 
     Attributes:
-        job: The job to store. Its generation and state are ignored. `first_set_at` counts for a new life; 0 means now.
+        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if it starts again; 0
+            means now.
         mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
-        if_generation: Only if the live job has this generation; 0: only if there is none.
+        if_generation: Condition: the live job has this generation; 0: there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The instant from which a relative due time was counted, if it is an estimate of the store's time.
-            The store then counts from its own clock instead, which it reads for this write. None if the due time is
-            final. `Move` and `Replay` have the same field.
-        over: Status of the counted attempt of the live job; without it the set is TOO_LATE.
+            The store then counts from its own clock instead. None if the due time is final. `Move` and `Replay` have
+            the same field.
+        over: Status of the counted attempt of the live job. If it is missing, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.
-        is_over: True if the rule has no further run: the set can only change an existing series.
-        if_due_at: Only if the pending job is due at this instant; its attempts and error are kept. A running job is
-            TOO_LATE, another instant WRONG_GENERATION.
+        is_over: True if the rule has no further run, so that the set can only change an existing series.
+        if_due_at: Condition: the pending job is due at this instant. Its attempts and error are kept. The answer for a
+            running job is TOO_LATE, and for another instant WRONG_GENERATION.
         under: The declaration that the set is part of, if any; SUPERSEDED if the declaration is no longer valid.
-        actor: The author for the history, or None for no record. The record is added in the same transaction if the
-            write takes effect, and the job recurs or all acts of the actor are recorded. Other writes of callers have
-            the same field.
+        actor: The author for the history, or None for no record. If the write takes effect and the act is to be
+            recorded (see `Actor`), the record is added in the same transaction.
         once: The mark of a request that may be repeated. Its answer is kept in the same transaction; an equal write
             with the same mark changes nothing and gets the kept answer. KEY_REUSED if the mark belongs to another
-            request. Only for a store that `keeps_answers`. Other writes of callers have the same field.
+            request. Only for a store that `keeps_answers`.
     """
 
     job: Job
@@ -257,9 +257,9 @@ class Move:
     """
     Give a pending job another due time and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job whose attempt is counted is treated as pending if *over* says that the attempt never starts. `clock_step` as
-    in `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series continues with the
-    scheduled run.
+    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. Shared
+    fields are those of `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
+    continues with the scheduled run.
     """
 
     key: str
@@ -278,17 +278,13 @@ class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job whose attempt is counted is treated as pending if *over* says that the attempt never starts. A recurring job
-    is removed after the start of a run, too: the run continues, its settle is refused, and no other run begins.
-    CANCELLED carries the removed job.
+    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. A
+    recurring job is also removed after the start of a run: the run continues, its `Settle` is refused, and no other run
+    begins. CANCELLED carries the removed job. Shared fields are those of `Set`.
 
     Attributes:
-        key: The job's key.
-        if_generation: Only if the job has this generation.
-        over: Status of the counted attempt.
-        actor: As for a `Set`.
-        stops: True to stop a started attempt; the answer is then STOPPING. A one-time job expires (`STOPPED`), and so
-            is not retried however the attempt ends. A recurring job is removed. `request_withdrawal` notifies the
+        stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
+            expires (`STOPPED`), so that it is not retried however the attempt ends. `request_withdrawal` notifies the
             owner.
         under: The declaration that the cancel is part of, if any; NOT_FOUND for a job of another manifest.
     """
@@ -323,9 +319,8 @@ class Adopt:
     """
     Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
-    Answers CREATED, or WRONG_GENERATION if the key has a live job or a dead job that was not expected. Only the
-    generation changes: it is larger than the job's, and all later generations are larger, too, so that no fire id is
-    used twice.
+    Answers CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. The new generation, and
+    all later ones, are larger than the job's, so that no fire id is used twice.
 
     Attributes:
         job: The job to store.
@@ -342,12 +337,12 @@ class Begin:
     Count an attempt before the job is dispatched.
 
     Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The owner writes it in
-    bulk, shortly before the jobs are due, so that no commit delays a firing. TOO_LATE means that the job is running
-    already. If a Begin is repeated after an unknown outcome, the answer thus shows whether the first took effect.
+    bulk, shortly before the jobs are due, so that no commit delays a firing. TOO_LATE means that the job is already
+    running, so a repeated Begin shows whether an earlier one with an unknown outcome took effect.
 
     Attributes:
         job: The pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
-            a search by key. If either differs, the answer is WRONG_GENERATION. Afterwards its attempt is one higher.
+            a search by key. If either differs, the answer is WRONG_GENERATION. The write increases its attempt by one.
         epoch: The epoch of the lease.
     """
 
@@ -358,7 +353,7 @@ class Begin:
 @record
 class SetAside:
     """
-    Release a pending job to any node that has its handler, because the owner of its shard does not have it.
+    Release a pending job that its owner has no handler for, so that any node with the handler can claim it.
 
     Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The job keeps its due
     time, generation and attempts. It is no longer due in its shard, and waits for a `take_up`.
@@ -380,11 +375,11 @@ class Settled(StrEnum):
     """
 
     DONE = "done"
-    """The job is removed; or, if it recurs, pending again at `due_at` with attempt 0 and a new generation."""
+    """The job is removed. A recurring job is instead pending again at `due_at`, with attempt 0 and a new generation."""
     AGAIN = "again"
     """Pending again at `due_at` (retry or snooze), in the same generation, with the given attempt."""
     DEAD = "dead"
-    """A dead letter with its error and the given attempt. It does not hold its key."""
+    """A dead letter with its error and the given attempt. Its key is free for a new job."""
 
 
 @record
@@ -392,7 +387,7 @@ class Settle:
     """
     End a firing that was begun (acknowledge it). Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    SETTLED carries the job if it continues to exist, else None. A job that is not running cannot be settled:
+    SETTLED carries the job, or None if it no longer exists. The answer for a job that is not running is
     WRONG_GENERATION.
 
     Attributes:
@@ -404,9 +399,9 @@ class Settle:
         error: The error, or None.
         recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current one.
         record: The history record, stored in the same transaction if the answer is SETTLED.
-        is_first: True if this end is written for the first time. The attempt was then made, and *record* is stored even
-            if the job was removed or set again. A repeated write might have stored it already.
-        pause: With DONE: the pause of the job from now on, unless it is paused already; None for no pause.
+        is_first: True if this end is written for the first time. *record* is then stored even if the job was removed or
+            set again, because the attempt was made. A repeated write might have stored it already.
+        pause: With DONE: the new pause of the job, unless it is already paused; None for no pause.
         raised_in: The place that raised *error*, or None.
     """
 
@@ -429,8 +424,8 @@ class Redate:
     Rewrite the due time of a pending job after a clock step.
 
     Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay the same, and
-    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION carries the stored job: after an unknown
-    outcome it shows whether an earlier Redate took effect.
+    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION carries the stored job, which shows
+    whether an earlier Redate with an unknown outcome took effect.
 
     Attributes:
         job: The pending job, as the owner read it. If it was moved or set since, the answer is WRONG_GENERATION.
@@ -470,10 +465,11 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create: the last write of a batch, in a store that `claims_sets`.
+    Begin jobs that earlier writes of the batch create. It is the last write of a batch, in a store that `claims_sets`.
 
-    Answers NOT_OWNER, or BEGUN as a `Claimed`. A job is begun if its set is CREATED and it is the key's job after the
-    batch. The store may leave out any of them: these are pending. The answers to the sets carry the jobs as pending.
+    Answers NOT_OWNER, or BEGUN as a `Claimed`. A job is begun if its set was answered CREATED and the batch does not
+    change it afterwards. The store may leave any of these jobs pending. The answers to the sets show the jobs as
+    pending.
 
     Attributes:
         key: Any key of its partition.
@@ -518,7 +514,7 @@ class Claimed(Answer):
     The answer to a `Claim`.
 
     Attributes:
-        indexes: Those of its indexes whose jobs were begun, in order.
+        indexes: The indexes of the jobs that were begun, in order.
     """
 
     indexes: Sequence[int] = ()
@@ -527,7 +523,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The kept answer to an earlier equal write with the same mark. This write did nothing.
+    The answer to a repeated write: the answer that was kept for the first write with the same mark.
 
     Attributes:
         data: The stored reply of a `Keep`.
@@ -540,10 +536,6 @@ if TYPE_CHECKING:
 
     @record
     class SetAnswer(Answer):
-        """
-        The answer to a set without `if_generation`. It always has a job.
-        """
-
         job: Job
 
 else:

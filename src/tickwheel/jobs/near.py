@@ -16,10 +16,10 @@ _EDITS_MAX: Final = 2
 
 def near(name: str, known: Iterable[str]) -> str | None:
     """
-    Return the name in *known* that *name* probably means: it has a typo, another case, or lacks the module.
+    Return the name in *known* that *name* probably means, or None.
 
-    Return None if *name* is known or no name is similar. Names that differ only in digits, such as "mail1" and "mail2",
-    are not similar.
+    *name* may have a typo or another case, or lack the module. Names that differ only in digits, such as "mail1" and
+    "mail2", are not similar.
     """
     names = list(known)
     if name in names:

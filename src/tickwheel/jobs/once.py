@@ -1,9 +1,8 @@
 """
-Requests that may be repeated. Each write of such a request has a mark, by which a store recognises a repeat.
+Idempotent requests: the marks by which a store recognises a repeated write.
 
-A service creates one `Repeat` for each request with an idempotency key. While it is current, every write of the caller
-gets a mark, and the store keeps the answer in the transaction of the write. A write with a given mark is thus done
-once, even after a crash or on another node. A repeat gets the kept answer.
+A service creates a `Repeat` for each request with an idempotency key. The store keeps the answer to each marked write
+in the transaction of the write, so a repeat gets the kept answer, even after a crash or on another node.
 
 Internal: other packages use it, users do not.
 """
@@ -25,7 +24,7 @@ class Once:
     The mark of one write of a request.
 
     Attributes:
-        token: The name of the request, equal each time it is sent: 32 hexadecimal digits from its key and its caller.
+        token: The name of the request: 32 hexadecimal digits from the idempotency key and the caller.
         part: The name of the write within the request; "" for the reply to the whole request.
         asked: A digest of the request, 32 digits. Another request with the same token is refused.
         lasts_ms: The time for which the answer is kept.
@@ -42,8 +41,8 @@ class Keep:
     """
     Store the reply to a whole request, if it is not the answer to a single write.
 
-    Answers CREATED if the reply, or the claim, was stored; KEPT, with the earlier reply, if there is one; TOO_LATE to a
-    claim if another node has claimed the request; KEY_REUSED if the token was used for another request.
+    Answers CREATED if the reply or claim was stored; KEPT, with the earlier reply, if a reply was stored before;
+    TOO_LATE if another node has claimed the request; KEY_REUSED if the token was used for another request.
 
     Attributes:
         key: The token; it determines the partition.
@@ -57,10 +56,6 @@ class Keep:
 
 
 class Repeat:
-    """
-    A request that may be repeated. It marks its writes in order.
-    """
-
     def __init__(self, token: str, asked: str, lasts_ms: int) -> None:
         self.token, self.asked, self.lasts_ms = token, asked, lasts_ms
         self._counts: Counter[str] = Counter()
@@ -79,4 +74,4 @@ class Repeat:
 
 
 ONCE: Final[ContextVar[Repeat | None]] = ContextVar("tickwheel_once", default=None)
-"""The caller's current request to a service, if it may be repeated."""
+"""The current request to a service, if it has an idempotency key."""

@@ -28,21 +28,25 @@ class Outcome(StrEnum):
     DEAD = "dead"
     """The series with this rule is a dead letter. Only a replay or a new series revives it."""
     FINISHED = "finished"
-    """The rule has no further run, and there is no series to end: nothing was written."""
+    """The rule has no further run, and there is no series to end. Nothing was written."""
     MOVED = "moved"
     CANCELLED = "cancelled"
     BEGUN = "begun"
     SETTLED = "settled"
     REPLAYED = "replayed"
     PAUSED = "paused"
-    """The job is paused. As the answer to a begin: it does not start."""
+    """The job is paused. If this is the answer to a `Begin`, the job does not start."""
     RESUMED = "resumed"
     TOO_LATE = "too_late"
-    """The job has started: it can be neither moved nor cancelled any more.
+    """
+    The job has started, so it can be neither moved nor cancelled.
 
-    From a store it means less: an attempt is counted, and the write has no `AttemptStatus` of it."""
+    A store gives this answer also if an attempt is counted and the write does not have its `AttemptStatus`.
+    """
     STOPPING = "stopping"
-    """The job is running, was asked to stop, and will not be retried. The answer to a cancel of a running job."""
+    """
+    The job is running, was asked to stop, and will not be retried. This is the answer to a cancel of a running job.
+    """
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
     """The job's generation differs from the caller's condition, or from the firing that is settled."""
@@ -53,4 +57,4 @@ class Outcome(StrEnum):
     KEY_REUSED = "key_reused"
     """The idempotency key was used for another request. Nothing was written."""
     NOT_OWNER = "not_owner"
-    """The writer's epoch is outdated, for example in a settle of a former owner. Nothing was written."""
+    """The writer's epoch is outdated, because the shard has a new owner. Nothing was written."""

@@ -1,8 +1,6 @@
 """
 The pause of a job or of a scope: all jobs of a handler, of a queue or of a target, or all jobs.
 
-A paused job is pending but not due, whatever its due time, until it is resumed.
-
 Internal: other packages use it, users do not.
 """
 
@@ -25,7 +23,7 @@ EVERYTHING: Final = "*"
 @record
 class Pause:
     """
-    A pause: its time, author and reason.
+    A pause: its time, author and reason. A paused job is pending, but does not become due.
 
     Attributes:
         at: Start in ms since the epoch.
@@ -43,7 +41,7 @@ class Pause:
 
 def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
     """
-    Return the widest of the *paused* scopes that include the jobs of *target* and *handler*, or None.
+    Return the widest of the *paused* scopes that includes the jobs of *target* and *handler*, or None.
     """
     return next((scope for scope in (EVERYTHING, target, f"{target}:{handler}") if scope in paused), None)
 
@@ -53,17 +51,10 @@ class SetPause:
     """
     Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job keeps its due time, generation and attempts, but no node fires it. The pause survives a set, a move, a retry
-    and a next run. A job whose attempt is counted is paused only if *over* says that the attempt does not start. A
-    recurring job can also be paused after the start of a run: the run completes, and the pause applies to the next
-    runs. If the job is paused already, `by` and `note` replace the earlier ones.
-
-    Attributes:
-        key: The job's key.
-        by: Name of the author.
-        note: The reason.
-        if_generation: Only if the job has this generation.
-        over: As in `Cancel`.
+    The job keeps its due time, generation and attempts. The pause survives a set, a move, a retry and a next run. If
+    the attempt is counted, the job is paused only if *over* says that the attempt does not start. A recurring job can
+    also be paused after the start of a run: the run completes, and the pause applies to the next runs. If the job is
+    already paused, `by` and `note` replace the earlier ones. Shared fields are those of `Cancel`.
     """
 
     key: str
@@ -78,7 +69,7 @@ class SetPause:
 @record
 class Resume:
     """
-    End the pause of a job. It is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
+    End the pause of a job, which is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
 
     The job keeps its generation. The answer is KEPT if it was not paused.
     """

@@ -18,9 +18,9 @@ NOTE_MAX: Final = 200
 
 class Progress(NamedTuple):
     """
-    The last progress noted by an attempt.
+    The last progress that an attempt has noted.
 
-    It is kept in memory until the attempt ends; then the last note goes into the history.
+    It is kept in memory until the attempt ends. Then the last note goes into the history.
 
     Attributes:
         fraction: From 0.0 to 1.0.
@@ -34,9 +34,6 @@ class Progress(NamedTuple):
     def of(cls, fraction: float, note: str) -> Self:
         """
         Validate a caller's progress. A long *note* is truncated.
-
-        Raises:
-            InvalidJobError: If a value is invalid; it names the value and the remedy.
         """
         if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
             raise InvalidJobError("progress", fraction, "pass a number in 0..1, such as done / total")

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
-"""Matches the field in a canonical text, where another field always precedes it. In nested text it would be escaped."""
+"""
+Matches the field in a canonical text. Another field always comes before it, so the comma is there. In nested text the
+quotes would be escaped.
+"""
 
 
 @record
@@ -28,8 +31,8 @@ class JobQuery:
     A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
     A job that changes during the listing still appears exactly once. *recurring* selects recurring jobs, *paused*
-    pending jobs that are paused. *contains* is a part of the key, *error* a part of the last error, by code points.
-    Stores ignore *not_succeeded_since*: the client filters recurring jobs by it.
+    selects pending jobs that are paused. *contains* is a part of the key, and *error* a part of the last error. Stores
+    ignore *not_succeeded_since*; the client filters by it.
     """
 
     prefix: str = ""
@@ -52,7 +55,7 @@ class JobQuery:
     @property
     def is_narrowed(self) -> bool:
         """
-        True if it filters by any field except keys, prefix, paused, recurring and manifest.
+        True if the query filters by any field except keys, prefix, paused, recurring and manifest.
         """
         jobs = (self.state, self.due_from, self.due_until, self.handler, self.target)
         return any(value is not None for value in (*jobs, self.contains, self.error, self.payload))
@@ -89,12 +92,10 @@ def has_not_succeeded(job: Job, since: int) -> bool:
 
 def has_field(job: Job, field: str) -> bool:
     """
-    Return True if the JSON payload of *job* has *field* ("name=value").
+    Return True if *job* has a JSON payload with *field* ("name=value").
 
-    Args:
-        job: Any job. A payload that is not JSON has no fields.
-        field: A name, or names joined by dots for nested objects, and a value: the text of a string, or a number, true,
-            false or null as JSON writes it.
+    The name may be several names joined by dots, for nested objects. The value is the text of a string, or a number,
+    true, false or null as JSON writes it.
     """
     names, _, wanted = field.partition("=")
     with suppress(ValueError, RecursionError):
@@ -112,7 +113,7 @@ class Page:
     """
     One page of a list. *cursor* is None on the last page.
 
-    A page may have fewer jobs than the limit, or none, and still have a cursor: a store bounds its search.
+    A page with a cursor may have fewer jobs than the limit, or none, because a store bounds its search.
     """
 
     jobs: tuple[Job, ...]

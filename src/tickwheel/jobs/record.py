@@ -22,6 +22,6 @@ def record(cls: type[_T]) -> type[_T]:
     Make *cls* a value class: frozen, compared and hashed by its fields.
 
     Each firing creates seven of these objects. They are therefore created natively, and hidden from the garbage
-    collector if their fields cannot form a cycle: see `make_fast`.
+    collector if their fields cannot form a cycle; see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))

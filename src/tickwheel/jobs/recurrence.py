@@ -75,18 +75,18 @@ _AHEAD_MS: Final = 50 * 366 * 86_400_000
 _ZONES_MS: Final = 26 * 3_600_000
 """Maximum error of a zone's clock with outdated data: the largest difference between two zones."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The year 9999, in which calendars end. An exclusion looks ahead."""
+"""The start of the year 9999, in which calendars end. The search stops a year earlier because exclusions look ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """
-    Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so delays do not accumulate.
+    Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so lateness does not accumulate.
 
     Attributes:
         every_ms: The distance between runs, at least 1.
         anchor_at: Any instant of the series, in ms since the epoch.
-        tz: The IANA name of the zone of its exclusions. It does not change any instant.
+        tz: The IANA name of the zone of the exclusions. It does not change the instants themselves.
     """
 
     every_ms: int
@@ -101,7 +101,7 @@ class Interval:
 
     def previous(self, instant: int) -> int:
         """
-        Return the instant of the series just before *instant*. *instant* must itself belong to the series.
+        Return the instant of the series just before *instant*, which must belong to the series.
         """
         return instant - self.every_ms
 
@@ -136,20 +136,20 @@ class Overlap(StrEnum):
     ONCE = "once"
     """One run for all of them follows at once."""
     ALL = "all"
-    """One run follows for each of them, one after the other."""
+    """One run follows for each of them, one at a time."""
     CANCEL = "cancel"
     """The run is asked to stop at the first of them. The next run follows when it has ended."""
 
 
 class Ended(NamedTuple):
     """
-    The end of a run whose node could not compute the next run. No run is due until a node can.
+    The end of a run whose node could not compute the next run. The job is not due until another node has computed it.
 
     Attributes:
         due_at: Due time.
         begun: Start time.
         ended: End time.
-        has_run: True if it counts as a run of the series. A skipped run does not.
+        has_run: True if it counts as a run of the series. A skipped run does not count.
     """
 
     due_at: int
@@ -166,19 +166,20 @@ class Recurrence:
     Attributes:
         rule: The series of nominal instants.
         misfire: Policy for missed runs.
-        jitter_ms: Maximum delay of a run. The delay of a key is computed from its hash, and so is always the same.
+        jitter_ms: Maximum delay of a run. The delay is computed from a hash of the key, so it is the same for all runs
+            of the key.
         grace_ms: With SKIP, a run with more than this lateness counts as missed.
         until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
         runs: Number of runs that have ended.
         run_at: The instant of a run that is retried, was snoozed, or was due during another run. The series continues
-            from it.
-        next_at: If the job has an additional run now, the scheduled instant of its series; no other run comes before
-            it. For a retried run, its own instant, if nothing else shows that it is a retry.
+            from this instant.
+        next_at: During an additional run, the scheduled instant of the series; no other run comes before it. During a
+            retried run, its own instant, if no other field shows that it is a retry.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
-        expires_ms: Time to live of a run, stored while an expiring run is retried or snoozed. The job is then due
-            later, and the next run gets this time to live again.
-        exclude: Exclusions from the series, before any jitter; all in the zone of *rule*.
+        expires_ms: Time to live of a run, stored while an expiring run is retried or snoozed. The next run gets this
+            time to live again.
+        exclude: Exclusions from the nominal instants, in the zone of *rule*.
         overlap: Policy for instants that pass during a run. None means ALL if *misfire* is ALL, else SKIP.
         then: A definition that was set during a run and applies after it; see `jobs.series`.
         ended: The end of the last run, if its node could not read the rule.
@@ -208,14 +209,9 @@ class Recurrence:
 
     def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
-        Return the job's first instant later than *after*, or None if there is none.
+        Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
         The result is at least `next_at`. Intervals and dates begin at their anchor, unlike in `nominal`.
-
-        Args:
-            key: The job's key.
-            after: In ms since the epoch.
-            passes: As for `nominal`.
 
         Raises:
             InvalidRecurrenceError: As `nominal`.
@@ -233,14 +229,15 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A run on a day that a zone's calendar omits counts as missed: `skip` drops it.
+        A run on a day that a zone's calendar omits counts as missed, so `skip` drops it.
 
         Args:
             after: In ms since the epoch.
-            passes: Maximum number of excluded instants to skip, as an iterator that several searches may share.
+            passes: Has one item for each excluded instant that the search may skip; several searches may share the
+                iterator.
 
         Raises:
-            InvalidRecurrenceError: If the search gives up because too much is excluded. The result is then unknown.
+            InvalidRecurrenceError: If too much is excluded, so that the search gives up.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -266,7 +263,7 @@ class Recurrence:
 
     def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
         """
-        Return the next due time after the run that was due at *due_at*, and that next run's nominal instant.
+        Return the next due time after the run that was due at *due_at*, and the nominal instant of the next run.
 
         The second value is None if both are equal. Instants up to *begun* were missed. Later instants up to *ended*
         passed during the run.
@@ -296,8 +293,8 @@ class Recurrence:
             due_at: Due time of the run.
             begun: Start time; *ended* if it did not start.
             ended: End time.
-            has_run: True if the run counts. A skipped run does not.
-            has_failed: True if the run failed for good.
+            has_run: True if the run counts. A skipped run does not count.
+            has_failed: True if the run failed and is not retried.
         """
         runs = self.runs + has_run
         if self.max_runs is not None and runs >= self.max_runs:
@@ -328,7 +325,8 @@ class Recurrence:
         """
         Return the nominal instant of the run due at *due_at*, before any jitter.
 
-        All attempts of a run have the same nominal instant. That of an additional run (`run_now`) is its due time.
+        All attempts of a run have the same nominal instant. The nominal instant of an additional run (`run_now`) is its
+        due time.
         """
         if self.nominal_at is not None:
             return self.nominal_at
@@ -336,10 +334,10 @@ class Recurrence:
 
     def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at*, with *expires_ms* if any, waits for a retry.
+        Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is its time to live, if any.
 
-        The series continues from that run if a policy makes up for instants that pass meanwhile, or if some were missed
-        before the run began.
+        The series continues from that run if a policy makes up for instants that pass during the wait, or if some were
+        missed before the run began.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
@@ -355,7 +353,7 @@ class Recurrence:
         """
         Return the time at which the run due at *due_at* must stop for the next run, or None if it may continue.
 
-        Instants until *begun* were missed, and stop nothing.
+        Instants until *begun* were missed, and do not stop the run.
         """
         if self.overlap is not Overlap.CANCEL:
             return None
@@ -372,7 +370,7 @@ class Recurrence:
 
     def moved(self, step_ms: int) -> Recurrence:
         """
-        Return the recurrence after a clock step of *step_ms*: relative instants move along.
+        Return the recurrence after a clock step of *step_ms*, which moves its relative instants.
         """
         if not isinstance(self.rule, Interval):
             return self
@@ -388,9 +386,7 @@ class Recurrence:
         """
         Return True if the rules have the same instants, however they are written.
 
-        Args:
-            other: The rule to compare.
-            has_phase: True if the phase of *other*, an interval, was requested; otherwise any phase matches.
+        *has_phase* is True if the caller requested the phase of *other*, an interval; otherwise any phase matches.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -431,8 +427,8 @@ class Recurrence:
         """
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
-        An owed run keeps its due time, and the series continues after it by the new rule. A changed interval counts
-        from the last nominal run. The due time is None if the series is over by the new rule.
+        An owed run keeps its due time, and the new rule applies after it. A changed interval counts from the last
+        nominal run. The due time is None if the series is over by the new rule.
 
         Args:
             other: The new rule; its state is ignored.
@@ -440,7 +436,7 @@ class Recurrence:
             due_at: The current due time, in ms since the epoch.
             now: In ms since the epoch.
             has_begun: True if the run has made an attempt.
-            has_phase: True if the phase of *other*, an interval, was requested.
+            has_phase: As in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)
@@ -488,11 +484,7 @@ class Recurrence:
         """
         Yield the *count* instants after the run due at *after*; fewer if the series or the calendar (year 9999) ends.
 
-        Args:
-            key: The job's key.
-            after: In ms since the epoch.
-            count: Number of instants.
-            passes: As for `nominal`; shared by all searches.
+        All searches share *passes*; see `nominal`.
 
         Raises:
             InvalidRecurrenceError: As `nominal`.
@@ -509,7 +501,7 @@ class Recurrence:
 
     def shift_ms(self, key: str) -> int:
         """
-        Return the delay of *key*'s runs after their nominal instants: 0 to `jitter_ms`, evenly distributed over keys.
+        Return the delay of the key's runs after their nominal instants: 0 to `jitter_ms`, evenly distributed over keys.
         """
         return share_of(key, self.jitter_ms)
 
@@ -591,9 +583,6 @@ def _rule_of(text: str) -> Recurrence:
 
 
 def _check_numbers(facts: dict[str, Any]) -> None:
-    """
-    Raise TypeError if a field of *facts* that must be a number is not, as in a text of another version.
-    """
     for name in _NUMBERS & facts.keys():
         if type(facts[name]) is not int:
             raise TypeError(name)
@@ -603,7 +592,7 @@ def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
     """
-    Do the work of `turned_into` if the instants stay the same, except for *step_ms*, a change of the jitter.
+    Do the work of `turned_into` if both rules have the same instants. *step_ms* is the change of the jitter.
     """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series
@@ -620,10 +609,10 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Do the work of `turned_into` if the series has other instants and no run is owed.
+    Do the work of `turned_into` if the instants differ and no run is owed.
 
-    *series* is the new series, with the state of the old one; *nominal* is the nominal instant of the scheduled run;
-    *shift* is the jitter of its runs; *last* is the last nominal run of an interval, or None.
+    *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
+    jitter of the new rule, and *last* is the last nominal run of an interval, or None.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:
@@ -640,13 +629,8 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
     """
     Return *rule* so that its runs continue the rhythm of *before*, if both rules are of the same kind.
 
-    If their periods differ, the new rhythm begins at the *last* run, or without one at *nominal*.
-
-    Args:
-        rule: The new rule.
-        before: The old rule.
-        last: The last nominal run by the old rule, or None if there was none.
-        nominal: The next nominal run by the old rule.
+    If their periods differ, the new rhythm begins at *last*, the last nominal run by the old rule, or at *nominal*, the
+    next one, if *last* is None.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
         if rule.every_ms == before.every_ms:
@@ -677,9 +661,6 @@ def _meaning(rule: Rule) -> Hashable:
 
 
 def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
-    """
-    Return a value that is equal for equal exclusions, whatever their spelling and order.
-    """
     others: set[Hashable] = set()
     days: set[tuple[date, date]] = set()
     for each in exclude:
@@ -714,13 +695,8 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    The rule computed *due_at* with other data of its zone. The nearest instant replaces it; of two at the same
-    distance, the later. Retries and moved runs keep their due times.
-
-    Args:
-        key: Key of the job, which waits for its first attempt.
-        due_at: In ms since the epoch.
-        text: The recurrence.
+    Other zone data may have been in use when *due_at* was computed. The nearest instant of the rule replaces it; of two
+    at the same distance, the later. Retries and moved runs keep their due times.
 
     Raises:
         RecurrenceError: If the rule cannot be followed.
@@ -749,7 +725,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
 
 def share_of(key: str, span_ms: int) -> int:
     """
-    Return the place of *key* in a span, 0 to *span_ms*: constant for each key, and evenly distributed over keys.
+    Return the position of *key* in a span, 0 to *span_ms*: constant for each key, and evenly distributed over keys.
     """
     if not span_ms:
         return 0

@@ -1,9 +1,6 @@
 """
 Requests of recurring jobs: the rule, the first run and the next runs.
 
-An `InvalidRecurrenceError` is raised for a rule that cannot be parsed, never fires, or excludes too much for the
-search.
-
 Internal: other packages use it, users do not.
 """
 
@@ -74,9 +71,6 @@ _NOISE_MS = 1e-6
 
 
 def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
-    """
-    Return the interval: *every*, or the interval of a *cron* line such as `@every 90s`; None for a calendar rule.
-    """
     if every is None and isinstance(cron, str):
         alias, _, interval = cron.replace("\t", " ").strip().partition(" ")
         if interval and alias.lower() == _EVERY:
@@ -85,9 +79,6 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
 
 
 def check_once(request: SetRequest) -> None:
-    """
-    Refuse fields of recurring jobs in a *request* for a one-time job.
-    """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
     has_more = any((request.time, request.day_match, request.dst_gap, request.dst_overlap, request.pause_after))
@@ -108,7 +99,7 @@ def first_run(
 
     An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If the
     start of an interval has passed, a late run is due now, and the series continues in phase. A cron line or date waits
-    for its next match. The due time is None if no run is due until `until=`: an existing series may still owe one.
+    for its next match. The due time is None if no run is due by `until=`; an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)
@@ -191,7 +182,7 @@ def no_run(until: object) -> InvalidRecurrenceError:
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
     """
-    Yield the next *count* runs of a recurring *job*, in ms since the epoch, from the scheduled run on.
+    Yield the next *count* runs of a recurring *job*, in ms since the epoch, beginning with the scheduled run.
     """
     yield job.due_at
     yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
@@ -218,9 +209,6 @@ def _grace_ms(request: SetRequest) -> int:
 
 
 def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
-    """
-    Parse *texts* as exclusions, in the zone *tz*.
-    """
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise InvalidRecurrenceError("exclude", texts, "pass a list of days and cron lines, also for one")
     if len(texts) > EXCLUDE_MAX:
@@ -244,7 +232,7 @@ def _refused() -> Iterator[None]:
 
 def _every_ms(every: Duration) -> int:
     """
-    Convert an interval to whole milliseconds. A fraction is refused, because rounding would drift.
+    Convert an interval to whole milliseconds. A fraction is refused, because rounding would cause drift.
     """
     if isinstance(every, str) and (step := Step.of(every)) is not None and step.months:
         raise InvalidRecurrenceError(

@@ -1,5 +1,5 @@
 """
-Error messages for values that JSON cannot represent: an alternative, and how a handler decodes it.
+Error messages for values that JSON cannot represent. They name an alternative, and how a handler decodes it.
 
 Internal: other packages use it, users do not.
 """
@@ -39,10 +39,7 @@ _MARKS: Final = {
 """The remedies by an attribute of a library's classes, so that the library need not be imported."""
 
 
-class NotJsonError(TypeError):
-    """
-    A payload has a value that JSON cannot represent. The message has the remedy.
-    """
+class NotJsonError(TypeError): ...
 
 
 def refuse(value: Any) -> NoReturn:

@@ -73,10 +73,6 @@ _UNESCAPED: Final = re.compile(r"[A-Za-z0-9 _.:@+-]+")
 
 
 class SetFields(TypedDict, total=False):
-    """
-    The keyword arguments of `set` besides `if_generation`; `SetRequest` documents them.
-    """
-
     delay: Duration | None
     at: Instant | None
     payload: Any
@@ -110,29 +106,30 @@ class SetFields(TypedDict, total=False):
 @dataclass(slots=True)
 class SetRequest:
     """
-    One job to set: with `delay` or `at`; or with `every` or `cron`, and `delay` or `at` as an optional start.
+    One job to set: a one-time job with `delay` or `at`, or a recurring job with `every` or `cron`.
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
         call: The call to run, as `cancel_order.of(number=17)`; it replaces `handler` and `payload`.
-        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M"; at most 100 years. All fields
-            in seconds accept these. A negative delay counts as now.
+        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M"; at most 100 years. For a
+            recurring job, the delay before the start. All fields in seconds accept these types. A negative delay counts
+            as now.
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The target kind: "handler", "webhook", "log", or one of your own.
         handler: The handler of that kind: the handler's name, or the URL.
         retry: The retry policy; None for the handler's policy, or else the scheduler's.
-        expires: Seconds after the due time; later the job no longer fires.
+        expires: Seconds after the due time, after which the job no longer fires.
         mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" due time. A recurring
-            job continues, by the new rule if that differs; "restart" begins a new series in its place.
+            job continues, with the new rule if the rules differ; "restart" begins a new series in its place.
         max_wait: With "replace": the due time is at most this number of seconds after the first set.
-        if_generation: Only if the live job has this generation; 0: only if there is none.
+        if_generation: Condition: the live job has this generation; 0: there is no live job.
         every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
             "3d", "2 weeks" and "1 month".
         time: With `every`: the time of day of all runs in the zone `tz`, such as "02:00".
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
         day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
-        tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for that of this machine.
+        tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for this machine's zone.
         dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them. None means
             "skip" for a cron line that begins with `*` or has six fields, else "end".
         dst_overlap: Policy for times that the wall clock shows twice: run the "first" time, the "second" or "both".
@@ -147,8 +144,8 @@ class SetRequest:
         until: The last instant at which a run may be due, not counting the jitter.
         max_runs: The job is removed after this number of runs of the series. Retries and skipped runs do not count.
         pause_after: The job is paused after this number of runs in a row that failed with all retries; None for never.
-        exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
-            such as "* * * * SAT,SUN"; at most 366.
+        exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines such
+            as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent; the firing is linked to it.
         keep_payload: True to keep the payload of the pending or running job of that key, if there is one. Otherwise a
             set without a payload sets None.
@@ -188,10 +185,6 @@ class SetRequest:
 
 
 class When(NamedTuple):
-    """
-    An instant as given by a caller. `due_at` parses it.
-    """
-
     delay: Duration | None = None
     at: Instant | None = None
 
@@ -213,7 +206,7 @@ class Filter(TypedDict, total=False):
             a number, true, false or null as JSON writes it. A page may then have fewer jobs than its limit, or none,
             and still not be the last.
         recurring: True for recurring jobs only.
-        paused: True for pending jobs that are paused only.
+        paused: True for paused pending jobs only.
         manifest: Only jobs that belong to this manifest.
     """
 
@@ -248,10 +241,6 @@ class ListRest(Filter, total=False):
 
 
 class ListFields(ListRest, total=False):
-    """
-    All arguments of `list`; *prefix* is a prefix of the key.
-    """
-
     prefix: str
 
 
@@ -326,11 +315,6 @@ def set_write(
         latest: The start of delays and intervals: the maximum that the store's clock may read; None for *now*.
         is_estimate: True to let the store count delays and intervals from its own clock instead.
         actor: The author for the history, or None.
-
-    Raises:
-        InvalidJobError: If a value is invalid; it names the value and the remedy.
-        InvalidDelayError: For NaN.
-        TypeError: For a time that is not a number.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""
@@ -391,9 +375,10 @@ def set_write(
 
 def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:
     """
-    Return True if the *first* due time of *request* counts from *latest* and may move with it.
+    Return True if the *first* due time of *request* counts from *latest* and may move with the store's clock.
 
-    A run that is due now does not wait. A moved run could pass the end of a series, or enter or leave an excluded time.
+    False for a run that is due now, and for a run that could then pass the end of the series, or enter or leave an
+    excluded time.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
         return False
@@ -410,7 +395,7 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
 def trial(request: SetRequest, now: int) -> Job:
     """
-    Return the job that *request* would set, to preview its runs. Its target is not checked, and nothing is stored.
+    Return the job that *request* would set, to preview its runs. The target is not checked, and nothing is stored.
     """
     write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
     if write.is_over:
@@ -473,9 +458,6 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
 
 
 def check_manifest(name: str) -> str:
-    """
-    Validate the name of a manifest: 1 to 255 bytes of UTF-8, no NUL.
-    """
     if len(checks.check_key(name, "manifest").encode()) > _MANIFEST_BYTES_MAX:
         raise InvalidJobError("manifest", name, f"at most {_MANIFEST_BYTES_MAX} bytes of UTF-8")
     return name
@@ -502,9 +484,6 @@ def _bytes_of(field: str | None) -> bytes | None:
 
 
 def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """
-    Refuse a keyword argument of *verb* that is not in *known*.
-    """
     names = list(known)
     for name in given:
         if name not in names:

@@ -61,12 +61,9 @@ USUAL_RETRY: Final = RetryPolicy()
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
     """
-    Return the wait after the failed attempt number *attempt*, counted from 1.
+    Return the wait after failed attempt number *attempt*, counted from 1.
 
-    Args:
-        policy: The job's policy.
-        attempt: Number of the failed attempt.
-        draw: A random number in [0, 1). The jitter only shortens the wait, so that `max_ms` is the longest wait.
+    *draw* is a random number in [0, 1). The jitter only shortens the wait, so that `max_ms` is the longest wait.
     """
     if policy.kind == "list":
         wait = policy.waits_ms[min(attempt, len(policy.waits_ms)) - 1]
@@ -80,7 +77,7 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """
-    Validate *policy*; return it with its waits as a tuple.
+    Validate *policy*, and return it with its waits as a tuple.
     """
     if not isinstance(policy, RetryPolicy):
         raise InvalidJobError("retry", policy, "pass a RetryPolicy")

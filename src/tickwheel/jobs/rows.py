@@ -34,7 +34,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of an unroutable pending job. A code modulo three is the code of the job's state."""
+"""The code of a pending job that no owner can run. A code modulo three is the code of the job's state."""
 PAUSED: Final = 6
 """The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")
@@ -51,9 +51,6 @@ def code_of(job: Job) -> int:
 
 
 def in_int64(instant: int | None, otherwise: int = 0) -> int:
-    """
-    Clamp *instant* to int64; return *otherwise* for None.
-    """
     return otherwise if instant is None else min(max(instant, -(2**63)), 2**63 - 1)
 
 

@@ -18,7 +18,7 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return the meaning of a *recurrence* in words. Of its state, only the number of runs left is shown.
+    Return the meaning of a *recurrence* in words. The only part of the state that is shown is the number of runs left.
 
     Args:
         recurrence: The canonical text.

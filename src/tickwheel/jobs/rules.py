@@ -1,5 +1,5 @@
 """
-The rules of `model`: how a write changes a job. Written once, for every store.
+The rules of `model`: how a write changes a job. They are written once, for every store.
 
 A store loads the job of a key, calls `decide`, and stores the result. This module reads neither a clock nor a table.
 
@@ -129,7 +129,7 @@ _PLAIN_WRITE: Final = (
     "has_phase",
     "counted_from",
 )
-"""The fields of a write that have no effect, or the same effect, if its key has no job."""
+"""The fields of a write that have no effect, or always the same effect, if its key has no job."""
 _is_plain_write: Final = is_default_but(Set, *_PLAIN_WRITE)
 
 
@@ -174,9 +174,6 @@ def is_plain_set(write: Set) -> bool:
 
 
 def created(write: Set, generation: int, now: int) -> Answer:
-    """
-    Return the answer that `decide` gives to a plain *write* for a key without a job.
-    """
     job = write.job
     due_at, expires_at = job.due_at, job.expires_at
     if write.counted_from is not None:
@@ -237,7 +234,7 @@ def rescued(job: Job) -> Job:
 
 def _counted_set(write: Set, now: int) -> Set:
     """
-    Return *write* with its relative times counted from *now*, the store's own time.
+    Return *write* with relative times that count from *now*, the store's own time.
     """
     if write.counted_from is None:
         return write
@@ -263,9 +260,6 @@ def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextG
 
 
 def _is_kept(write: Set, job: Job) -> bool:
-    """
-    Return True if *write* changes the series of *job*, False if it replaces it.
-    """
     if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
         return False
     if not is_series(job) or not is_series(write.job):  # other programs' texts: the owed runs are unknown
@@ -357,7 +351,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     """
-    Set a pending job again if it is due at the named instant; its attempts and its error stay.
+    Set a pending job again if it is due at the named instant. Its attempts and its error stay.
     """
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.WRONG_GENERATION, job), job
@@ -434,7 +428,9 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
     """
-    Return *job* as a caller's write sees it; None if its attempt is counted and *over* is not that attempt's status.
+    Return *job* as a caller's write sees it.
+
+    None if its attempt is counted and *over* is not the status of this attempt.
     """
     if job is None or job.state is not State.RUNNING:
         return job
@@ -533,9 +529,6 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
 def _settle_and_change(
     write: Settle, job: Job, then: Definition, now: int, next_generation: NextGeneration
 ) -> Decision:
-    """
-    Settle a run by its own rule, and continue with the definition that was set during the run.
-    """
     before = replace(job, recurrence=without_then(job.recurrence))
     write = replace(write, recurrence=without_then(write.recurrence))
     draw = cache(next_generation)  # a store has reserved one generation for each write

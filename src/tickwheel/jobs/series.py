@@ -3,7 +3,7 @@ The rules by which a set changes an existing series, and by which other writes c
 
     the series of the key    the same rule and payload       another rule or payload
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
-    running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
+    running                  unchanged, nothing is written   changed: the new definition applies after the run
     dead                     dead, nothing is written        dead; but a new series if the requested runs differ
 
 A text that is not canonical is opaque: a set replaces it, like a one-time job.
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
-"""The field in a canonical text, where another field always precedes it."""
+"""Matches the field in a canonical text. Another field always comes before it."""
 
 
 def is_series(job: Job) -> bool:
@@ -98,9 +98,6 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
 
 
 def changed_dead(job: Job, wanted: Definition) -> Job:
-    """
-    Return the dead *job* with the *wanted* definition, for a later replay.
-    """
     before = Definition.of(job).series
     kept = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "failures", "succeeded_at")
     state = {name: getattr(before, name) for name in kept}
@@ -125,7 +122,7 @@ def then_of(job: Job) -> Definition | None:
 
 def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
     """
-    Return *job* after the last run of its own rule, if the *wanted* rule has a further run; else None.
+    Return *job* after the last run of its own rule, with the *wanted* rule; None if that rule has no further run.
     """
     series = Recurrence.from_text(job.recurrence or "")
     runs = series.runs + 1
@@ -151,12 +148,8 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     Return the recurrence of *job* when its run is moved to *due_at*.
 
     The run keeps its nominal instant, unless it is moved to a later instant of the series. A run moved to an earlier
-    instant counts as an additional run, unless it was tried: the series continues with the scheduled instant.
-
-    Args:
-        job: The job before the move.
-        due_at: The new due time, in ms since the epoch.
-        is_put_off: True if the series continues from there.
+    instant counts as an additional run, unless it was tried, and the series continues with the scheduled instant. With
+    *is_put_off*, the series continues from *due_at*.
     """
     if not is_series(job):
         return job.recurrence
@@ -195,9 +188,6 @@ def length_of(text: str) -> int | None:
 
 
 def of_next_life(text: str) -> str:
-    """
-    Return the recurrence *text* for a job that is due at a scheduled instant again.
-    """
     return _LENGTH.sub("", text)
 
 

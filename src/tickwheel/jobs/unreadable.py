@@ -64,8 +64,7 @@ def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
     Return the *text* of an unreadable rule while the run due at *due_at* waits for a retry.
 
-    The series continues from that run, as with `Recurrence.postponed` under a policy that makes up for past instants. A
-    node that can read the rule skips these instants if the policy says so.
+    The series continues from that run, so that a node that can read the rule decides about the instants passed since.
     """
     more = {} if expires_ms is None else {"expires_ms": expires_ms}
     return _with(text, **{"run_at": due_at, "next_at": due_at, **more, **_facts_of(text)})

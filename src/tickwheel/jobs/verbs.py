@@ -73,7 +73,7 @@ class CancelJobs:
 @dataclass(frozen=True, slots=True)
 class ReplayJobs:
     """
-    Make the dead jobs of *keys* pending again, due after *delay*; with *rate*, at most this number per second.
+    Make the dead jobs of *keys* pending again, due after *delay*, at most *rate* jobs per second.
     """
 
     name: ClassVar = "replay"
@@ -122,15 +122,10 @@ def writes_of(
     owner: str,
 ) -> list[Write]:
     """
-    Return the writes of *verb*, one for each job, in order. All arguments are validated first.
+    Return the writes of *verb*, one for each job, in order. All arguments are validated before.
 
-    *set_write* returns the write of one request. All requests get the same *now*, *clock_step* (a number; None if clock
-    steps are not tracked) and *latest*. With *is_estimate*, the store counts delays from its own clock and not from
-    *latest*. *owner* is the name of this process, for a pause without an author.
-
-    Raises:
-        InvalidJobError: If a value is invalid; it names the value and the remedy. Also InvalidDelayError and TypeError,
-            as `due_at`.
+    All requests get the same *now*, *clock_step* (None if clock steps are not tracked) and *latest*, as in `set_write`.
+    *owner* is the author of a pause that names none.
     """
     match verb:
         case SetJobs():
