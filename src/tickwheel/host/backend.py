@@ -1,5 +1,5 @@
 """
-The interface between a scheduler's API and its core: in this process, or behind a service.
+The interface between a scheduler's API and its core, which is in this process or behind a service.
 """
 
 from __future__ import annotations
@@ -37,34 +37,26 @@ class Jobs(Protocol):
     """
     The operations on jobs. All methods may be called from any thread; methods that do not return a `Reply` block.
 
-    They raise the errors that `Scheduler` documents, and check all values before anything is done.
+    They raise the errors that `Scheduler` documents, and check all values before they change anything.
     """
 
     @property
     def is_stale(self) -> bool:
         """
-        True if the next write opens the store or reads its clock first, which would block an event loop.
+        True if the next write first opens the store or reads its clock, which would block an event loop.
         """
 
     def refresh(self) -> None: ...
 
-    def now_ms(self) -> int:
-        """
-        Return the local estimate of the store's time, in ms since the epoch.
-        """
+    def now_ms(self) -> int: ...
 
-    def set(self, request: SetRequest, *, waits: bool = False) -> Reply[Answer]:
-        """
-        Set a job; see `submit` for *waits*.
-        """
+    def set(self, request: SetRequest, *, waits: bool = False) -> Reply[Answer]: ...
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
         Run *verb*; the answers are in order.
 
-        Args:
-            verb: The operation.
-            waits: True if the caller does nothing but wait for the reply: its thread may then do the write.
+        *waits* is True if the caller only waits for the reply. Its own thread may then do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...
@@ -112,10 +104,6 @@ class _Pulls(Protocol):
 
 
 class Backend(Protocol):
-    """
-    A core: jobs, leases of pull workers, handlers and events, and the engine's start and stop.
-    """
-
     @property
     def client(self) -> Jobs: ...
 
@@ -147,19 +135,19 @@ class Backend(Protocol):
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Start to fire; see `Scheduler.start`. Async handlers run on *loop*, or on a loop of the core's own.
+        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*, or on the core's own loop if it is None.
         """
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller is a handler. A stop must not wait for that handler.
+        Return True if a handler calls this. A stop must not wait for that handler.
         """
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]: ...
 
     def stats(self, *, with_store: bool) -> dict[str, Any]:
         """
-        Return the counters; without *with_store* only those of this process.
+        Return the counters; without *with_store*, only the counters of this process.
         """
 
     def advertise(self, url: str, secret: str) -> None: ...

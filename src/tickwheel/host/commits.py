@@ -1,5 +1,5 @@
 """
-The consequences of a commit of callers' writes for the rest of the process.
+Computes which jobs a commit of callers' writes has changed, for the other parts of the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMED = (Set, Move)
 _TIMED_KINDS: Final = frozenset(_TIMED)
 
 _STEP_MS: Final = 1_000
-"""Minimum difference between the store's clock and our estimate that counts as a possible undetected step."""
+"""If the store's clock and our estimate differ by at least this, a clock step may have been missed."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
@@ -37,7 +37,7 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
     """
-    Return the jobs of callers' writes that are pending now, and the keys of those that are not any more.
+    Return the jobs of callers' writes that are pending now, and the keys of jobs that are no longer pending.
 
     The jobs at the indexes *begun* are left out.
     """
@@ -63,8 +63,8 @@ def elapsed_of(
     """
     Return the callers' pending jobs whose due times count elapsed time, by the step of *clock*.
 
-    If the store counted a job by a clock that was set since, the job is omitted until *clock* has detected the step.
-    The second value is True if there are such jobs.
+    If the store counted a job by a clock that was set afterwards, the job is omitted until *clock* has detected the
+    step. The second value is True if any job was omitted.
     """
     found: dict[int, list[Job]] = {}
     if _TIMED_KINDS.isdisjoint(map(type, writes)):
@@ -93,7 +93,7 @@ def elapsed_of(
 
 def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
     """
-    Return the store's time at which it computed the due time of *write*; None if the answer does not show it.
+    Return the store's time at which it computed the due time of *write*; None if the answer does not show this.
     """
     if isinstance(write, Move):
         return (write.counted_from or 0) + job.due_at - write.due_at

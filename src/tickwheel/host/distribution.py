@@ -10,7 +10,7 @@ from typing import Any, Final
 __all__ = ["Distribution"]
 
 _STEPS: Final = 8
-"""Steps per doubling: the error of a quantile is at most an eighth of its value."""
+"""Steps per doubling. The error of a quantile is therefore at most an eighth of its value."""
 _OCTAVES: Final = 40
 """The range is from a microsecond to twelve days; longer durations count as twelve days."""
 _LAST: Final = _STEPS * _OCTAVES - 1
@@ -27,9 +27,6 @@ class Distribution:
         self._sum_ms = 0.0
 
     def add(self, durations: Sequence[float]) -> None:
-        """
-        Count *durations* in ms. A duration below a microsecond counts as one.
-        """
         if not durations:
             return
         counts = self._counts
@@ -55,7 +52,7 @@ class Distribution:
 
     def since(self, snapshot: list[int]) -> dict[str, Any]:
         """
-        Return count, p50, p99 and max of durations added after *snapshot*; the maximum is exact within an eighth.
+        Return count, p50, p99 and max of durations added after *snapshot*. The error is at most an eighth.
         """
         counts = [now - before for now, before in zip(self._counts, snapshot, strict=True)]
         edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]

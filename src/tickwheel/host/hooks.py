@@ -48,7 +48,7 @@ _ROUTINE: Final = (
 
 _LATELY_S: Final = 60.0
 """
-Time after which the same failure of an action counts as a new one. Retries are more frequent, so one has succeeded.
+A failure of the same action after this time counts as a new one. Retries come sooner, so one has succeeded in between.
 """
 
 _log = logging.getLogger("tickwheel.scheduler")
@@ -58,11 +58,7 @@ class Hooks:
     """
     The subscribed hooks. Without a hook, events cost nothing.
 
-    Callers check `is_active` before they create an event, and `is_curious` before a routine event. No event is thus
-    created without a hook for it.
-
-    Attributes:
-        waits: Logs the reasons why lanes wait.
+    Callers check `is_active` before they create an event, and `is_curious` before they create a routine event.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")
@@ -118,9 +114,10 @@ class Hooks:
 
     def emit(self, event: Event) -> None:
         """
-        Call every hook with *event*, in order of subscription. Errors of hooks are logged, even SystemExit.
+        Call every hook with *event*, in order of subscription.
 
-        Only KeyboardInterrupt propagates to the caller, because it does not come from the hook.
+        Errors of hooks are logged, even SystemExit. KeyboardInterrupt propagates, because it does not come from the
+        hook.
         """
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:

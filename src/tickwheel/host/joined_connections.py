@@ -1,7 +1,7 @@
 """
-Connections of SQLAlchemy and Django as `conn=`: finds the driver's connection in them, in a transaction.
+Finds the driver's connection in a connection of SQLAlchemy or Django that was passed as `conn=`.
 
-They are recognised by the names of their classes, so that none of these libraries is imported.
+The connections are recognised by the names of their classes, so that neither library is imported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def unwrapped(connection: Any) -> object:
     """
     Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
-    SQLAlchemy begins its transaction now, as at any statement. An object without a transaction to join, or an async
-    object, raises a `TransactionError`.
+    SQLAlchemy begins its transaction now, as before any statement. An async object, or an object that cannot join a
+    transaction, raises a `TransactionError`.
     """
     names = _names(connection)
     if names & _DJANGO:
@@ -48,9 +48,6 @@ def unwrapped(connection: Any) -> object:
 
 
 async def unwrapped_async(connection: Any) -> object:
-    """
-    Return the driver's connection as `unwrapped` does, also of an `AsyncSession` or `AsyncConnection`.
-    """
     names = _names(connection)
     if not names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
         return unwrapped(connection)
@@ -70,7 +67,7 @@ def refuse_own_wait(url: str) -> None:
     """
     Refuse a write without `conn=` to a SQLite file that a Django transaction of this thread may have locked.
 
-    The writer would wait for that transaction, and the transaction for the writer.
+    Otherwise the writer and the transaction would wait for each other.
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
@@ -84,9 +81,6 @@ def refuse_own_wait(url: str) -> None:
 
 
 def has_transaction(connection: Any) -> bool:
-    """
-    Return True if Django's *connection* is in a transaction: within `atomic()`, or without autocommit.
-    """
     if connection.in_atomic_block:
         return True
     is_open = connection.connection is not None

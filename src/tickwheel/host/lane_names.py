@@ -1,8 +1,8 @@
 """
 Named lanes: a registration with `lane="bulk"` puts several handlers into one lane.
 
-The names are not stored. The process that fires jobs uses its own registrations, and reads a named lane from the store
-as the lanes of its handlers.
+The names are not stored. The process that fires jobs uses its own registrations. From the store it reads the lanes of
+the handlers in a named lane.
 """
 
 from __future__ import annotations
@@ -23,13 +23,6 @@ _BYTES_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class LaneLimits(Limits):
-    """
-    The limits of a handler together with all other handlers in its lane.
-
-    Attributes:
-        lane: The lane's name from the registration.
-    """
-
     lane: str = ""
 
 
@@ -40,7 +33,7 @@ class LaneNames:
 
     def __init__(self) -> None:
         self.named: dict[str, str] = {}
-        """The named lanes, by the lanes of their handlers: "lane:bulk" by "handler:mail"."""
+        """The named lane of each handler's lane, such as "lane:bulk" for "handler:mail"."""
         self._members: dict[str, tuple[str, ...]] = {}
         self._seen = 0
 

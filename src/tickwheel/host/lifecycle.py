@@ -33,9 +33,9 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
     """
     Append a random end to *name*, so that each start of a scheduler has a different name.
 
-    Host and process id are not unique: a container restarted in place keeps them, and two schedulers in one process
-    share them. A scheduler with the name of an earlier start would treat the jobs that ran then as its own, and recover
-    none. The end comes from the system's random generator, which a program cannot seed.
+    Host and process id are not unique, because a restarted container keeps them and two schedulers can share a process.
+    A scheduler with an earlier scheduler's name would treat its running jobs as its own, and never recover them. The
+    end comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 
@@ -56,9 +56,6 @@ class Lifecycle:
         return not self._is_stopping
 
     def start(self, start: Callable[[], object]) -> None:
-        """
-        Call *start* once; raise a `ClosedError` after a stop.
-        """
         with self._lock:
             if self._is_stopping:
                 raise ClosedError("scheduler")
@@ -68,12 +65,10 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop* unless a call has completed, and return its result.
+        Call *stop*, unless an earlier call has completed, and return its result. *stop* enforces its own timeout.
 
-        Args:
-            stop: The function; it enforces its own timeout.
-            timeout: Maximum wait for another call that is stopping.
-            is_inside: True if the caller is a handler. The stop does not wait for it.
+        *timeout* is the maximum wait for another call that is stopping. If a handler is the caller (*is_inside*), the
+        stop does not wait for it.
         """
         is_first = False
         try:

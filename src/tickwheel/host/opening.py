@@ -22,7 +22,7 @@ class LazyStore:
     Opens a store once, in the process that uses it first. It stays open until it is closed.
 
     Attributes:
-        writer: The writer of the open store; None before and after.
+        writer: The writer while the store is open, else None.
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:
@@ -35,7 +35,7 @@ class LazyStore:
     @property
     def is_inherited(self) -> bool:
         """
-        True in the child of a fork whose parent opened the store: connections, threads and locks are the parent's.
+        True in the child of a fork whose parent opened the store. Connections, threads and locks belong to the parent.
         """
         return self._pid is not None and self._pid != os.getpid()
 
@@ -45,9 +45,6 @@ class LazyStore:
             raise StoreError(what, "make a new scheduler in the child process")
 
     def open(self) -> Writer | PartitionedWriter:
-        """
-        Open the store unless it is open, and return its writer; raise a `ClosedError` after the close.
-        """
         self.check_process()
         with self._lock:
             if self._is_closed:
@@ -64,7 +61,7 @@ class LazyStore:
     @contextmanager
     def closing(self) -> Iterator[Writer | PartitionedWriter | None]:
         """
-        Refuse further opens, and return the writer for the caller to close; None if the store was not open.
+        Prevent a new opening of the store, and yield the writer for the caller to close; None if it was not open.
         """
         with self._lock:
             self._is_closed = True

@@ -1,5 +1,5 @@
 """
-The options of a scheduler; the defaults are meant to stay.
+The options of a scheduler.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class HistoryOptions:
     An invalid option raises an `InvalidJobError` that names it, or a TypeError for a time of the wrong type.
 
     Attributes:
-        keep: "usual": each attempt that failed, died or expired; each run and each act of recurring jobs (an act is a
-            set, move, cancel, replay or pause, with its author); and each success whose handler noted something, such
-            as a result. "failures": only attempts that failed, died or expired. "all": everything, including each
-            snooze and each run of a one-time job, which costs one more row each. "none": nothing.
+        keep: The kinds of records. "usual": each attempt that failed, died or expired; each run and each act of
+            recurring jobs (an act is a set, move, cancel, replay or pause, with its author); and each success whose
+            handler noted something, such as a result. "failures": only attempts that failed, died or expired. "all":
+            everything, including each snooze and each run of a one-time job; each costs one more row. "none": no
+            records.
         age_s: Maximum age of a record, in seconds, as a timedelta or text such as "7d"; by default 30 days.
         per_key: Maximum number of records per key.
         total: Maximum number of records in the store. All three limits are enforced once a minute; on SQLite once an
@@ -80,18 +81,18 @@ class SchedulerOptions:
         horizon_s: Time before the due time at which jobs are staged (loaded into memory).
         timeout_s: Timeout of an attempt whose handler or target has no timeout; None for no limit.
         history: Records of past attempts.
-        staged_max: Maximum number of staged jobs; others wait in the store. One handler or receiver takes at most three
-            times the free places, and an eighth of them for jobs that are due already.
-        workers: Maximum number of threads for sync handlers; they start on demand. While hung handlers hold all of
-            them, a handler that has waited half a second and has nothing running gets one more, up to 16 in total. This
-            does not apply to a single worker. The same is true of `coroutines`, `processes` and `running_max`.
+        staged_max: Maximum number of staged jobs; other jobs wait in the store. One handler or receiver takes at most
+            three times the free places, and an eighth of them for jobs that are already due.
+        workers: Maximum number of threads for sync handlers; they start on demand. If hung handlers hold all threads, a
+            handler that has waited half a second and has no running attempt gets one more thread, up to 16 in total.
+            This does not apply if the limit is 1. The same rule applies to `coroutines`, `processes` and `running_max`.
         coroutines: Maximum number of async handlers and webhooks that run at once.
         processes: Maximum number of handlers with `executor="process"` that run at once; processes start on demand.
-        leaked_max: Maximum number of attempts that run past their timeouts and are replaced. Threads and tasks have
-            this limit each.
-        running_max: Maximum number of firings that are begun and not settled. It limits the work of a recovery.
+        leaked_max: Maximum number of threads, and of tasks, that run past their timeouts and are replaced.
+        running_max: Maximum number of firings that have begun and are not settled (acknowledged). It limits the work of
+            a recovery.
         batch_max: Maximum number of callers' writes per commit, and also of the scheduler's own writes per commit.
-        waiting_max: Maximum number of callers' writes that wait for a commit. Further callers wait for room.
+        waiting_max: Maximum number of callers' writes that wait for a commit. Further callers wait until there is room.
     """
 
     owner: str = field(default_factory=_ProcessName.now)
@@ -138,6 +139,6 @@ def share_of(places: int) -> int:
 
 def loan_of(places: int) -> int:
     """
-    Return the number of idle lanes that may have one place each beyond *places*; 0 if there is only one.
+    Return the number of idle lanes that may each have one place beyond *places*; 0 if *places* is 1.
     """
     return 16 if places > 1 else 0

@@ -1,5 +1,5 @@
 """
-The writer of a store with several partitions: each partition has a writer, so that they do not wait for each other.
+The writer of a store with several partitions, which do not wait for each other.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["PartitionedWriter"]
 
 _OwnWrite: TypeAlias = Begin | SetAside | Settle | Redate
 _SHARE_MIN: Final = 1_000
-"""Minimum number of callers' writes that may wait per partition, however many partitions share the limit."""
+"""Minimum number of callers' writes that may wait in each partition, even if many partitions share the limit."""
 
 
 class PartitionedWriter:
     """
-    Routes writes to one `Writer` per partition, behind the `Writer` interface. Callable from any thread.
+    Routes writes to one `Writer` per partition. Callable from any thread.
     """
 
     def __init__(self, store: Partitioned, runtime: Runtime, *, waiting_max: int = 100_000, **options: Any) -> None:
@@ -56,7 +56,7 @@ class PartitionedWriter:
         self, writes: Sequence[Write], timeout_s: float | None = None, *, waits: bool = False
     ) -> Promise[list[Answer]]:
         """
-        Queue many *writes*. If one partition fails or has no room, the writes to other partitions stay done.
+        Queue many *writes*. If one partition fails or has no room, the writes to other partitions still take effect.
         """
         places: dict[int, list[int]] = {}
         for index, write in enumerate(writes):

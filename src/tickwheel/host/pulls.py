@@ -24,10 +24,6 @@ LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
 
 
 class Pulls:
-    """
-    The workers' operations on pull queues; every answer is a future.
-    """
-
     def __init__(self, target: PullTarget) -> None:
         self._target = target
 
@@ -36,7 +32,7 @@ class Pulls:
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Release the firings of *found*, present and future, because the caller has left. No attempt is used up.
+        Release the current and future firings of *found*, because the caller has left. This uses no attempt.
         """
         if not found.cancel():
             found.add_done_callback(self._give_back)
@@ -77,7 +73,7 @@ def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tu
 
 def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
     """
-    Validate the *delay* before another attempt; None means the job's policy.
+    Validate the *delay* before another attempt. None means the delay of the job's policy.
     """
     if delay is None:
         return None
@@ -95,9 +91,6 @@ def check_error(error: str | None) -> str:
 
 
 def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
-    """
-    Return *value* in seconds if it is within the bounds; a negative value counts as 0.
-    """
     if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
     return max(0.0, checks.seconds(name, value))

@@ -1,16 +1,15 @@
 """
 Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
-The store answers TOO_LATE if an attempt is counted. It cannot see whether the attempt has started, because no commit
-comes between a due time and its firing. The job's owner knows. The write is repeated with the status from the owner:
+The store answers TOO_LATE if an attempt is counted, because a start makes no commit that it could see. The job's owner
+knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
-    this process                   its memory, immediately: start and withdrawal exclude each other there
+    this process                   its memory, immediately, because it can withdraw an attempt before its start
     another process                a withdrawal request: only the caller waits
-    none any more                  no attempt starts: the attempt was cut off
+    no process                     the attempt is cut off and cannot start any more
 
-Most writes do not meet a counted attempt and skip all this. A write meets one only within some milliseconds before the
-due time, or while the job waits for a worker or runs.
+A write meets a counted attempt only if the job is due within milliseconds, waits for a worker, or runs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Done: TypeAlias = Callable[[list[Answer] | Exception], object]
 """Receives the answers to one entry's writes, or their error. It must neither block nor raise."""
 
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
-"""Applies writes. They are durable on return."""
+"""Applies writes, which are durable when it returns."""
 
 
 class LocalAttempts(Protocol):
@@ -36,25 +35,18 @@ class LocalAttempts(Protocol):
         """
         Return the attempt status of each of *jobs*, which are running in the store; None if it is unknown here.
 
-        A withdrawn attempt does not start any more, and the caller must call `resolved` with it.
+        A withdrawn attempt will not start, and the caller must call `resolved` with its status.
         """
 
-    def is_waiting(self, job: Job) -> bool:
-        """
-        Return True if the counted attempt of *job* is known here and has not started.
-        """
+    def is_waiting(self, job: Job) -> bool: ...
 
     def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
-        Process the answers of the writes that withdrew *statuses*; None if they are unknown.
+        Process the answers to the writes that withdrew *statuses*; None if the answers are unknown.
         """
 
 
 class UndecidedBatch:
-    """
-    A caller's batch in which some writes are still undecided.
-    """
-
     __slots__ = ("answers", "done", "indexes", "writes")
 
     def __init__(self, writes: Sequence[Write], answers: list[Answer], indexes: list[int], done: Done) -> None:
@@ -83,8 +75,8 @@ class WithdrawalArbiter:
     """
     Decides whether counted attempts can still be withdrawn for undecided writes.
 
-    It decides on the writer's thread, from the memory of this process. If an attempt is unknown there, the batch is
-    left to withdrawal requests.
+    It decides on the writer's thread, from the memory of this process. If an attempt is unknown there, withdrawal
+    requests decide about the batch.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

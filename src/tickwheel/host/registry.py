@@ -46,13 +46,6 @@ _CALLS_MAX = 10_000
 
 
 class Registry:
-    """
-    The targets by name, including the built-in ones.
-
-    Attributes:
-        lanes: The named lanes of registrations.
-    """
-
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
         self._timeout_s = checks.limit_s("timeout_s", options.timeout_s)
         self.lanes = LaneNames()
@@ -73,7 +66,7 @@ class Registry:
         self._calls: dict[tuple[str, str], Call] = {}
         self._skills: tuple[Skill, ...] = ()
         self._lacking: dict[str, str] = {}
-        """The targets whose libraries are missing here, each with the name of a handler."""
+        """The targets whose libraries are not installed, each with the name of a handler."""
         self._able: set[tuple[str, str]] = set()
         self._listener: Callable[[], object] | None = None
         self._checked: set[tuple[str, str]] = set()

@@ -35,20 +35,19 @@ class Runtime:
     """
     The client's and the engine's only source of time, threads and random numbers.
 
-    The defaults are the system's; waiting greenlets let others run. The simulation replaces all of them, so
-    that a seed determines the whole run.
+    The simulation replaces all of them, so that a seed determines the whole run.
 
     Attributes:
         clock: The clock of due times; a test may move it.
         monotonic: Seconds for internal waits and timeouts, from the finest clock of the system; tests do not move it.
-        call_lock: Makes a lock that callers hold while they wait for something else.
+        call_lock: Makes a lock for callers that hold it during another wait.
         gate: Makes a gate; callers wait there until it opens.
         random: Returns a random float in [0, 1), for jitter and samples.
         token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
             seeded.
         timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
-        ran_undisturbed: Runs a function in the caller's thread, unless something might interrupt it. Returns True if it
-            ran.
+        ran_undisturbed: Runs a function in the caller's thread if no signal or greenlet can interrupt it. Returns True
+            if it ran.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)

@@ -1,5 +1,5 @@
 """
-Waits until the owner of a store ends, in order to take over.
+Waits until the owner of a store ends, and then takes over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 _ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
-"""Seconds between two attempts. The release of a file lock wakes no process."""
+"""Seconds between two attempts. The release of a file lock does not wake a process."""
 _LOOK_EVERY: Final = 10
 """Number of attempts between two checks for overdue jobs of the owner."""
 
@@ -43,7 +43,7 @@ class Standby:
         """
         Call *start* at intervals, until it no longer raises a transient `StoreError`.
 
-        Every few seconds also call *look*, which reports jobs that the owner leaves overdue.
+        Every few seconds also call *look*, which reports the owner's overdue jobs.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # it does not exist in the child of a fork

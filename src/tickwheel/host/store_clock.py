@@ -1,5 +1,5 @@
 """
-The store's clock, estimated without asking the store, and its steps.
+The store's clock, estimated without asking the store.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""Default maximum difference of two clocks' rates: two bad crystals of 50 ppm each."""
+"""Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Even then no job is early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it no job is early."""
 
 _ROUNDING_S: Final = 1e-6
-"""Upper bound of a deadline's rounding error. A timer that is early by this finds nothing due, and is set again."""
+"""Upper bound of a deadline's rounding error. A timer that is early by less finds no due job, and is set again."""
 
 _LESS_NS: Final = 0.25
 """More than the error of a float of seconds in the first days of a clock; timers round up to whole nanoseconds."""
 
 _STALE_MS: Final = 10_000.0
-"""Maximum age of a sample. After this time the usual drift is a millisecond, and the largest one is a second."""
+"""Maximum age of a sample. At this age the usual drift is a millisecond, and the largest possible drift a second."""
 
 _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
@@ -39,26 +39,23 @@ The uncertainty of the last sample and the slew since then are added.
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
-"""Maximum distance of two readings for a comparison of clocks, and number of tries on a busy machine."""
+"""Number of tries to read two clocks without an interruption in between."""
 
 
 class StoreClock:
     """
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
-    A store may use this machine's wall clock. A store with its own clock is sampled against the monotonic clock: when
-    it is opened, at each renewal, and before a write long after that. A change of this machine's wall clock then does
-    not change due times.
+    A store on this machine uses its wall clock. A store with its own clock is sampled against the monotonic clock: when
+    it is opened, at each renewal, and before a write if the last sample is old. A change of this machine's wall clock
+    then does not change due times. All times include suspend.
 
-    The estimate is the earliest time that the samples allow, and between samples it runs slightly slower than the
-    machine. It is behind by at most the duration of the quickest recent sample. It is ahead only while a clock is
-    slewed (sped up or slowed down until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so
-    decides when a job fires; for some milliseconds after a sample it is near `now`. `latest` is never behind, and so
-    decides when a run has ended. All include the time of a suspend.
+    `earliest` is never ahead of the store's clock, so it decides when a job fires. `latest` is never behind, so it
+    decides when a run has ended. Both hold for rates that differ by up to a tenth. `now` is the usual estimate: it is
+    behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed.
 
-    Each step of a clock has a number, `clock_step`. The next reading of this machine's clock, or the next sample,
-    detects the step. Every reading has one number, and two readings with the same number differ by the elapsed time.
-    `moved_ms` returns how far instants have moved since an earlier number.
+    Each step of a clock has a number, `clock_step`. The next reading or sample detects the step. Two readings with the
+    same number differ by the elapsed time. `moved_ms` returns how far instants have moved since an earlier number.
     """
 
     __slots__ = (
@@ -85,7 +82,7 @@ class StoreClock:
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
         self._doubt_ms = 0.0
-        """The largest possible error of the offset at the last sample, in ms."""
+        """Maximum error of the offset at the last sample, in ms."""
         self._least = self._most = 0.0, 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
@@ -103,7 +100,7 @@ class StoreClock:
     @property
     def is_sampled(self) -> bool:
         """
-        True if the store has its own clock: then this machine's wall clock does not matter.
+        True if the store has its own clock, so that this machine's wall clock does not matter.
         """
         return self._offset_ms is not None
 
@@ -123,14 +120,13 @@ class StoreClock:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Set *listener*, which is called at each clock step, on any thread, perhaps under locks: it must only set a flag.
+        Set *listener*, which is called at each clock step, on any thread.
+
+        The caller may hold locks, so the listener must only set a flag.
         """
         self._listener = listener
 
     def now(self) -> float:
-        """
-        Return the store's time in ms since the epoch, with its fraction.
-        """
         if self._offset_ms is None:
             wall_ns = self._clock.wall_ns()
             if not -_STEP_NS < wall_ns - self._elapsed_ns() - self._anchor_ns < _STEP_NS:
@@ -140,18 +136,12 @@ class StoreClock:
         return elapsed + self._offset_ms - (elapsed - self._sampled_at) * _DRIFT
 
     def earliest(self) -> float:
-        """
-        Return the minimum that the store's clock can read now, in ms, whatever the rates of both clocks.
-        """
         if self._offset_ms is None:
             return self.now()
         least, at = self._least
         return least + (self.elapsed() - at) * (1 - _SLEW)
 
     def latest(self) -> float:
-        """
-        Return the maximum that the store's clock can read now, in ms, whatever the rates of both clocks.
-        """
         if self._offset_ms is None:
             return self.now()
         most, at = self._most
@@ -170,9 +160,6 @@ class StoreClock:
         return self.elapsed() - self._sampled_at
 
     def now_ms(self) -> int:
-        """
-        Return the store's time in whole ms, rounded down as the store does.
-        """
         return int(self.now())
 
     def reading(self) -> tuple[int, int]:
@@ -184,11 +171,11 @@ class StoreClock:
 
     def reading_for_delay(self) -> tuple[int, int, int]:
         """
-        Return `reading`, and the origin of a delay: the clock reads less than a millisecond more, at any rate.
+        Return `reading`, and the time in ms from which a delay counts. The caller adds a millisecond, because one has
+        begun.
 
-        A delay is rounded up by a millisecond, because the current one has begun. A manual clock can read a whole
-        millisecond. The origin is then the millisecond before, so that advancing by exactly the delay reaches the due
-        time.
+        If a manual clock reads a whole millisecond, that time is one less, so that advancing the clock by exactly the
+        delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:
@@ -197,9 +184,9 @@ class StoreClock:
 
     def deadline(self, at: float) -> float:
         """
-        Return the monotonic seconds at which the store's clock will read *at* ms, unless it is set before.
+        Return the monotonic seconds at which the store's clock will read *at* ms, unless the clock is set before.
 
-        A thread that is delayed between the reads of the two clocks gets an earlier result, never a later one.
+        If the thread is delayed between the reads of the two clocks, the result is earlier, never later.
         """
         local_ns = self._clock.monotonic_ns()
         if self._is_stepped and self._offset_ms is None:  # a manual clock may stop at this very nanosecond
@@ -217,9 +204,9 @@ class StoreClock:
         Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
         The reading was truncated to whole milliseconds, and made at any time between *before* and *after*. The offset
-        is therefore between two bounds. If the current estimate is between them, it is kept, because a quicker sample
-        found it. Otherwise the new estimate is the nearer bound; at first, and after the server's clock was set, the
-        lower bound.
+        is therefore between two bounds. An estimate between the bounds is kept, because a quicker sample found it.
+        Otherwise the new estimate is the nearer bound. The first estimate, and the one after a clock step of the
+        server, is the lower bound.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
@@ -251,7 +238,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Count a clock step if the wall clock was set; an interruption between two readings proves nothing.
+        Count a clock step if the wall clock was set. Readings with an interruption in between are ignored.
         """
         with self._lock:
             for _ in range(_GLANCES):

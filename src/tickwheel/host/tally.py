@@ -35,10 +35,6 @@ class WriterStats:
 
 
 class WriterMetrics:
-    """
-    Counters of the writer's threads; read without a lock.
-    """
-
     def __init__(self, runtime: Runtime) -> None:
         self._lock = runtime.lock()
         self.stats = WriterStats()

@@ -1,5 +1,5 @@
 """
-The debug lines about decisions that make a lane wait.
+Logs the decisions that make a lane wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WaitLog:
     """
     Logs each reason why a lane waits, at level DEBUG, at most once a second. From any thread.
 
-    Do not call `tell` under a lock: a handler of the log may do anything.
+    Do not call `tell` while you hold a lock, because a log handler may run any code.
     """
 
     __slots__ = ("_lock", "_logged_at", "_monotonic")

@@ -1,9 +1,8 @@
 """
 Withdrawal requests: this process asks owners in other processes to withdraw counted attempts.
 
-A request is stored in the store and wakes the owner. The owner either gives the job back, so that it is pending, or
-answers that the attempt has started. If the owner has ended, it does not answer: its lease expires, and its attempts
-do not start any more.
+A request is kept in the store and wakes the owner. The owner either makes the job pending again, or answers that the
+attempt has started. If the owner has ended, its lease expires, and its attempts cannot start any more.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ __all__ = ["RETRY_S", "WithdrawalRequests", "with_status"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
-"""Maximum interval between polls for an answer. Intervals grow up to it, because most answers come at once."""
+"""Maximum interval between polls for an answer. The first intervals are shorter, because most answers come at once."""
 
 _REMIND_S: Final = 1.0
-"""Seconds between repetitions of a request, because the hint may be lost and the owner may be gone."""
+"""Seconds between repetitions of a request, because the notification may be lost, or the owner may have ended."""
 
 _PATIENCE_S: Final = 60.0
-"""Maximum wait of a caller for an owner: several leases, so that a successor can answer."""
+"""Maximum wait of a caller for an owner. It is several leases long, so that the next owner can answer."""
 
 RETRY_S: Final = 5.0
 """Time for which a failing store is retried, here and in the writer, before the caller gets the error."""
@@ -76,10 +75,6 @@ Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]],
 
 
 class WithdrawalRequests:
-    """
-    Sends withdrawal requests from a thread of its own, which runs while a caller waits.
-    """
-
     def __init__(self, store: Store, resubmit: Resubmit, runtime: Runtime) -> None:
         self._store = store
         self._resubmit = resubmit
@@ -92,7 +87,7 @@ class WithdrawalRequests:
 
     def add(self, part: UndecidedBatch) -> None:
         """
-        Have the undecided writes of *part* decided; from any thread, without waiting.
+        Begin to decide the undecided writes of *part*, without waiting. Callable from any thread.
         """
         self._add(_Waiting(part, self._runtime.monotonic()))
 
@@ -115,9 +110,6 @@ class WithdrawalRequests:
             waiting.part.finish(refusal)
 
     def close(self) -> None:
-        """
-        Release waiting callers without an answer. May be called twice.
-        """
         with self._lock:
             self._is_closed = True
             self._wake.set()

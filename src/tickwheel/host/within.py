@@ -1,5 +1,5 @@
 """
-Writes in the caller's own transaction: they take effect if and only if the caller commits it.
+Writes in the caller's own transaction, which take effect if and only if the caller commits it.
 
 They bypass the writer and use the caller's connection. When the transaction has ended, the store notifies the firing
 scheduler of pending jobs.
@@ -34,15 +34,6 @@ class Joining:
 
 
 class TransactionClient:
-    """
-    The operations within the transaction of *connection*.
-
-    Args:
-        clock: The store's clock.
-        actor: The author of the writes, for the history.
-        owner: The name of this process, for a pause without an author.
-    """
-
     def __init__(
         self,
         store: Joins,

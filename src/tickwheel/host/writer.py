@@ -1,16 +1,14 @@
 """
 Group commit: one thread writes for all callers.
 
-Writes that arrive during a commit share the next one: a single write does not wait, and a thousand share one flush to
-the disk. There are three queues:
+Writes that arrive during a commit share the next one, and so one flush to the disk. There are three queues:
 
 * Callers' writes. A limited number may wait.
 * The scheduler's own writes (begins, settles). They go first and never wait for room, so that firing does not wait
   behind a bulk import.
 * Small batches of the scheduler's own writes, so that one firing does not wait behind a burst.
 
-If a store allows two writers, one thread writes for callers and one for the scheduler: one works while the other waits
-for the server.
+If a store allows two writers, one thread writes for callers and another for the scheduler.
 
 If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
 two switches of threads cost more than a commit. It takes the writer thread's turn, and writes in an empty context, as
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "Done", "OnCommit", "Reservation", "Writer", "WriterStats"]
 
 _Entry: TypeAlias = tuple[Sequence[Write], Done, bool]
-"""Writes, what gets their answers, and True if they are a caller's."""
+"""The writes, the callback for their answers, and True if they are a caller's."""
 _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
@@ -60,10 +58,7 @@ _RETRY_MAX_S: Final = 0.5
 
 def _called(callback: Callable[..., object], *arguments: object) -> bool:
     """
-    Run a callback and log its errors, which must not affect the thread or other callers.
-
-    Returns:
-        True if it raised no error.
+    Run a callback and return True if it raised no error. An error is logged, and does not affect other callers.
     """
     try:
         callback(*arguments)
@@ -75,7 +70,7 @@ def _called(callback: Callable[..., object], *arguments: object) -> bool:
 
 class Reservation(Protocol):
     """
-    Places for jobs that a commit sets and begins: see `Claim`.
+    A reservation of memory for jobs that a commit sets and begins; see `Claim`.
 
     Attributes:
         claim: The last write of the batch.
@@ -83,24 +78,21 @@ class Reservation(Protocol):
 
     claim: Claim
 
-    def answered(self, answer: Answer) -> None:
-        """
-        Take the answer to the claim.
-        """
+    def answered(self, answer: Answer) -> None: ...
 
     def start(self, answers: Sequence[Answer]) -> None:
         """
-        Fire the jobs that were begun; *answers* are those to the callers' writes.
+        Fire the jobs that were begun; *answers* are the answers to the callers' writes.
         """
 
     def cancel(self) -> None:
         """
-        Give the places back: nothing was written.
+        Release the reserved memory, because nothing was written.
         """
 
     def close(self) -> None:
         """
-        End the reservation; if it was neither started nor cancelled, the store is asked for its jobs later.
+        End the reservation. If it was neither started nor cancelled, the jobs are read from the store later.
         """
 
     @property
@@ -116,7 +108,7 @@ OnCommit: TypeAlias = Callable[[Sequence[Write], list[Answer], Reservation | Non
 
 class Writer:
     """
-    Writes to a store in batches, from a thread of its own.
+    Writes to a store in batches, from its own thread.
 
     All methods may be called from any thread. Methods that queue writes raise a `ClosedError` after the close. `submit`
     and `submit_many` wait up to *timeout_s* seconds for room (None: without a limit, 0: not at all). If there is no
@@ -140,10 +132,11 @@ class Writer:
         """
         Start the thread.
 
-        The callbacks run on the writing thread: *reserve* before each commit of callers' writes, *on_commit* after it
-        and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the error.
-        *batch_max* limits the callers' writes per commit, and the scheduler's own; *waiting_max* the waiting writes of
-        callers; *retry_s* the seconds of retries after transient errors. Writers that share a *tally* count together.
+        The callbacks run on the writing thread: *reserve* before each commit of callers' writes, *on_commit* after the
+        commit and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the
+        error. *batch_max* limits the callers' writes per commit, and also the scheduler's own writes. *waiting_max*
+        limits the callers' waiting writes. Transient errors are retried for *retry_s* seconds. Writers may share a
+        *tally*.
         """
         self._store = store
         self._runtime = runtime
@@ -168,7 +161,7 @@ class Writer:
         """Number of threads in `post_and_write` that will write, or wake the writer's thread."""
         self._own_turn = runtime.lock()
         self._callers_turn = self._own_turn if is_shared else runtime.lock()
-        """Held during a batch: the writes of callers are applied in the order of its holders."""
+        """Held during a batch of callers' writes, so that they are applied in order."""
         self._is_crowded = False
         """True if several callers met in their last batch."""
         self._inside: set[threading.Thread] = set()
@@ -179,7 +172,7 @@ class Writer:
         self.times = self._tally.times
         """Durations of commits, in ms."""
         self.sizes = self._tally.sizes
-        """Histogram of writes per commit: at most 1, 2, 4, 8, ... and more than the step before."""
+        """Histogram of writes per commit: up to 1, 2, 4, 8 and so on; each bucket begins above the one before."""
         self._pid = os.getpid()
         self._own_queues = both = [self._few, self._own]
         self._own_rivals: list[_Queue] = [self._callers] if is_shared else []
@@ -198,9 +191,9 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
-        Queue one *write* of a caller; the promise is complete once the write is durable.
+        Queue one *write* of a caller. The promise is complete when the write is durable.
 
-        If the caller *waits* for the answer and does nothing else, the write may be done in its thread.
+        If the caller *waits* for the answer and does nothing else, its thread may do the write.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 
@@ -215,7 +208,7 @@ class Writer:
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
         """
-        Queue *writes* of a caller, at least one, for one commit, whatever `batch_max` is.
+        Queue *writes* of a caller, at least one, for a single commit, whatever `batch_max` is.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
 
@@ -232,12 +225,10 @@ class Writer:
         self, writes: Sequence[Write], timeout_s: float | None = None, *, waits: bool = False
     ) -> Promise[list[Answer]]:
         """
-        Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
+        Queue many *writes*, in order, in as few commits as `batch_max` allows; see `submit` for *waits*.
 
-        See `submit` for *waits*.
-
-        More than `waiting_max` writes are accepted when no other write waits. An error of one commit fails the promise,
-        although other commits may have taken effect.
+        Either all or none are queued. More than `waiting_max` writes are accepted when no other write waits. An error
+        of one commit fails the promise, although other commits may have taken effect.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
@@ -263,10 +254,10 @@ class Writer:
 
     def post(self, writes: Sequence[Write], done: Done, *, in_turn: bool = False) -> None:
         """
-        Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
+        Queue *writes* of the scheduler itself, ahead of the callers', without waiting for room.
 
-        They stay together in one commit. One call of *done* answers them all, without a future, lock or wake-up. A
-        small batch overtakes a large one, unless *in_turn*.
+        They stay together in one commit. One call of *done* receives all answers, without a future, lock or wake-up. A
+        small batch overtakes a large one, unless *in_turn* is True.
         """
         self._check_process()
         with self._lock:
@@ -300,7 +291,7 @@ class Writer:
 
     def is_inside(self) -> bool:
         """
-        Return True if the caller runs on a thread that writes, where waiting for an answer would never end.
+        Return True on a thread that writes. Such a thread must not wait for an answer, because it would wait forever.
         """
         thread = self._runtime.current_thread()
         return thread in self._inside or thread in self._threads
@@ -313,8 +304,7 @@ class Writer:
         """
         Refuse further writes, commit waiting ones, and end the thread. May be called twice.
 
-        Returns:
-            True if everything was written within *timeout_s*. The rest is still tried, but only once.
+        Return True if everything was written within *timeout_s*. Later writes are still tried, but only once.
         """
         with self._lock:
             self._closing.set()
@@ -345,7 +335,7 @@ class Writer:
 
     def _wrote_here(self, entries: list[_Entry]) -> bool:
         """
-        Write *entries* in the caller's thread; return False if the writer or the thread is not free.
+        Write *entries* in the caller's thread; return False if that is not possible now.
         """
         thread, was_written = self._runtime.current_thread(), False
 
@@ -558,7 +548,7 @@ class Writer:
 
 def _may_pass_soon(error: Exception) -> bool:
     """
-    Return True if *error* concerns the store rather than the writes, and may pass in seconds.
+    Return True if *error* concerns the store rather than the writes, and may disappear in seconds.
     """
     if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait
         return False
