@@ -2,8 +2,8 @@
 Applies one operation to all jobs that match a filter, in limited commits, with cursors to continue from.
 
 Every write is conditional on the generation that was read. An operation that must not be repeated (move, spread, run,
-replay) is applied only to jobs older than the run. Its writes give jobs newer generations, so a run that is repeated
-from any of its cursors does not change a job twice.
+replay) is applied only to jobs whose generation is older than the run, so that a run that is repeated from any of its
+cursors does not change a job twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The constant part of a run's cursors: jobs with a newer generation than *mark* were written since its start, *now*.
+    The constant part of a run's cursors. Jobs with a newer generation than *mark* were written after its start, *now*.
     """
 
     mark: int
@@ -111,7 +111,7 @@ def _changes(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[BulkChange]
 
 def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
     """
-    Add the entry of a bulk act to the log; a run that continues from a cursor adds to the sums of its last entry.
+    Add the record of a bulk act to the log. A run that continues from a cursor adds to the sums of its last record.
     """
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
     shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}  # not as an enum

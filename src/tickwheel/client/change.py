@@ -1,8 +1,9 @@
 """
 Changes some fields of a job, and keeps all others.
 
-The job is read, and set again if it still has the same generation. A one-time job must also still be pending with the
-same due time. Concurrent changes are thus not undone. A recurring job continues as after a set: see `jobs.series`.
+The job is read, and set again if it still has the same generation, so that concurrent changes are not undone. A
+one-time job must also still be pending with the same due time. A recurring job continues as after a set; see
+`jobs.series`.
 """
 
 from __future__ import annotations
@@ -46,13 +47,6 @@ _PARTS: Final = {
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
-    """
-    Change *fields* of the job of *key*, and return the answer; blocks.
-
-    Raises:
-        InvalidJobError: For a value that is invalid for the job.
-        StoreError: Transient, if other callers keep changing it.
-    """
     change_fields(fields)
 
     def write(job: Job) -> Answer:
@@ -106,9 +100,6 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
 
 
 def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
-    """
-    Return *before*, the rule of *job*, with the *given* fields changed.
-    """
     if not given:
         return before
     has_new_rule = "every" in given or "cron" in given

@@ -1,5 +1,5 @@
 """
-The client of a store: it opens the store on first use, writes with promises, and reads.
+The client of a store. It opens the store on first use, writes, and reads.
 """
 
 from __future__ import annotations
@@ -63,17 +63,9 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    Args:
-        store: A store that is not open.
-        clock: The store's clock.
-        registry: Validates targets and handlers.
-        options: The scheduler's options.
-        runtime: Source of time, threads and random numbers.
-        on_commit: Called on the writing thread after each commit, before callers get their answers.
-        on_unknown: Called there after a commit with an unknown outcome.
-        reserve: Called there before a commit, if the store `claims_sets`.
-        on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
-        knowing: Returns the running engine, or None.
+    The writing thread calls *on_unknown* after a commit with an unknown outcome, *on_commit* after any other commit,
+    before callers get their answers, and *reserve* before a commit, if the store `claims_sets`. The caller's thread
+    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
     """
 
     def __init__(
@@ -147,29 +139,16 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store is not open, or its clock was not read for long, because no lease is renewed.
+        True if the store is not open, or its clock was not read for a long time, because no lease is renewed.
         """
         return self.opening.writer is None or self.clock.is_stale
 
     def refresh(self) -> None:
-        """
-        Open the store if it is not open, and read its clock if the last reading is old.
-
-        Raises:
-            ClosedError: After `close`.
-            StoreError: If the store does not answer.
-        """
         self.opened()
         if self.clock.is_stale:
             self.sample()
 
     def sample(self) -> None:
-        """
-        Read the store's clock, if it may have its own.
-
-        Raises:
-            StoreError: If the store does not answer.
-        """
         if self.store.abilities.has_many_owners:  # it may have a clock of its own
             before = self.clock.elapsed()
             self.clock.sample(self.store.now_ms(), before, self.clock.elapsed())
@@ -233,7 +212,8 @@ class Client:
         """
         Return the writer.
 
-        Raises a `ReentrantError` on the writer's own thread, for example in a hook: the thread would wait for itself.
+        Raises a `ReentrantError` on the writer's own thread, for example in a hook, because the thread would wait for
+        itself.
         """
         writer = self.opened()
         if writer.is_inside():
@@ -354,7 +334,7 @@ class Client:
 
     def first_due(self, since: int = 0) -> Job | None:
         """
-        Return the pending job with the earliest due time from *since* on, in ms since the epoch.
+        Return the pending job with the earliest due time from *since* (ms since the epoch) on.
         """
         self.opened()
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
@@ -413,7 +393,7 @@ class Client:
 
 def _marked(writes: Sequence[Any]) -> Sequence[Write]:
     """
-    Return *writes* with the marks of their request, if the request may be repeated.
+    Return *writes* with the marks of their request, if the request is idempotent.
     """
     repeat = ONCE.get()
     if repeat is None:
@@ -423,9 +403,7 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """
-    Drop repeats: keep the first notice of each death, and the last entry of each bulk act.
-
-    The last entry of a bulk act has the sums of its run.
+    Drop repeats: keep the first record of each death, and the last record of each bulk act, which has the sums.
     """
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}

@@ -1,7 +1,5 @@
 """
-A conditional write: it is computed from the job as read, and done if the job is still the same.
-
-Concurrent callers thus never overwrite each other's changes.
+Conditional writes: concurrent callers never overwrite each other's changes.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ def on_what_is_read(
     get: Callable[[str], Job | None], key: str, if_generation: int | None, write: Callable[[Job], Answer]
 ) -> Answer:
     """
-    Read the live job of *key* with *get* and call *write*; repeat if the job has changed in between. Blocks.
+    Read the live job of *key* with *get* and call *write*; repeat this if the job has changed in between. Blocks.
 
     Raises:
-        StoreError: Transient, if other callers keep changing it.
+        StoreError: Transient, if other callers keep changing the job.
     """
     wanted = checks.check_generation(if_generation)
     for _ in range(_TRIES):

@@ -1,9 +1,9 @@
 """
-Declare a manifest: create, change and cancel its recurring jobs, in one commit per partition.
+Declares a manifest: creates, changes and cancels its recurring jobs, in one commit per partition.
 
-The manifest and its jobs are read, and written on the condition that no other declaration came in between. Of
-concurrent declarations, exactly one takes effect. A running job is changed or cancelled as by any other caller, after
-its owner has reported whether it has started.
+The manifest and its jobs are read, and written on condition that no other declaration came in between. Exactly one of
+several concurrent declarations takes effect. A running job is changed or cancelled as by any other caller: its owner
+first reports whether it has started.
 """
 
 from __future__ import annotations
@@ -50,15 +50,9 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    The part of a declaration that is in one partition of the store.
+    The part of a declaration in one partition. *key* is any key of the partition.
 
-    Attributes:
-        store: The partition.
-        key: Any key of it.
-        before: The manifest as stored there.
-        members: Its jobs there, by key.
-        sets: The writes of the declaration there.
-        after: The manifest after the declaration.
+    *before* and *after* are the manifest as stored and as declared. *members* are the manifest's jobs by key.
     """
 
     store: Store
@@ -79,15 +73,10 @@ class _Part:
 
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
-    Declare *asked*, and return the answer; blocks.
-
-    Args:
-        client: Reads and writes.
-        asked: The declaration, with validated arguments.
-        sets: Returns the writes of its schedules, by the current time.
+    Declare *asked*, and return the answer; blocks. *sets* returns the writes of its schedules, by the current time.
 
     Raises:
-        InvalidJobError: If a key belongs to another manifest; nothing was done then.
+        InvalidJobError: If a key belongs to another manifest; nothing was written then.
         StoreError: Transient, if other callers keep declaring the manifest.
     """
     done: dict[str, DeclaredJob] = {}
@@ -149,8 +138,8 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Partitions written by then stay written, and the next try finds their jobs unchanged. An outcome that is already
-    present is therefore kept.
+    Some partitions may already be written then. The next try finds their jobs unchanged, so an outcome that is already
+    present is kept.
     """
     for part in parts:
         gone = part.gone()

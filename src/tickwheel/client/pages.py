@@ -1,7 +1,5 @@
 """
-Walks a list and changes its jobs, at the speed of bulk writes.
-
-The next page is read while the previous page is written.
+Walks a list and changes its jobs. The next page is read while the previous page is written.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from tickwheel.jobs.verbs import CancelJobs
 __all__ = ["Walked", "drained", "jobs_with", "walked"]
 
 _AHEAD: Final = 2
-"""Maximum number of pages in writing: one more than a commit takes, so that the next one need not wait."""
+"""Maximum number of pages being written: one more than a commit takes, so that the next commit need not wait."""
 
 
 class Walked(NamedTuple):
     """
-    A page whose changes are committed: the next cursor, None at the end, the changed jobs, and the answers.
+    A page whose changes are committed. *cursor* is None at the end.
     """
 
     cursor: str | None
@@ -43,12 +41,8 @@ def walked(
     """
     Yield each page after its changes are committed; blocks.
 
-    Args:
-        client: Reads the pages.
-        fields: The query; its cursor is the start.
-        choose: Returns the jobs of a page to change.
-        change: Sends the changes of the chosen jobs; returns None if there is nothing to send.
-        limit: Maximum number of jobs to choose.
+    *choose* returns the jobs of a page to change, at most *limit* in total. *change* sends the changes of the chosen
+    jobs, or returns None if there is nothing to send.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False
