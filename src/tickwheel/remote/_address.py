@@ -1,5 +1,5 @@
 """
-The addresses of services, which have other schemes than stores.
+The addresses of services. Their schemes differ from those of stores.
 """
 
 from __future__ import annotations

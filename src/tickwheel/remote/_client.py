@@ -1,8 +1,7 @@
 """
-The operations on jobs, over HTTP: `tickwheel.client` for a service.
+The operations on jobs, over HTTP: the counterpart of `tickwheel.client`.
 
-Requests are validated here, by the same code, before they are sent. An invalid value raises the same error and costs no
-request. Only errors that the service alone can detect come back as problem documents.
+Requests are validated here, by the same code, before they are sent, so an invalid value costs no request.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class RemoteClient:
     """
     The jobs of one service. All methods may be called from any thread.
 
-    Args:
-        transport: The connection to the service.
-        policy: Returns the retry policy of a handler that was registered here.
+    *policy* returns the retry policy of a handler that was registered here.
     """
 
     def __init__(self, transport: Transport, policy: Callable[[str], RetryPolicy | None]) -> None:
@@ -56,7 +53,7 @@ class RemoteClient:
     # ---- writes ----------------------------------------------------------------------------------------------------
 
     is_stale = False
-    """Always False: the clock is the service's."""
+    """Always False, because the clock is the service's."""
 
     def refresh(self) -> None: ...
 
@@ -103,9 +100,6 @@ class RemoteClient:
         return [_wire.pause_of(each) for each in self._read("/v1/scopes", {})["pauses"]]
 
     def within(self, connection: object) -> NoReturn:
-        """
-        Raise an error: the service's store is not accessible to the caller.
-        """
         what = f"a transaction of {type(connection).__name__} does not reach the service"
         raise UnsupportedError(what, "leave conn out, or use a scheduler on the store itself")
 
@@ -220,7 +214,7 @@ class RemoteClient:
 
     def explain(self, key: str) -> Explanation | None:
         """
-        Ask why a job has not run yet. If the service does not answer, that is the reason.
+        Ask why a job has not run yet. If the service does not answer, return this as the reason.
         """
         path = _wire.address(checks.check_key(key), ":explain")
         try:

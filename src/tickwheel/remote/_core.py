@@ -70,14 +70,11 @@ class RemoteCore:
 
     @property
     def is_in_use(self) -> bool:
-        """
-        True while this process has threads or connections for the service.
-        """
         return self.is_firing or self._transport.is_open
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Raise an error: events of firings are reported where they happen.
+        Raise an error, because events are reported only in the process that fires.
         """
         events = "firings" if routine else "failures"
         what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
@@ -85,14 +82,14 @@ class RemoteCore:
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Raise an error: firings are reported where they happen.
+        Raise an error, because firings are reported only in the process that fires.
         """
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Check that the service answers, and start to pull for registered handlers. Async handlers run on *loop*.
+        Check that the service answers, and begin to pull for registered handlers. Async handlers run on *loop*.
         """
         check_role(role)
         if self._is_inherited:
@@ -105,16 +102,13 @@ class RemoteCore:
         self._puller = Puller(self.pulls, self.handlers, self._options, loop)
 
     def is_inside(self) -> bool:
-        """
-        Return True if the caller is a handler. A stop must not wait for that handler.
-        """
         return self._puller is not None and self._puller.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
         Stop pulling, let handlers finish, and close the connections.
 
-        In the child of a fork only the connections are closed: running handlers are the parent's.
+        In the child of a fork, only the connections are closed, because running handlers belong to the parent.
         """
         if self._is_inherited:
             self._transport.close()
@@ -139,7 +133,7 @@ class RemoteCore:
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Raise an error: a client has no service of its own.
+        Raise an error, because a client has no service of its own.
         """
         what, remedy = "advertise() was called on the client of a service", "call it where the jobs are fired"
         raise UnsupportedError(what, remedy)

@@ -1,7 +1,5 @@
 """
-The event loops of a client, in threads of their own: one for requests, and one for coroutines of handlers.
-
-All handlers share one loop, so that they can share objects of that loop.
+The event loops of a client, each in its own thread: one for requests, and one for all coroutines of handlers.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _LAST_S: Final = 1.0
 
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
     """
-    Return a new loop that runs in a daemon thread called *name*, and the thread; once stopped, it is closed.
+    Return a new loop, and the daemon thread called *name* that runs it. The loop is closed when it stops.
     """
     loop = new_event_loop()
     thread = Thread(target=_run, args=(loop,), name=name, daemon=True)
@@ -36,10 +34,7 @@ def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
 
 class HandlerLoop:
     """
-    The loop on which the scheduler was started, or a loop in a thread of its own, started on demand.
-
-    Args:
-        loop: A running loop, if there is one.
+    The loop on which the scheduler was started, or a loop in its own thread, started on demand.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -49,9 +44,6 @@ class HandlerLoop:
         self._is_closed = False
 
     def result_of(self, work: Coroutine[Any, Any, object]) -> object:
-        """
-        Run *work* on the loop and return its result; blocks.
-        """
         try:
             loop = self._lent or self._started()
         except BaseException:

@@ -1,9 +1,9 @@
 """
 Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
-The lease of a running firing is renewed, so a slow handler keeps it. If the process dies, the lease ends soon. The
-handler's result is reported: done, retry, or dead. A snooze counts as an attempt here. An attempt that exceeds its
-timeout has failed. Its thread keeps its place until it ends, so there are never more threads than workers.
+The lease of a running firing is renewed. If the process dies, the lease ends soon. A snooze counts as an attempt here.
+An attempt that exceeds its timeout has failed, but its thread counts as a worker until it ends, so there are never more
+threads than workers.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    One leased firing. It must stop when its lease ends.
-
-    Once it has started, it must also end before its timeout (`late_at`).
+    A leased firing. It must stop when its lease ends, and, once started, before its timeout (`late_at`).
     """
 
     lease: JobLease
@@ -75,9 +73,6 @@ class _Attempt:
         return not (self.is_late or self.is_stopped)
 
     def stop(self) -> None:
-        """
-        Notify the handler that its lease has ended.
-        """
         self.is_stopped = True
         if self.expire is not None:
             with suppress(RuntimeError):  # the loop and the handler have ended
@@ -85,9 +80,9 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Start or restart the timeout; return True if the attempt still counts.
+        Start or restart the timeout, and return True if the attempt still counts.
 
-        Its *progress* is sent with the next beat.
+        *progress* is sent with the next renewal of the lease.
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s
@@ -96,7 +91,7 @@ class _Attempt:
 
 class _Pace:
     """
-    The rate limit of one handler: the number of firings to lease at once, and the wait of each, in seconds.
+    The rate limit of one handler. It determines the number of firings to lease, and how many seconds each waits.
     """
 
     def __init__(self, rate: float | None) -> None:
@@ -105,7 +100,7 @@ class _Pace:
 
     def most(self, places: int) -> int:
         """
-        Return the number of *places* to fill with one request, so that all firings start soon.
+        Return the number of firings to lease with one request, at most *places*, so that all of them start soon.
         """
         return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
 
@@ -167,7 +162,7 @@ class Puller:
 
     def stop(self, deadline: float | None) -> list[Firing]:
         """
-        Stop pulling, and wait for running firings until *deadline*; return those that still run.
+        Stop pulling, and wait for running firings until *deadline*; return the firings that still run.
         """
         self._stopped.set()
         self._hurry.set()
@@ -217,7 +212,7 @@ class Puller:
 
     def _start(self, run: Callable[[], object]) -> None:
         """
-        Have a worker *run* it, as soon as the system has a thread.
+        Pass *run* to a worker, as soon as the system has a thread.
         """
         while not self._ended.is_set():
             try:
@@ -354,7 +349,7 @@ class Puller:
 
     def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
         """
-        Send the request that the lease of *attempt* needs now, if any. Do not wait for its answer.
+        Send the request that the lease of *attempt* needs now, if any, without waiting for its answer.
         """
         fire_id = attempt.lease.fire_id
         try:
@@ -371,7 +366,7 @@ class Puller:
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
         """
-        Return True if the timeout of *attempt* is over and only its thread still runs.
+        Return True if the timeout of *attempt* is over, so that only its thread still runs.
         """
         with self._lock:
             if attempt.late_at > now:

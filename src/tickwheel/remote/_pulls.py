@@ -1,5 +1,5 @@
 """
-The operations of workers, over HTTP: the counterpart of `scheduler._pulls` for the client of a service.
+The operations of workers, over HTTP: the counterpart of `scheduler._pulls`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RemotePulls:
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Cancel the request of *found*; leased firings are released when their leases end.
+        Cancel the request of *found*. Leased firings are released when their leases end.
         """
         found.cancel()
 

@@ -63,7 +63,7 @@ _REFUSALS: Final = {
 """Problem documents that are answers, not errors."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
-"""The fields of the stats and of a node's metrics that are instants."""
+"""The fields of the stats, and of a node's metrics, that are instants."""
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
@@ -72,9 +72,6 @@ def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
 
 
 def seconds(name: str, value: Duration) -> float:
-    """
-    Convert the validated *value* to seconds within the range of JSON; the past is clamped.
-    """
     return max(checks.seconds(name, value), _PAST_S)
 
 
@@ -84,7 +81,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 def address(key: str, action: str = "") -> str:
     """
-    Return the path of the job of *key*. Dots are escaped, so that they are not read as folders.
+    Return the path of the job of *key*. Dots are escaped, because they could be read as folders.
     """
     quoted = quote(key, safe="")
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
@@ -157,9 +154,6 @@ def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
 
 
 def change_body(fields: ChangeFields, now: int) -> bytes:
-    """
-    Validate the times and lists of *fields* and return the body of the change.
-    """
     body: dict[str, Any] = {name: value for name, value in fields.items() if name != "payload"}
     for name in {"expires", "every", "misfire_grace"} & body.keys():
         if body[name] is not None and not (name == "every" and _is_step(body[name])):
@@ -305,9 +299,7 @@ def minute_of(document: Mapping[str, Any]) -> Minute:
 
 def stats_of(document: Any) -> Any:
     """
-    Convert *document* to the stats or a node's metrics, or a part of them.
-
-    Instants are converted to ms, as in a scheduler.
+    Convert *document* to the stats or metrics of a node, or a part of them, with instants in ms.
     """
     if isinstance(document, list):
         return [stats_of(each) for each in document]

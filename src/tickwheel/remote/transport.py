@@ -1,8 +1,8 @@
 """
 Sends requests to a service, and retries them until they are answered or their time is over.
 
-Requests run on an event loop in a thread of their own, for both kinds of scheduler. Connections are kept. Every write
-has an Idempotency-Key: if its answer was lost and it is sent again, it is still done once.
+Requests run on an event loop in its own thread, for both kinds of scheduler. Every write has an Idempotency-Key, so
+that it is done only once, even if its answer was lost and it is sent again.
 
 Internal: other packages use it, users do not.
 """
@@ -40,7 +40,7 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""Statuses without an answer from the service, including those of a proxy. A write may have been done."""
+"""Statuses that do not come from the service, for example from a proxy. A write may have been done."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
@@ -51,7 +51,7 @@ count.
 
 class _Document(dict[str, Any]):
     """
-    The document of an answer from the service at *where*. If a field is missing, another server has answered.
+    The document of an answer from the service at *where*. A missing field means that another server has answered.
     """
 
     def __init__(self, fields: Mapping[str, Any], where: str) -> None:
@@ -67,13 +67,7 @@ class Transport:
     """
     A connection to one service. `ask` runs on the loop of `submit`.
 
-    Args:
-        url: URL of the service, such as "http://127.0.0.1:8765".
-        token: Access token, or None.
-        timeout_s: Maximum time of one request, including its retries.
-
-    Raises:
-        StoreError: If the URL or the token is invalid.
+    *timeout_s* is the maximum time of one request, including its retries.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
@@ -94,9 +88,9 @@ class Transport:
 
     def submit(self, request: Coroutine[Any, Any, _T]) -> Future[_T]:
         """
-        Run *request* on the transport's loop. From any thread.
+        Run *request* on the transport's loop. Callable from any thread.
 
-        A `close` ends running requests with a `ClosedError`, and writes with a `StoreError`, as they may have been
+        A `close` ends running requests with a `ClosedError`, and writes with a `StoreError`, because they may have been
         done.
         """
         with self._lock:
@@ -129,7 +123,7 @@ class Transport:
 
     def close(self) -> None:
         """
-        Close the connections, and end waiting requests: see `submit`. May be called twice.
+        Close the connections, and end waiting requests; see `submit`. May be called twice.
         """
         with self._lock:
             self._is_closed = True
@@ -152,15 +146,9 @@ class Transport:
         patience_s: float = 0.0,
     ) -> tuple[int, Any]:
         """
-        Return the status and the document of the answer to a request; a problem document is an answer.
+        Return the status and the document of the answer to a request; a problem document is also an answer.
 
-        Args:
-            method: The HTTP method.
-            path: Path below the service's URL, percent-encoded.
-            body: JSON.
-            headers: Further headers.
-            params: The query.
-            patience_s: Additional time for the service, if the request asks it to wait.
+        *patience_s* is additional time for the service, if the request asks it to wait.
 
         Raises:
             StoreError: If there is no answer, or an unreadable one.
@@ -220,7 +208,9 @@ class Transport:
         params: Mapping[str, Any] | None,
     ) -> tuple[int, Any, float]:
         """
-        Send a request once; without an answer return status 0 and the reason; also the wait that the service requests.
+        Send a request once. Return its status, its document, and the delay that the service requests before a retry.
+
+        Without an answer, the status is 0 and the document is the reason.
         """
         import httpx  # noqa: PLC0415  an extra, loaded on first use
 
