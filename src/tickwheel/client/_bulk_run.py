@@ -110,9 +110,6 @@ def _changes(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[BulkChange]
 
 
 def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
-    """
-    Add the record of a bulk act to the log. A run that continues from a cursor adds to the sums of its last record.
-    """
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
     shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}  # not as an enum
     chosen = ", ".join(f"{field}={value!r}" for field, value in shown.items())

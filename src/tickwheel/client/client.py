@@ -114,9 +114,6 @@ class Client:
                 steps.callback(self._requests.close)
 
     def _name_actor(self) -> None:
-        """
-        Set the name of this process as author of writes. A forked child has another name.
-        """
         keep = self._options.history.keep
         self._owner = owner_name(self._options)
         self._actor = Actor(self._owner, keep == "all") if keep in ("usual", "all") else None
@@ -310,9 +307,6 @@ class Client:
         return self.store.scopes()
 
     def _shown(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        """
-        Add the state known only to the firing process, and the pauses of scopes, to *jobs*.
-        """
         paused = {each.scope: each for each in self.store.scopes()} if any(job.lacks_handler for job in jobs) else {}
         knowing = self._knowing()
         shown: list[Job] = []
@@ -333,9 +327,6 @@ class Client:
         return self.store.upcoming(query.due_from or 0, until, limit)
 
     def first_due(self, since: int = 0) -> Job | None:
-        """
-        Return the pending job with the earliest due time from *since* (ms since the epoch) on.
-        """
         self.opened()
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
         return jobs[0] if jobs else None
@@ -392,9 +383,6 @@ class Client:
 
 
 def _marked(writes: Sequence[Any]) -> Sequence[Write]:
-    """
-    Return *writes* with the marks of their request, if the request is idempotent.
-    """
     repeat = ONCE.get()
     if repeat is None:
         return writes

@@ -114,10 +114,7 @@ class Backend(Protocol):
     def handlers(self) -> HandlerTarget: ...
 
     @property
-    def is_firing(self) -> bool:
-        """
-        True while handlers run.
-        """
+    def is_firing(self) -> bool: ...
 
     @property
     def is_in_use(self) -> bool:
@@ -126,10 +123,7 @@ class Backend(Protocol):
         """
 
     @property
-    def is_ready(self) -> bool:
-        """
-        True while the core is in use and the store answers.
-        """
+    def is_ready(self) -> bool: ...
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]: ...
 
@@ -145,10 +139,7 @@ class Backend(Protocol):
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]: ...
 
-    def stats(self, *, with_store: bool) -> dict[str, Any]:
-        """
-        Return the counters; without *with_store*, only the counters of this process.
-        """
+    def stats(self, *, with_store: bool) -> dict[str, Any]: ...
 
     def advertise(self, url: str, secret: str) -> None: ...
 

@@ -92,9 +92,6 @@ def elapsed_of(
 
 
 def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
-    """
-    Return the store's time at which it computed the due time of *write*; None if the answer does not show this.
-    """
     if isinstance(write, Move):
         return (write.counted_from or 0) + job.due_at - write.due_at
     if outcome is Outcome.CREATED and not write.job.first_set_at:

@@ -51,9 +51,6 @@ class Distribution:
         return list(self._counts)
 
     def since(self, snapshot: list[int]) -> dict[str, Any]:
-        """
-        Return count, p50, p99 and max of durations added after *snapshot*. The error is at most an eighth.
-        """
         counts = [now - before for now, before in zip(self._counts, snapshot, strict=True)]
         edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
         return {

@@ -39,9 +39,6 @@ class Promise(Generic[_T]):
         self._keep()
 
     def set_exception(self, error: BaseException) -> None:
-        """
-        Set an *error*, which several promises may share, and run the callbacks.
-        """
         self._traceback = error.__traceback__
         self._error = error
         self._keep()

@@ -97,9 +97,6 @@ class Registry:
         return None if target is None else target.limits(job.handler)
 
     def call_of(self, job: Job) -> Call:
-        """
-        Return the callable that runs *job*; raise a `TickwheelError` with reason and remedy if it cannot run here.
-        """
         name = (job.target, job.handler)
         call = self._calls.get(name)
         if call is None:

@@ -99,9 +99,6 @@ class StoreClock:
 
     @property
     def is_sampled(self) -> bool:
-        """
-        True if the store has its own clock, so that this machine's wall clock does not matter.
-        """
         return self._offset_ms is not None
 
     @property
@@ -171,11 +168,10 @@ class StoreClock:
 
     def reading_for_delay(self) -> tuple[int, int, int]:
         """
-        Return `reading`, and the time in ms from which a delay counts. The caller adds a millisecond, because one has
-        begun.
+        Return `reading`, and the time in ms from which a delay counts.
 
-        If a manual clock reads a whole millisecond, that time is one less, so that advancing the clock by exactly the
-        delay reaches the due time.
+        The caller adds a millisecond, because the current one has begun. If a manual clock reads a whole millisecond,
+        the time is one less, so that advancing the clock by exactly the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:
@@ -231,9 +227,6 @@ class StoreClock:
         return self._clock.monotonic_ns() / 1e6
 
     def elapsed(self) -> float:
-        """
-        Return the elapsed ms on this machine since a fixed point, including suspend.
-        """
         return self._elapsed_ns() / 1e6
 
     def _look_closely(self) -> None:

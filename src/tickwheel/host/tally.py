@@ -15,15 +15,6 @@ __all__ = ["WriterMetrics", "WriterStats"]
 
 @record
 class WriterStats:
-    """
-    Metrics of the writer so far, with durations in seconds.
-
-    Attributes:
-        writes: Number of writes in the commits.
-        retries: Number of retries of a batch after a transient error.
-        failures: Number of writes that were answered with an error.
-    """
-
     commits: int = 0
     writes: int = 0
     seconds: float = 0.0

@@ -85,10 +85,7 @@ class Reservation(Protocol):
         Fire the jobs that were begun; *answers* are the answers to the callers' writes.
         """
 
-    def cancel(self) -> None:
-        """
-        Release the reserved memory, because nothing was written.
-        """
+    def cancel(self) -> None: ...
 
     def close(self) -> None:
         """
@@ -96,10 +93,7 @@ class Reservation(Protocol):
         """
 
     @property
-    def begun(self) -> Sequence[int]:
-        """
-        The indexes of the callers' writes whose jobs were begun.
-        """
+    def begun(self) -> Sequence[int]: ...
 
 
 OnCommit: TypeAlias = Callable[[Sequence[Write], list[Answer], Reservation | None], object]
@@ -547,9 +541,6 @@ class Writer:
 
 
 def _may_pass_soon(error: Exception) -> bool:
-    """
-    Return True if *error* concerns the store rather than the writes, and may disappear in seconds.
-    """
     if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait
         return False
     return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)

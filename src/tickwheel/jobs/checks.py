@@ -140,9 +140,6 @@ def check_trace(trace: str | None) -> str | None:
 
 
 def check_generation(generation: int | None) -> int | None:
-    """
-    Validate a generation. 0 means "there is no such job"; None means no condition.
-    """
     if generation is not None and (type(generation) is not int or not 0 <= generation < 1 << 63):
         raise InvalidJobError("if_generation", generation, "pass the generation that a set, move or get answered, or 0")
     return generation
@@ -233,9 +230,6 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 
 def encode_payload(payload: Any) -> bytes:
-    """
-    Encode *payload* as JSON: at most 1 MiB, at most 100 levels deep.
-    """
     if payload is None:
         return b"null"
     if type(payload) is EncodedPayload:

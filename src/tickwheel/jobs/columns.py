@@ -58,9 +58,6 @@ def pause_text(pause: Pause) -> str:
 
 
 def text_of(error: str | None) -> str | None:
-    r"""
-    Return *error* with NUL as `\x00` and lone surrogates as `\udc80`, so that every database accepts it.
-    """
     return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 

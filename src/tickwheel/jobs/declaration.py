@@ -191,9 +191,6 @@ def rules_of(writes: Iterable[Set]) -> str:
 
 
 def digest_of(writes: Iterable[Set]) -> str:
-    """
-    Return a checksum of *writes*, which is the same at each start of a program.
-    """
     lines = sorted(f"{write.job.key}\n{_stated(write)}\n{write.keeps_payload}" for write in writes)
     return sha256("\n".join(lines).encode()).hexdigest()[:32]
 

@@ -82,9 +82,6 @@ class HandlerFailedError(TickwheelError, RuntimeError):
     def __init__(
         self, what: str, *, is_whole: bool, remote_traceback: str | None = None, remote_place: str | None = None
     ) -> None:
-        """
-        Build the message from *what*. *is_whole* is True if the process can run other calls.
-        """
         self.is_whole = is_whole
         self.remote_traceback = remote_traceback
         self.remote_place = remote_place
@@ -182,9 +179,6 @@ class StoreError(TickwheelError, OSError):
     """
 
     def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:
-        """
-        Build the message. *is_unknown* is True if a write may have taken effect.
-        """
         self.is_transient = is_transient
         self.is_unknown = is_unknown
         super().__init__()

@@ -61,9 +61,6 @@ class Repeat:
         self._counts: Counter[str] = Counter()
 
     def mark(self, key: str) -> Once:
-        """
-        Return the mark of the next write to the job of *key*. Several writes to one job get different marks.
-        """
         number = self._counts[key]
         self._counts[key] += 1
         return Once(self.token, f"{number}:{key}", self.asked, self.lasts_ms)

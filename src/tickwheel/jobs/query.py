@@ -81,9 +81,6 @@ class JobQuery:
 
 
 def has_not_succeeded(job: Job, since: int) -> bool:
-    """
-    Return True if the recurring *job* already existed at *since*, and no run of it has succeeded since.
-    """
     if job.recurrence is None or job.first_set_at >= since:
         return False
     found = _SUCCEEDED_AT.search(job.recurrence)

@@ -181,9 +181,6 @@ def no_run(until: object) -> InvalidRecurrenceError:
 
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
-    """
-    Yield the next *count* runs of a recurring *job*, in ms since the epoch, beginning with the scheduled run.
-    """
     yield job.due_at
     yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
 

@@ -268,9 +268,6 @@ def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generatio
 
 
 def spread(request: SetRequest) -> SetRequest:
-    """
-    Return *request* with its call, if any, expanded into `handler`, `payload` and other fields of a job.
-    """
     if isinstance(getattr(request, "key", None), TaskCall):
         raise InvalidJobError(
             "key", request.key, "pass the key first and the call behind it, as in set('order/17', call)"
@@ -394,9 +391,6 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
 
 def trial(request: SetRequest, now: int) -> Job:
-    """
-    Return the job that *request* would set, to preview its runs. The target is not checked, and nothing is stored.
-    """
     write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
     if write.is_over:
         raise no_run(request.until)

@@ -76,9 +76,6 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
-    """
-    Validate *policy*, and return it with its waits as a tuple.
-    """
     if not isinstance(policy, RetryPolicy):
         raise InvalidJobError("retry", policy, "pass a RetryPolicy")
     if not isinstance(policy.attempts, int) or not 1 <= policy.attempts <= ATTEMPTS_MAX:

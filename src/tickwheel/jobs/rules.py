@@ -166,9 +166,6 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
 
 
 def is_plain_set(write: Set) -> bool:
-    """
-    Return True if `created` alone gives the result of *write* for a key without a job.
-    """
     job = write.job
     return _is_plain_write(write) and not write.if_generation and _is_plain_job(job) and job.expires_at != STOPPED
 
@@ -350,9 +347,6 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
 
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
-    """
-    Set a pending job again if it is due at the named instant. Its attempts and its error stay.
-    """
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.WRONG_GENERATION, job), job
     known = _known(job, write.over)

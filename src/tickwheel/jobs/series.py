@@ -63,9 +63,6 @@ def wanted_of(write: Set, job: Job) -> Definition:
 
 
 def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[], int]) -> Job | None:
-    """
-    Return the pending *job* with the *wanted* definition, or None if the definition ends its series.
-    """
     before = Definition.of(job)
     has_begun = job.attempt > 0
     try:
@@ -180,9 +177,6 @@ def runs_besides(job: Job) -> str | None:
 
 
 def length_of(text: str) -> int | None:
-    """
-    Return the time to live of a run in ms, if a retry has moved the job's due time; else None.
-    """
     found = _LENGTH.search(text)
     return None if found is None else int(found[1])
 

@@ -72,10 +72,6 @@ class CancelJobs:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJobs:
-    """
-    Make the dead jobs of *keys* pending again, due after *delay*, at most *rate* jobs per second.
-    """
-
     name: ClassVar = "replay"
     keys: Iterable[str]
     if_generation: int | None = None
@@ -83,9 +79,6 @@ class ReplayJobs:
     rate: float | None = None
 
     def delays(self, count: int) -> list[float]:
-        """
-        Validate, and return the delay in seconds of each of *count* jobs.
-        """
         first = checks.delay_ms(self.delay) / 1000
         step = 0.0 if self.rate is None else 1 / checks.check_rate(self.rate)
         return [first + number * step for number in range(count)]

@@ -213,9 +213,6 @@ class RemoteClient:
         return document
 
     def explain(self, key: str) -> Explanation | None:
-        """
-        Ask why a job has not run yet. If the service does not answer, return this as the reason.
-        """
         path = _wire.address(checks.check_key(key), ":explain")
         try:
             document = self._transport.submit(self._get_document(path)).result()

@@ -99,9 +99,6 @@ class _Pace:
         self._next_at = -math.inf
 
     def most(self, places: int) -> int:
-        """
-        Return the number of firings to lease with one request, at most *places*, so that all of them start soon.
-        """
         return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
 
     def wait_s(self) -> float:
@@ -116,9 +113,6 @@ class _Pace:
 class Puller:
     """
     Pulls for every handler that was registered before the start, until it is stopped.
-
-    Attributes:
-        pid: The process in which it pulls, to detect a forked child.
     """
 
     def __init__(
@@ -161,9 +155,6 @@ class Puller:
         return _INSIDE.get() is self
 
     def stop(self, deadline: float | None) -> list[Firing]:
-        """
-        Stop pulling, and wait for running firings until *deadline*; return the firings that still run.
-        """
         self._stopped.set()
         self._hurry.set()
         with self._lock:
@@ -348,9 +339,6 @@ class Puller:
                     _log.warning(what, attempt.lease.fire_id, error)
 
     def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
-        """
-        Send the request that the lease of *attempt* needs now, if any, without waiting for its answer.
-        """
         fire_id = attempt.lease.fire_id
         try:
             if self._is_late(attempt, now):
@@ -365,9 +353,6 @@ class Puller:
         return None
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
-        """
-        Return True if the timeout of *attempt* is over, so that only its thread still runs.
-        """
         with self._lock:
             if attempt.late_at > now:
                 return False

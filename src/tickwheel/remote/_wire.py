@@ -96,9 +96,6 @@ def ms(text: str) -> int:
 
 
 def set_body(request: SetRequest) -> dict[str, Any]:
-    """
-    Return the body of a validated *request*, without key, payload, retry policy and condition.
-    """
     body: dict[str, Any] = {"target": request.target, "mode": str(request.mode)}
     for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
         value = getattr(request, name)
@@ -298,9 +295,6 @@ def minute_of(document: Mapping[str, Any]) -> Minute:
 
 
 def stats_of(document: Any) -> Any:
-    """
-    Convert *document* to the stats or metrics of a node, or a part of them, with instants in ms.
-    """
     if isinstance(document, list):
         return [stats_of(each) for each in document]
     if not isinstance(document, dict):

@@ -122,9 +122,6 @@ class Transport:
         return self._loop is not None and self._pid == os.getpid()
 
     def close(self) -> None:
-        """
-        Close the connections, and end waiting requests; see `submit`. May be called twice.
-        """
         with self._lock:
             self._is_closed = True
             loop, self._loop = self._loop, None
