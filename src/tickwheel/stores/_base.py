@@ -1,5 +1,5 @@
 """
-The base class of stores of one owner: all jobs in memory, and each transaction handed on, to be kept.
+The base class of stores with one owner. It keeps all jobs in memory; a subclass stores each transaction.
 """
 
 from __future__ import annotations
@@ -44,26 +44,22 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _RUN_MS: Final = 60_000
-"""Pending jobs are kept in sorted runs of a minute, so that an insertion moves a minute's jobs and not all of them."""
+"""Pending jobs are kept in sorted runs of a minute, so that an insertion moves only the jobs of one minute."""
 
 
 class BaseStore:
     """
-    A store of one owner, with all jobs in memory. Thread-safe; `page` costs O(jobs), all else as `Store` says.
+    A store with one owner and all jobs in memory. Thread-safe; `page` costs O(jobs), all else as `Store` says.
 
-    A subclass makes it durable. It keeps *entries*: values of bytes by name (text), none of whose meaning it needs to
-    know. `load` returns them all, and `commit` changes some in one transaction.
-
-    Attributes and methods that begin with an underscore are those of this class: a subclass names its own without.
+    A subclass makes it durable. It keeps *entries*: names (text) with values (bytes), whose meaning it need not know.
+    `load` returns all entries, and `commit` changes some in one transaction. Names that begin with an underscore belong
+    to this class; a subclass uses names without one. *clock* is the store's wall clock, by default the system's.
     """
 
     abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)
     url = ""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """
-        Make a store that is not open; *clock* is its wall clock, by default the system's.
-        """
         self._clock = clock or MonotonicClock()
         self._lock = Lock()
         self._woken = Event()
@@ -94,36 +90,36 @@ class BaseStore:
 
     def load(self) -> Iterable[tuple[str, bytes]] | None:
         """
-        Take the store for this process alone, and return all its entries; None if it only lives in memory.
+        Lock the store for this process, and return all its entries; None if it exists only in memory.
 
-        Called by each open.
+        Each call of `open` calls this.
 
         Raises:
-            StoreInUseError: If another process has it.
+            StoreInUseError: If another process has locked the store.
             StoreError: If it cannot be read.
         """
         return None
 
     def commit(self, entries: Iterable[Entry]) -> None:
         """
-        Keep *entries*, all or none, durably on return; None deletes a name, which may not exist.
+        Store *entries*, all or none, durably on return. None deletes a name, which may not exist.
 
-        It is called by one thread at a time, before the changes take effect in memory. Its cost should depend on these
-        entries only.
+        One thread at a time calls this, before the changes take effect in memory. The cost should depend only on these
+        entries.
 
         Raises:
-            StoreError: If nothing was kept, or, with `is_unknown`, if that is unknown: then the entries are loaded
-                again, after an `unload`, before the next call.
+            StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. Then `unload` and
+                `load` are called before the next commit.
         """
 
     def unload(self) -> None:
         """
-        Give up what `load` took, or has taken in part; also called if nothing is taken.
+        Release the lock of `load`. This may be called without a lock, or after a `load` that failed.
         """
 
     def entries(self) -> Iterator[tuple[str, bytes]]:
         """
-        Yield all entries, as in the last commit that returned: for a store that rewrites itself within `commit`.
+        Yield all entries after the last successful commit, for a store that rewrites itself within `commit`.
         """
         answers = {(token, part): kept for token, parts in self._kept.items() for part, kept in parts.items()}
         whole = Changes(
@@ -477,9 +473,6 @@ class BaseStore:
         self._is_doubtful = False
 
     def _save(self, changes: Changes) -> None:
-        """
-        Commit *changes*, and let them take effect.
-        """
         try:
             self.commit(changes.entries())
         except StoreError as error:
@@ -520,9 +513,6 @@ class BaseStore:
         return Batch(now, self._jobs, self._generation, epoch, manifests=self._manifests, onces=onces)
 
     def _lapsed(self, limit: int, now: int) -> dict[Place, Kept | None]:
-        """
-        Return the places of the expired answers, for at most *limit* heap entries. A heap entry may outlive its answer.
-        """
         found: dict[Place, Kept | None] = {}
         while self._lapsing and self._lapsing[0][0] <= now and limit > 0:
             _, token = heapq.heappop(self._lapsing)

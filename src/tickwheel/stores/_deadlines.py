@@ -10,14 +10,14 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Maximum fraction of a lease that a call may take. The last part of a lease, of the same length, is not relied on."""
+"""Maximum fraction of a lease that a call may take. An equal fraction at the end of a lease is not relied on."""
 _LEAST_S: Final = 0.5
-"""Minimum time limit, so that with leases of one or two seconds a busy machine does not look like a silent server."""
+"""Minimum time limit. With leases of one or two seconds, a busy machine would otherwise look like a silent server."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a prune or of a read of many rows, in calls. It is shorter than the lease, and renewals do not wait for
-it.
+Time limit of a prune or of a read of many rows, as a number of calls. It is shorter than the lease, and renewals do not
+wait for it.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""
@@ -29,6 +29,6 @@ def call_s(lease_s: float) -> float:
 
 def calls_of(writes: int) -> int:
     """
-    Return the time limit of a batch of *writes* writes, in calls: one for each page.
+    Return the time limit of a batch of *writes* writes, as a number of calls: one for each page.
     """
     return max(1, math.ceil(writes / _PAGE))

@@ -36,9 +36,7 @@ class Batch:
     """
     The writes of one transaction.
 
-    Attributes:
-        changes: The changes made by the answered writes, without records and kept answers.
-        records: The history records of the answered writes, without numbers.
+    *changes* and *records* come from the answered writes. Records have no numbers yet.
     """
 
     def __init__(
@@ -51,9 +49,6 @@ class Batch:
         manifests: Mapping[str, Manifest],
         onces: Onces | None,
     ) -> None:
-        """
-        Begin with the stored *jobs* and *manifests*, the largest *generation*, and the owner's *epoch*, if any.
-        """
         self._now = now
         self._jobs = jobs
         self._generation = generation
@@ -88,9 +83,6 @@ class Batch:
         return answer
 
     def claim(self, claim: Claim, answers: Sequence[Answer]) -> Answer:
-        """
-        Begin the jobs of a *claim*, given the *answers* to the writes before it.
-        """
         if claim.epoch != self._epoch:
             return NOT_OWNER
         indexes: list[int] = []
@@ -102,9 +94,6 @@ class Batch:
         return Claimed(Outcome.BEGUN, indexes=indexes)
 
     def _known(self, write: Write) -> Answer | None:
-        """
-        Return the answer to *write* if it depends on no job (a declaration, or a kept answer), else None.
-        """
         answer = None
         if manifest_of(write) is not None:
             keys = write.keys if isinstance(write, Declare) else (key_of(write),)

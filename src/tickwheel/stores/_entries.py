@@ -1,5 +1,5 @@
 """
-The changes of a transaction as named values of bytes, the form in which a store of one owner keeps them.
+The changes of a transaction as named values of bytes. A store with one owner keeps them in this form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entry: TypeAlias = tuple[str, bytes | None]
 """A name and its value, or None if the value is deleted."""
 
 MinutePlace: TypeAlias = tuple[int, int, str]
-"""The length, the start and the owner of a row of figures."""
+"""The length, start and owner of a row of figures."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _LENGTH: Final = Struct(">I")
@@ -34,15 +34,7 @@ class Changes:
     """
     The changes of one transaction, or a whole store; a deleted value is None.
 
-    Attributes:
-        generation: The largest generation, if it has changed.
-        epoch: The latest epoch, if it has changed.
-        jobs: Jobs by key.
-        records: Records of the history by number.
-        manifests: Manifests by name.
-        scopes: Pauses by scope.
-        answers: Kept answers by place.
-        minutes: Figures by place.
+    *generation* and *epoch* are None unless they have changed.
     """
 
     generation: int | None = None
@@ -55,9 +47,6 @@ class Changes:
     minutes: dict[MinutePlace, Minute | None] = field(default_factory=dict)
 
     def entries(self) -> Iterator[Entry]:
-        """
-        Yield the entries that hold these changes.
-        """
         if self.generation is not None:
             yield "generation", str(self.generation).encode()
         if self.epoch is not None:
@@ -76,12 +65,6 @@ class Changes:
             yield f"minute/{_TEXT.encode(row)}", None if minute is None else to_text(minute).encode()
 
     def add(self, name: str, data: bytes) -> None:
-        """
-        Add an entry that was yielded by `entries`.
-
-        Raises:
-            ValueError: If it was not.
-        """
         table, _, key = name.partition("/")
         match table:
             case "generation":

@@ -16,8 +16,8 @@ class Finding(NamedTuple):
 
     Attributes:
         check: The name of the check.
-        is_well: True if nothing needs to be done.
-        text: What was found, and the remedy if one is needed.
+        is_well: True if no action is needed.
+        text: The finding, with a remedy if one is needed.
     """
 
     check: str
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     @classmethod
     def wrong(cls, check: str, text: str) -> Finding:
         """
-        Return a finding with its remedy in *text*.
+        Return a finding that needs action; *text* has the remedy.
         """
         return cls(check, is_well=False, text=text)
 
@@ -47,8 +47,5 @@ class Examinable(Protocol):
 
     def examine(self) -> Sequence[Finding]:
         """
-        Examine the server on a separate connection; the store need not be open. Nothing is written.
-
-        Raises:
-            StoreError: If the server cannot be reached, or does not answer in time.
+        Examine the server on a separate connection. The store need not be open. Nothing is written.
         """

@@ -20,7 +20,7 @@ class LaneSet:
     A hundred thousand lanes of one target are thus a short argument.
 
     Attributes:
-        names: Names of lanes, see `lane_of`.
+        names: Names of lanes; see `lane_of`.
         targets: Targets whose lanes are all in the set, except *others*.
         others: Lanes of *targets* that are in the set only if *names* contains them.
     """

@@ -1,5 +1,5 @@
 """
-The leap of sequences after a change of server: numbers of the old server are not given out again.
+The leap of sequences after a change of server, so that no number of the old server is used again.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Final
 __all__ = ["leap"]
 
 _LEAST: Final = 1 << 32
-"""Minimum length of a leap. No server gives out so many numbers while its standby lags behind."""
+"""Minimum length of a leap. No server assigns so many numbers while its standby lags behind."""
 _SPREAD: Final = 1 << 40
 """
-Range of the random part of a leap. If a leap is lost with its server, the next one must not land on the same number.
+Range of the random part of a leap. If a leap is lost with its server, the next one must not reach the same number.
 
 Thousands of leaps fit below 2**53, the limit up to which every store and JSON parser counts exactly.
 """

@@ -14,9 +14,6 @@ __all__ = ["Lifetime"]
 class Lifetime:
     """
     Shows whether a store may be used: from its opening to its closing, in the process that opened it.
-
-    Attributes:
-        is_closed: Set by the store when it is closed.
     """
 
     def __init__(self, url: str) -> None:
@@ -26,9 +23,6 @@ class Lifetime:
 
     @property
     def is_inherited(self) -> bool:
-        """
-        True in the child of a fork. Connections, threads and locks belong to the parent; closing leaves them alone.
-        """
         return self._pid != os.getpid()
 
     def check(self) -> None:

@@ -1,7 +1,7 @@
 """
 Waits for notifications of other nodes' writes, if the server can send them.
 
-Notifications are hints. The notes in the store are complete.
+Notifications are hints, and some may be lost. The list of changes in the store is complete.
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ __all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
 _CHECK_S: Final = 1.0
-"""Interval of checks that the server answers, because a dead connection reports nothing."""
+"""Seconds between two checks that the server answers, because a dead connection reports nothing."""
 
 
 class Subscription(Protocol):
     """
-    A connection that receives notifications of other nodes' writes. If a method raises, it is closed and replaced.
+    A connection that receives notifications of other nodes' writes. If a method raises, the connection is replaced.
     """
 
     def filenos(self) -> Collection[int]: ...
 
-    def receive(self) -> bool:
-        """
-        Read the notifications that have arrived, without waiting; return True if other nodes have written.
-        """
+    def receive(self) -> bool: ...
 
     def check(self) -> None: ...
 
@@ -42,7 +39,7 @@ class Listener:
     """
     Listens for notifications from `listen` to `stop`. Unlike the drivers' own waits, its wait can be interrupted.
 
-    One thread waits. The connection is closed after that thread has left.
+    The connection is closed only after the waiting thread has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:

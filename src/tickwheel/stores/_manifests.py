@@ -54,7 +54,7 @@ class Manifests:
 
     def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
         """
-        Return the answer to *write* if it is a declaration, or belongs to a stale one; None otherwise.
+        Return the answer to *write* if it is a declaration, or belongs to an outdated declaration; None otherwise.
 
         *jobs* has the jobs of the batch's keys after all earlier writes.
         """

@@ -13,7 +13,7 @@ __all__ = ["MemoryStore"]
 
 class MemoryStore(BaseStore):
     """
-    Jobs in memory; gone with the process. One scheduler uses one store.
+    Jobs in memory, which end with the process. A store belongs to one scheduler.
     """
 
     abilities = replace(BaseStore.abilities, loss_window="everything, when the process ends")

@@ -27,15 +27,9 @@ class MemoryHistory:
         return self._records.values()
 
     def numbered(self, records: Iterable[HistoryRecord]) -> dict[int, HistoryRecord | None]:
-        """
-        Return *records* by the numbers that they get when they are put here.
-        """
         return {number: each._replace(number=number) for number, each in enumerate(records, self._number + 1)}
 
     def put(self, number: int, record: HistoryRecord | None) -> None:
-        """
-        Add a numbered *record*, after all others, or with None delete the one of that *number*.
-        """
         if record is not None:
             self._number = max(self._number, number)
             self._records[number] = record
@@ -55,9 +49,6 @@ class MemoryHistory:
         return nlargest(limit, (each for each in acts if since <= each.at < until), lambda each: (each.at, each.number))
 
     def surplus(self, since: int, per_key: int, total: int, limit: int) -> list[int]:
-        """
-        Return the numbers of at most *limit* records to delete, as `Store.prune` says.
-        """
         records = self._records.values()
         going = list(takewhile(lambda record: record.at < since, islice(records, limit)))
         if not going:

@@ -1,5 +1,5 @@
 """
-Kept answers, for requests that may be repeated. Used by every store.
+Kept answers to writes with an idempotency key. Used by every store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tickwheel.jobs.rules import is_undecided
 __all__ = ["PRUNED_AT_ONCE", "Kept", "Onces", "Place", "once_of"]
 
 Place: TypeAlias = tuple[str, str]
-"""A token and a part."""
+"""The token of a request, and the part of it."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers deleted for each new one. They do not accumulate, and commits stay short."""
+"""Maximum number of expired answers that each new one deletes: they do not accumulate, and commits stay short."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -83,7 +83,7 @@ class Onces:
 
     def answer(self, write: Write) -> Answer | None:
         """
-        Return the kept answer to *write*, or the answer to a `Keep`. Return None if the write must be applied.
+        Return the kept answer to *write*, or the answer to a `Keep`; None if the write must be applied.
         """
         once = once_of(write)
         if once is None:
@@ -97,7 +97,7 @@ class Onces:
 
     def note(self, write: Write, answer: Answer) -> None:
         """
-        Keep *answer*, if *write* is marked and decided.
+        Keep *answer* if *write* has a mark and was decided.
         """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):
@@ -124,11 +124,6 @@ class Onces:
 
 
 def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
-    """
-    Return the generation in *answer*, and the rest of the answer.
-
-    A payload that the repeated request contains again is omitted.
-    """
     job = answer.job
     row, generation, payload = None, 0, b""
     if job is not None:

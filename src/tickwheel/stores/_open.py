@@ -25,14 +25,14 @@ _OPTION: Final = re.compile(r"(?<=[?&])(?P<name>[^=&]*)=(?P<value>[^&]*)")
 _WRONG_ESCAPE: Final = re.compile(r"%(?!(?!00)[0-9a-f]{2})", re.IGNORECASE)
 _OWN: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<name>[^\W\d]\w*)(?:\?(?P<query>.*))?", re.DOTALL)
 _SECRETS: Final = ("password", "passphrase", "secret", "token")
-"""Endings of the names of options whose values are masked."""
+"""Endings of the names of options whose values are masked in messages."""
 _METHODS: Final = ("abilities", "url", *(name for name in vars(Store) if not name.startswith("_")))
 _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Create the store that *url* names, as `make_store` does, and open it.
+    Create the store of *url*, see `make_store`, and open it.
 
     Raises:
         StoreError: If there is no such store, or it cannot be opened.
@@ -79,9 +79,6 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
 
 def _own(url: str, module: str, name: str, query: str, clock: Clock | None) -> Store:
-    """
-    Make a store by calling *name*, a class or function in the user's own *module*.
-    """
     options = dict(parse_qsl(query, keep_blank_values=True))
     try:
         kind = getattr(import_module(module), name)
@@ -107,7 +104,7 @@ def _own(url: str, module: str, name: str, query: str, clock: Clock | None) -> S
 
 def _meant(scheme: str, separator: str, rest: str) -> str | None:
     """
-    Return the URL that was probably meant, for SQLAlchemy's form, a misspelt scheme, or the path of a file.
+    Return the URL that the user probably meant: for SQLAlchemy's form, a misspelt scheme, or the path of a file.
     """
     if not separator:
         return f"sqlite:///{scheme}" if scheme.endswith((".db", ".sqlite", ".sqlite3")) and ":" not in scheme else None

@@ -41,14 +41,14 @@ from tickwheel.stores._records import act_of, has_no_record
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
-"""The writes of an owner. They are valid under the owner's lease."""
+"""The writes of an owner, which are valid under the owner's lease."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
 
 class WrongGuessError(Exception):
     """
-    An optimistic write did not match the stored job. Roll back, and plan again with reads.
+    An optimistic write did not match the stored job. The batch is rolled back, and planned again with reads.
     """
 
 
@@ -73,7 +73,7 @@ class Differences:
 @dataclass(slots=True)
 class Plan:
     """
-    One batch, sorted by kind of write. Stores apply begins first, then ends, then the slow path.
+    The writes of one batch by kind. Stores apply begins first, then ends, then the slow path.
 
     Attributes:
         answers: One answer for each write; `decide` adds the answers of the slow path.
@@ -82,11 +82,12 @@ class Plan:
         ends: Jobs assumed to be running. They are deleted.
         careful: The writes on the slow path: index of the answer, key, write.
         floor: New generations must be larger than this.
-        away: Shards of jobs that a node has claimed into another shard than their keys'.
-        shards: The shards by the epochs of their leases.
-        notable: The history records, each with the index of its write, and True if it is a settle that is not a repeat.
+        away: Shards of claimed jobs that are not in the shards of their keys.
+        shards: The shard of each lease, by epoch.
+        notable: The history records, each with the index of its write, and True if the write is a settle that was not
+            tried before.
         manifests: Names of the manifests to read, because the batch has their declarations.
-        tokens: Tokens of the marked requests; their kept answers must be read.
+        tokens: Tokens of the requests whose kept answers must be read.
         claim: The claim of jobs that the batch creates, if there is one.
     """
 
@@ -108,7 +109,7 @@ class Plan:
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
-        Sort *writes* by kind. Refuse writes of a firing whose epoch is not in *epochs*.
+        Sort *writes* by kind, and refuse writes of an owner whose epoch is not in *epochs*.
 
         Raises:
             WrongGuessError: If *is_guessing* and a key has writes of two kinds, whose order may matter.
@@ -222,9 +223,6 @@ class Plan:
         return differences
 
     def _claim(self, chosen: Sequence[int], differences: Differences) -> list[int]:
-        """
-        Move the jobs that the *chosen* writes have created from `new` to `begun`; return the indexes of these writes.
-        """
         new = {job.generation: job for job in differences.new}
         indexes: list[int] = []
         for index in chosen:
@@ -269,9 +267,7 @@ def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
     """
-    Return the answer to *write* if no job is needed for it, else None.
-
-    No job is needed if *write* is a declaration, or if its answer was kept.
+    Return the answer to *write* if it depends on no job (a declaration, or a kept answer), else None.
     """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer

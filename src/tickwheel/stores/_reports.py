@@ -27,10 +27,10 @@ class Shard:
     A part of the store, and its owner.
 
     Attributes:
-        number: The shard's number; 0 in a store of one owner. Tails (see `Lease`) have the highest numbers.
-        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process is reported
-            until the next one takes over.
-        epoch: Epoch of the lease, or of the last lease; 0 if there was none.
+        number: The shard's number; 0 in a store with one owner. Tails (see `Lease`) have the highest numbers.
+        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process remains the
+            owner until another process takes over.
+        epoch: Epoch of the current or last lease; 0 if there was none.
         until: Store time at which the lease ends unless it is renewed; None if the shard is free, or the lease is a
             lock.
     """
@@ -49,8 +49,8 @@ class Node:
     Attributes:
         owner: The name under which it holds leases.
         until: Store time at which the node counts as dead unless it renews; None if a system lock guards the store.
-        heard_at: Store time of its last report; None if there was none.
-        figures: Its last report: counts of firings and of current work; None if there was none.
+        heard_at: Store time of its last report, or None.
+        figures: Its last report: counts of firings and of current work; or None.
     """
 
     owner: str
@@ -68,7 +68,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Aside:
     """
-    The unroutable jobs of one handler: they wait for a node that has the handler.
+    The unroutable jobs of one handler, which wait for a node that has the handler.
 
     Attributes:
         target: The target of the jobs.
@@ -91,7 +91,7 @@ class Cursor:
     Attributes:
         shard: The shard's number.
         epoch: Epoch of the owner's lease, as proof of ownership.
-        after: A place (due_at, generation). The owner has read every pending job up to it.
+        after: A due time and generation. The owner has read every pending job up to this position.
         mark: The mark of the last `look`, or None before the first.
     """
 
@@ -107,8 +107,9 @@ class ShardScan:
     The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs up to the cursor that other processes wrote, in no order. The owner may know some already.
-        mark: Start of the next search for changes.
+        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may already have
+            some.
+        mark: The mark for the next cursor, from which changes are searched.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after `due`, whatever its due time, or None.
     """
@@ -121,7 +122,7 @@ class ShardScan:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Build the result from the jobs *ahead* of the cursor: at most *limit* of them, due before *until*, in order.
+        Return the result for the jobs *ahead* of the cursor, in order; at most *limit* are `due`.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
@@ -143,7 +144,7 @@ class Scan:
     @classmethod
     def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
         """
-        Build the result from the jobs *due*, at most *limit*, and the position *end* of the scan, if any.
+        Return the result with the jobs *due*, at most *limit*, and the position *end* of the scan, if any.
         """
         return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 

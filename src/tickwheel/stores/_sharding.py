@@ -20,7 +20,7 @@ BUCKETS: Final = 256
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return the function from a key to its shard. It is the same on every node.
+    Return the function from a key to its shard, which is the same on every node.
 
     Results are cached, because each firing asks about ten times.
     """
@@ -32,9 +32,6 @@ def sharding(shards: int) -> Callable[[str], int]:
 
 
 def shards_of(keys: Iterable[bytes], shards: int) -> list[int]:
-    """
-    Return the shards of encoded *keys*.
-    """
     crc32 = zlib.crc32
     return [crc32(key) % shards for key in keys]
 
@@ -44,7 +41,7 @@ def bucket_of(key: str) -> int:
     Return the bucket of *key*, from 0 to 255.
 
     The first `{tag}` in the key determines the bucket; without a tag, or with an empty one, the whole key does. Shards
-    use the other end of the checksum. Otherwise a partition would use only some of its shards.
+    use the other end of the checksum, because a partition would otherwise use only some of its shards.
     """
     hashed = key
     if "{" in key:

@@ -2,7 +2,7 @@
 The rule for a server that answers again after a silence longer than a lease.
 
 During the silence all leases have expired, although their owners may be alive. If the first node to get an answer took
-all of them, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no others for a
+all leases, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no others for a
 while.
 """
 
@@ -17,14 +17,10 @@ __all__ = ["Silence"]
 _SILENT: Final = 0.5
 """Fraction of a lease without an answer that counts as a silence. Owners normally renew earlier, by up to a third."""
 _GRACE: Final = 0.6
-"""Fraction of a lease within which each live owner renews: a third between renewals, and a failed call."""
+"""Fraction of a lease within which each live owner renews: a third between renewals, and one failed call."""
 
 
 class Silence:
-    """
-    Detects periods in which the server does not answer. Used by the thread that renews.
-    """
-
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease_s, self._clock = lease_s, clock
         self._asked_at = 0.0
@@ -36,7 +32,7 @@ class Silence:
         """
         Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node that *has_leases* renews so often that it detects a silence by time alone. Other nodes need a failed
+        A node that *has_leases* renews so often that it detects a silence by time alone. Any other node needs a failed
         call.
         """
         now = self._asked_at = self._clock()

@@ -1,8 +1,8 @@
 """
 SQL in files: named queries and numbered migrations.
 
-In a file of queries, each statement follows a line `-- name: NAME`. Comments may be anywhere. Statements use macros for
-the columns of a job. The macros are expanded once, when a file is read:
+In a file of queries, each statement follows a line `-- name: NAME`. Statements use macros for the columns of a job,
+which are expanded when a file is read:
 
     @columns                    key, generation, due_at, ... (`columns.ALL`)
     @columns(j)                 j.key, j.generation, j.due_at, ...
@@ -104,7 +104,7 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
     Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
 
     *row* has the stored version and checksum; a schema from before the first release has no checksum. Raises a
-    `StoreFormatError` if the schema is newer or unreleased, or if *has_jobs* but the version is missing.
+    `StoreFormatError` if the schema is newer or unreleased, or if *has_jobs* is True but the version is missing.
     """
     version, checksum, *_ = (*row, None, None) if row else (0, None)
     if version == 0:

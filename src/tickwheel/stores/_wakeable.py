@@ -1,8 +1,8 @@
 """
-Waits for sockets and pipes; another thread can end the wait.
+Waits for sockets and pipes, until another thread ends the wait.
 
-It uses calls that every system has. On Windows, select() accepts only sockets, so a pair of sockets ends the wait.
-Elsewhere poll() waits, because it has no limit on file descriptors.
+Select on Windows accepts only sockets, so a pair of sockets ends the wait. Elsewhere poll() waits, because it has no
+limit on file descriptors.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class WakeableWait:
     """
     A wait for any number of threads. `wake` leaves a token, which ends one current or future wait.
 
-    A waiting thread holds no lock. During shutdown a daemon thread never continues, so no other thread may depend on
-    it.
+    A waiting thread holds no lock, because a daemon thread may stop in the wait during shutdown.
     """
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class WakeableWait:
     @contextmanager
     def entered(self) -> Iterator[bool]:
         """
-        Keep resources open for the block. Yield False if they are closed already.
+        Keep resources open for the block. Yield False if they are already closed.
         """
         with self._lock:
             is_open = not self._is_closed
@@ -59,9 +58,6 @@ class WakeableWait:
                 self._tidy()
 
     def wait(self, timeout_s: float, *others: int) -> set[int]:
-        """
-        Block until a descriptor of *others* is readable, until `wake`, or until the timeout; return the readable ones.
-        """
         with _Selector() as selector:
             for each in (self._woken.fileno(), *others):
                 selector.register(each, selectors.EVENT_READ)
@@ -76,7 +72,7 @@ class WakeableWait:
 
     def recall(self) -> None:
         """
-        End a running wait, if any. Leave no token otherwise, since it would end the next wait.
+        End a running wait, if any. Unlike `wake`, leave no token for the next wait.
         """
         if self._waiting:
             self.wake()

@@ -2,7 +2,7 @@
 The protocol of a store, which keeps jobs until they are due.
 
 A store is passive and synchronous. The scheduler's writer thread collects the writes of callers into batches and passes
-them to `apply`; one batch is one transaction. Group commit is thus written once, for all stores.
+them to `apply`. Each batch is one transaction, so group commit is written once for all stores.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ class Abilities:
     The abilities that a store declares, for the scheduler and the test suites.
 
     Attributes:
-        loss_window: Description of the acknowledged writes that a power failure may lose; "" for none.
+        loss_window: Text that names the acknowledged writes that a power failure may lose; "" if it loses none.
         has_notify: True if a write of another process ends `wait_for_change` before its timeout.
-        is_private: True if only this object can write to the store: no scan for other writers' jobs is needed.
+        is_private: True if only this object can write to the store, so that there is no need to scan for other writers'
+            jobs.
         has_many_writers: True if several threads may call `apply` at once, and this is faster.
         has_many_owners: True if several schedulers may own shards of one store.
         joins_transactions: True if a write can join the caller's own transaction.
-        renew_s: Interval of checking leases that have no end but can be lost, for example if a file is deleted; None if
-            they cannot be lost.
+        renew_s: Seconds between checks of leases that have no end but can be lost, for example if a file is deleted;
+            None if they cannot be lost.
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-        partitions: Number of parts with separate commits (see `Partitioned`); a shard's number modulo it is its
+        partitions: Number of parts with separate commits (see `Partitioned`). The partition of a shard is its number
+            modulo this.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and accepts a `Keep`. If False, it gets
+            neither, and a service warns that idempotency keys work in one process only.
+        claims_sets: True if `apply` accepts a `Claim` as the last write; only for a store with one owner and one
             partition.
-        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Other stores get
-            neither; a service on one warns at its start that idempotency keys hold in one process only.
-        claims_sets: True if `apply` takes a `Claim` as the last write. Other stores get none. For a store of one owner
-            and one partition.
     """
 
     loss_window: str = ""
@@ -85,19 +86,19 @@ class Lease:
     The right to fire and settle (acknowledge) the jobs of a shard.
 
     If an owner hands a shard over to a node that has less than its share, the running jobs stay with the old owner in a
-    shard of their own, the tail. The tail keeps the epoch of the jobs, and its number is above those of all other
-    shards. It does not count towards a share, and disappears when it is empty. If its owner has ended, the first node
-    that asks takes it over.
+    separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than all other shards. It
+    does not count towards a share, and disappears when it is empty. If its owner has ended, the first node that asks
+    takes it over.
 
     Attributes:
-        shard: The number of the shard; 0 in a store of one owner.
+        shard: The number of the shard; 0 in a store with one owner.
         epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
-        until: Store time after which another node may take the shard; None if a system lock holds it as long as the
-            process lives.
-        rescued: Number of jobs that the former owner had begun and not settled. They are pending again, and keep their
+        until: Store time after which another node may take the shard; None if the lease is a system lock, which ends
+            with the process.
+        rescued: Number of jobs that were running when the former owner ended. They are pending again, and keep their
             attempts.
-        granted_at: Store time of the grant. `until - granted_at` is the lease's length; it counts on the monotonic
-            clock from before the call. The difference from the caller's wall clock is a sample of the clocks' offset.
+        granted_at: Store time of the grant. `until - granted_at` is the lease's length, which the caller counts on the
+            monotonic clock from before the call. The store's time is also a sample of its clock.
     """
 
     shard: int
@@ -116,8 +117,8 @@ class Joins(Protocol):
     """
     The methods of a store that declares `joins_transactions`: writes within the caller's transaction.
 
-    The writes take effect if and only if the caller commits. Answers are those of `apply`, based on what the
-    transaction sees. An error leaves the transaction unchanged. The owners of the shards are notified once the
+    The writes take effect if and only if the caller commits. The answers are those of `apply`, based on the data that
+    the transaction sees. An error leaves the transaction unchanged. The owners of the shards are notified after the
     transaction has ended.
 
     Raises:
@@ -165,14 +166,14 @@ class Partitioned(Protocol):
 @runtime_checkable
 class Versioned(Protocol):
     """
-    A store that can show cheaply that nothing was written to it: an idle owner then need not search it for jobs.
+    A store that can show cheaply that nothing was written to it, so that an idle owner need not search it for jobs.
     """
 
     def version(self) -> object:
         """
-        Return a value that differs from all earlier values if any process has committed a change in between.
+        Return a value that differs from all earlier values if any process has committed a change since.
 
-        Two equal values prove that nothing was written; two different values prove nothing. O(1).
+        Two equal values prove that nothing was written. Two different values prove nothing. O(1).
         """
 
 
@@ -180,9 +181,9 @@ class Store(Protocol):
     """
     Jobs by key and by due time.
 
-    Different threads may call `apply` and the reads at once. Only one thread at a time may call `apply`, not always the
-    same one, unless the store declares `has_many_writers`. Every method raises `StoreError` if the store cannot answer,
-    and nothing else; see `StoreError.is_transient`.
+    Different threads may call `apply` and the reads concurrently. Unless the store declares `has_many_writers`, only
+    one thread at a time calls `apply`, but not always the same thread. A method raises only a `StoreError`, if the
+    store cannot answer; see `StoreError.is_transient`.
     """
 
     abilities: Abilities
@@ -193,7 +194,7 @@ class Store(Protocol):
         """
         Connect, and bring the schema to the current version. A newer, unknown version is refused.
 
-        Called before everything else; it does nothing if the store is open.
+        Called before everything else. It does nothing if the store is open.
         """
 
     def close(self) -> None:
@@ -210,21 +211,20 @@ class Store(Protocol):
         """
         Apply *writes* in order, in one transaction (one for each partition), and return an answer for each.
 
-        The writes are durable on return.
-        A refused write (wrong generation, not found) is an answer and does not affect other writes. A refused `Declare`
-        is the exception: the writes that depend on its version are refused, too.
+        The writes are durable on return. A refused write (wrong generation, not found) is an answer and does not affect
+        other writes. A refused `Declare` is the exception: the writes that depend on its version are also refused.
 
         A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
         expires. A repeat with the same mark changes nothing and gets the kept answer as `Recalled`.
 
         Raises:
-            StoreError: No write took effect; or, if `is_unknown`, the outcome is unknown, because a transient error
-                occurred after the commit was sent.
+            StoreError: If no write took effect; or, with `is_unknown`, if the outcome is unknown, because a transient
+                error occurred after the commit was sent.
         """
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*; otherwise its dead job, or None.
+        Return the live job of *key*, or else its dead job, or None.
         """
 
     def get_many(self, keys: Sequence[str]) -> list[Job]:
@@ -252,22 +252,22 @@ class Store(Protocol):
         Return the home shard of *key*. It is constant as long as this object lives.
 
         A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
-        `due` shows its current shard. Any write except a begin moves it home.
+        `due` shows its current shard. Any write except a `Begin` moves the job home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         """
-        Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
+        Return at most *limit* pending jobs of *shard* that follow *after* and are due before *until*.
 
-        Returns at most *limit* jobs that follow *after*. Later writes of other nodes at or before *after* are found by
-        `look`. The cost depends on the result, not on the number of future jobs.
+        They are ordered by (due_at, generation). `look` finds later writes of other nodes at or before *after*. The
+        cost depends on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
         Return the first *limit* pending jobs with `due_at` below *until* of each of *shards*.
 
-        Shards without such jobs are omitted. One query for all shards, made every two seconds. The cost depends on the
+        Shards without such jobs are omitted. One query reads all shards, every two seconds. The cost depends on the
         result.
         """
 
@@ -275,14 +275,14 @@ class Store(Protocol):
         """
         Return due jobs and changes for each of *cursors*, in the same order, with one query.
 
-        The due jobs of a shard are at most *limit* jobs with `due_at` below *until*, from the cursor on, as `due`
-        returns them, and the job that follows. The changes, if *with_changes*, are jobs that other nodes wrote at or
-        before the cursor since its mark. They are read first, so that the next `look` finds jobs that this one misses.
-        A cursor without a mark gets no changes, and a current mark.
+        The due jobs of a shard are those that `due` returns after the cursor, and one more job that follows them. The
+        changes, if *with_changes*, are jobs that other nodes wrote at or before the cursor since its mark. Changes are
+        read before the due jobs, so that the next `look` finds a job that this one misses. A cursor without a mark gets
+        a mark and no changes.
 
-        Only the shard's owner gets the changes: the statement checks the epoch of its lease. The store then forgets
-        them. The result may have too many jobs (the owner's own writes, or duplicates), never too few. The cost depends
-        on the result and on the number of writes since the mark, not on the number of pending jobs.
+        Only the shard's owner gets the changes, because the statement checks the epoch of its lease. The store then
+        forgets them. The result may have too many jobs (the owner's own writes, or duplicates), never too few. The cost
+        depends on the result and on the number of writes since the mark, not on the number of pending jobs.
 
         Raises:
             StoreError: If it fails. The store may have forgotten the changes.
@@ -294,11 +294,10 @@ class Store(Protocol):
         """
         Return due jobs of some lanes for each of *cursors*, in the same order.
 
-        For each shard, returns at most *limit* pending jobs with `due_at` below *until*, from the cursor on, in the
-        order of `due`. If *inside*, these are jobs of *lanes*; otherwise jobs of all other lanes. A scan reads at most
-        *rows* pending jobs of each shard; SQLite also reads all unsorted slots. It returns the position where it
-        stopped. The caller continues from there, so it passes over the jobs of a full lane only once. The cost depends
-        on the rows read and returned.
+        The result has at most *limit* jobs of each shard, in the order of `due`: if *inside*, jobs of *lanes*;
+        otherwise jobs of all other lanes. A scan reads at most *rows* pending jobs of each shard (SQLite also reads all
+        unsorted slots), and returns the position where it stopped. The caller continues from there, so it reads the
+        jobs of a full lane only once. The cost depends on the rows read and returned.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -313,7 +312,7 @@ class Store(Protocol):
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* records of *key*, newest first; only those with numbers below *before*, if given.
+        Return at most *limit* records of *key*, newest first; only records with numbers below *before*, if given.
 
         The cost depends on the result. The numbers of one key grow in the order of commits.
         """
@@ -331,7 +330,7 @@ class Store(Protocol):
 
         Deletes, in this order: records older than *since* (ms since the epoch); the log of acts beyond its newest
         10,000; other records of each key beyond its newest *per_key*; and the oldest other records while there are more
-        than *total*. Any node may call it. Of two concurrent calls, one does the work.
+        than *total*. Any node may call it. If two nodes call it concurrently, one does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -366,18 +365,18 @@ class Store(Protocol):
         Take free shards, rescue (recover) the running jobs of former owners, and return the leases of *owner*.
 
         Each rescued attempt gets a history record "cut_off" with the name of the former owner, or "" if that owner had
-        released the shard. A store of many owners grants at most a fair share of the shards, and every free tail (see
-        `Lease`). A store of one owner raises a `StoreInUseError` that names the current owner.
+        released the shard. A store with many owners grants at most a fair share of the shards, and every free tail (see
+        `Lease`). A store with one owner raises a `StoreInUseError` that names the current owner.
         """
 
     def renew(self, owner: str) -> list[Lease]:
         """
         Extend the leases of *owner* and return them. A lost shard is missing from the list.
 
-        An expired lease that no other owner has taken is extended, with the same epoch. After a silence of the server
-        that was longer than a lease, a node takes no leases of other nodes for a moment: their owners may be alive and
-        got no answer either. Shards above the fair share are handed over; if a job runs in one, its tail is in the
-        list.
+        An expired lease that no other owner has taken is extended, with the same epoch. If the server was silent for
+        longer than a lease, a node takes no leases of other nodes for a moment, because their owners may be alive and
+        got no answer either. Shards above the fair share are handed over. If a job runs in such a shard, its tail is in
+        the list.
         """
 
     def release(self, owner: str) -> None:
@@ -398,12 +397,12 @@ class Store(Protocol):
         """
         Claim unroutable jobs that match *skills*: move them into *shard*, and return them in their new state.
 
-        Takes at most *limit* jobs, all from the shard's partition. Only one caller gets a job. Skips paused jobs, jobs
-        whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit* generations (at most 1,000; the
-        caller's handlers refuse their payloads). The caller begins and settles the jobs under *epoch*, whatever the
-        shard of their keys. The next owner of *shard* finds them there. The result is empty if *epoch* is outdated. The
-        cost grows with the result, the number of skills and scopes, and the skipped jobs, but not with other unroutable
-        jobs.
+        At most *limit* jobs are claimed, all from the shard's partition, and only one caller gets a job. These are
+        skipped: paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit*
+        generations (at most 1,000; the caller's handlers refuse their payloads). The caller begins and settles the jobs
+        under *epoch*, whatever the shard of their keys, and the next owner of *shard* finds them there. The result is
+        empty if *epoch* is outdated. The cost grows with the result, the number of skills and scopes, and the skipped
+        jobs, but not with other unroutable jobs.
         """
 
     def aside(self) -> list[Aside]:
@@ -413,7 +412,7 @@ class Store(Protocol):
 
     def count_paused(self) -> int:
         """
-        Return the number of paused pending jobs; counting ends at 10,000.
+        Return the number of paused pending jobs. Counting ends at 10,000.
         """
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
@@ -421,7 +420,7 @@ class Store(Protocol):
         Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused before.
 
         A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
-        second pause of a scope replaces its texts. If anything changes, *record* is added to the history.
+        second pause of a scope replaces its author and note. If anything changes, *record* is added to the history.
         """
 
     def scopes(self) -> list[Pause]:
@@ -448,7 +447,7 @@ class Store(Protocol):
 
     def nodes(self) -> list[Node]:
         """
-        Return the nodes that fire, by name; also nodes that ended within ten minutes without releasing their shards.
+        Return the nodes that fire, by name, and nodes that ended within ten minutes without releasing their shards.
 
         Any node may ask. A store guarded by a system lock returns only the live node.
         """
@@ -457,8 +456,7 @@ class Store(Protocol):
         """
         Block until another process may have written, or for *timeout_s*.
 
-        Returns:
-            True if another process may have written. This is a hint: call `look` in both cases.
+        Return True if another process may have written. This is a hint: call `look` in both cases.
         """
 
     def wake(self) -> None:
@@ -472,20 +470,20 @@ class Store(Protocol):
         """
         Ask the owners of *jobs* to withdraw their counted attempts, and wake the owners.
 
-        If an attempt has not started, its owner gives the job back; otherwise it answers by `report_started`. A request
-        is valid for five seconds, and a waiting caller repeats it. It expires because the next try counts as the same
-        attempt, and must not be given back for a caller that is gone. A job with a negative `attempt` asks that the
-        started attempt of that number be stopped; this request is valid for a minute.
+        If an attempt has not started, its owner makes the job pending again; otherwise it answers by `report_started`.
+        A request is valid for five seconds, and a waiting caller repeats it. It expires because the next try counts as
+        the same attempt, and must not be withdrawn for a caller that no longer waits. A job with a negative `attempt`
+        asks that the started attempt of that number be stopped; this request is valid for a minute.
 
         Returns:
-            The generations of jobs without a live owner. None of their attempts starts any more.
+            The generations of jobs without a live owner. Their attempts can no longer start.
         """
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
         Return the valid, unanswered requests to the owner of *shards*.
 
-        The jobs have only the fields that identify the attempt: key, generation, instant and attempt number.
+        The jobs have only the fields that identify the attempt: key, generation, due time and attempt number.
         """
 
     def report_started(self, jobs: Sequence[Job]) -> None:

@@ -1,8 +1,8 @@
 """
-The parts that the shipped stores are built from, for a store of your own that keeps the whole protocol.
+Parts of the shipped stores, for a store of your own that implements the whole protocol.
 
-`BaseStore` uses them for you. A store with a server of its own reads the jobs that a batch names, lets `Plan` decide,
-and writes the differences in the same transaction.
+`BaseStore` already uses them. A store with its own server reads the jobs that a batch names, lets `Plan` decide, and
+writes the differences in the same transaction.
 """
 
 from __future__ import annotations

@@ -21,7 +21,10 @@ from tickwheel.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""The shard of a key now, and its shard when the store was created. A blob without a shard number is in the latter."""
+"""
+The functions from a key to its current shard, and to its shard when the store was created. A blob without a shard
+number is in the latter.
+"""
 
 _SAME_FIRING = 16
 """Length of the part of a place that holds the due time and the generation."""
@@ -78,7 +81,7 @@ class Batch:
         """
         Decide the writes that depend on stored jobs (*rows*), manifests (*texts*) and kept answers (*kept*).
 
-        *now* is the store's clock in ms; *generation* is the last generation given out.
+        *now* is the store's clock in ms; *generation* is the last generation assigned.
         """
         if kept:
             self._texts = {
@@ -142,9 +145,6 @@ class Batch:
         return parts
 
     def answers(self, shift: int) -> list[Answer]:
-        """
-        Return the answers. Their new generations are larger by *shift* than the batch assumed.
-        """
         answers = self._plan.answers
         if shift:
             answers = [self._shifted(answer, shift) for answer in answers]

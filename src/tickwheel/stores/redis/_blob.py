@@ -12,8 +12,8 @@ A job as bytes: the value of its key in the hash of all jobs.
     columns        other columns that differ from a plain job's, in order, each after its length
     payload        the rest
 
-The scripts read some of these parts and write the shard; `CONSTANTS` has the positions and flags for them. A member of
-a set of due jobs is a place and a key.
+The scripts read some of these parts and write the shard; `CONSTANTS` has their positions and flags. A member of a set
+of due jobs is a place and a key.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
 """
-Flag of the shard. It stays while the job is pending in that shard or running; all other writes of the job omit it.
+Flag of the shard. It stays while the job is pending in that shard or running; any other write of the job removes it.
 """
 _FIRST_COLUMN: Final = 4
 
@@ -162,7 +162,7 @@ def running_mark(job: Job, shard: int) -> bytes:
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
-    Return *job* as bytes, without its key. *shard* is its shard, if that differs from the key's first shard.
+    Return *job* as bytes, without its key. *shard* is its shard, if it differs from the key's first shard.
     """
     flags, state = 0, _PENDING
     target, handler = b"", job.handler.encode()

@@ -1,5 +1,5 @@
 """
-Connections to the server. All use of the driver begins here.
+Connections to the server. Only this module and `_route` use the driver.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _REDIRECTIONS: Final = 2
 _CALL_S: Final = 2.0
 _THREADS: Final = 4
-"""Number of threads under gevent, and so of concurrent connections."""
+"""Number of threads under gevent, which is also the number of concurrent connections."""
 _REPLICAS: Final = 0.8
-"""Fraction of a call's time limit for which a write waits for replicas. After it the outcome counts as unknown."""
+"""
+Fraction of a call's time limit for which a write waits for replicas. After this time the outcome counts as unknown.
+"""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 """The scripts whose writes wait for replicas before they are answered."""
 
@@ -44,8 +46,7 @@ class Connections:
     """
     A pool with a connection for each concurrent thread. Thread-safe.
 
-    The next call replaces a lost connection. Nothing is sent twice, except to another node of a cluster after a
-    refusal.
+    The next call replaces a lost connection. A call is sent again only if a node of a cluster has refused it.
     """
 
     def __init__(
@@ -61,13 +62,8 @@ class Connections:
         """
         Parse *location*, and connect once.
 
-        Args:
-            location: A URL for the driver, or one with several hosts.
-            url: Shown in errors.
-            base: Common prefix of all keys of the store.
-            replicas: Number of replicas that must have a write before it is answered.
-            partition: The partition that has these keys.
-            call_s: Time limit of an answer, in seconds.
+        *base* is the common prefix of all keys. *replicas* is the number of replicas that must have a write before it
+        is answered. *call_s* is the time limit of an answer, in seconds.
         """
         try:
             import redis  # noqa: PLC0415 on use: the extra is optional
@@ -80,8 +76,8 @@ class Connections:
         self._idle: list[Connection] = []
         self._here: Any = original(_thread, "_local")()
         """
-        Idle connections of the current thread, as attribute `idle`: a gevent socket works only in the thread that
-        opened it.
+        Idle connections of the current thread, as attribute `idle`, because a gevent socket works only in the thread
+        that opened it.
         """
         self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
@@ -91,16 +87,14 @@ class Connections:
         self.call("PING")
 
     def call(self, *words: bytes | str | int) -> Any:
-        """
-        Send one command that is read-only or idempotent, and return its reply.
-        """
         return self._redirected(lambda connection: self._ask(connection, words))
 
     def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False, calls: int = 1) -> Any:
         """
         Run the script *name*, and return its reply. The script is loaded again if the server has lost it.
 
-        The time limit is that of *calls* calls. After an error of a script with *is_write*, the outcome is unknown.
+        The time limit is *calls* times the limit of one call. If a script with *is_write* raises an error, the outcome
+        is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -149,9 +143,6 @@ class Connections:
                     connection.disconnect()
 
     def subscribe(self, channel: str) -> Connection:
-        """
-        Open a connection that is subscribed to *channel*, for the caller alone.
-        """
         self.lifetime.check()
         connection = self._route.connection()
         try:
@@ -253,9 +244,6 @@ class Connections:
     def _ask_together(
         self, connection: Connection, *questions: tuple[bytes | str | int, ...], is_write: bool = False, calls: int = 1
     ) -> list[Any]:
-        """
-        Send *questions* together in one round trip and return their replies; raise the first refusal.
-        """
         replies: list[Any] = []
         refused: Exception | None = None
         try:

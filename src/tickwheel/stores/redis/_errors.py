@@ -92,12 +92,9 @@ _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*, with *url* in its message.
+    Return the `StoreError` for *error*, with *url* (password masked) in its message.
 
-    Args:
-        error: The driver's exception.
-        url: The store's URL, with the password masked.
-        is_sent: True if a write may have reached the server. Without an answer its outcome is unknown.
+    *is_sent* is True if a write may have reached the server. Without an answer its outcome is unknown.
     """
     text = str(error).partition("\n")[0]
     for part, words in _TEXTS.items():

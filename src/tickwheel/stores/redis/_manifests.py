@@ -25,9 +25,6 @@ def manifest_of(name: str, text: bytes) -> Manifest:
 
 
 def changes(kept: Mapping[str, bytes], changed: Mapping[str, Manifest]) -> list[bytes]:
-    """
-    Return the arguments of the script `apply` for a batch's manifests: name, text as read and new text of each.
-    """
     parts: list[bytes] = []
     for name, before in kept.items():
         manifest = changed.get(name)

@@ -62,9 +62,6 @@ def _keys(query: JobQuery) -> str:
 
 
 def _running(connections: Connections, query: JobQuery) -> Page:
-    """
-    Return a page of running jobs. They are few, and known by key.
-    """
     keys = sorted(key.decode() for key in connections.run("running"))
     after = query.cursor or ""
     keys = [key for key in keys if key > after and key.startswith(query.prefix)]
@@ -76,7 +73,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
     """
-    Return the dead jobs with the latest due times. Reads them in several calls; jobs may change in between.
+    Return the dead jobs with the latest due times. They are read in several calls, between which jobs may change.
     """
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):

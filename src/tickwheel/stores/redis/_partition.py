@@ -1,5 +1,5 @@
 """
-The partitions of a store. Each has a hash tag of its own, so that a cluster keeps it on one master.
+The partitions of a store. Each has its own hash tag, so that a cluster keeps it on one master.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _SLOTS: Final = 16_384
 
 class Partition(NamedTuple):
     """
-    One partition of a store, with generations, epochs and shards of its own.
+    One partition of a store, with its own generations, epochs and shards.
 
-    Generations and epochs of partition 2 of 3 are 2, 5, 8, ...: no two partitions assign the same number.
+    Generations and epochs of partition 2 of 3 are 2, 5, 8, ..., so no two partitions assign the same number.
 
     Attributes:
         number: The partition's number, from 0 on.

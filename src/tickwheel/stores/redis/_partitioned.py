@@ -1,8 +1,8 @@
 """
 A store in several partitions of a cluster.
 
-Each partition is a `RedisStore` with a hash tag, generations, epochs and shards of its own. Shard 5 of partition 1 of 3
-is shard 16 of the whole store. The clock of the first partition's master decides which jobs are due.
+Each partition is a `RedisStore` with its own hash tag, generations, epochs and shards. Shard 5 of partition 1 of 3 is
+shard 16 of the whole store. The clock of the first partition's master decides which jobs are due.
 """
 
 from __future__ import annotations
@@ -398,9 +398,6 @@ class PartitionedRedisStore:
         return [found[cursor.shard] for cursor in cursors]
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
-        """
-        Run *call* with each of *arguments*, concurrently, in the time of one round trip; return the results.
-        """
         several = list(arguments)
         if len(several) < 2 or self._pool is None:  # noqa: PLR2004  a single one
             return [call(*each) for each in several]
@@ -415,9 +412,6 @@ class PartitionedRedisStore:
 
 
 def _placed(finding: Finding, numbers: Sequence[int], count: int) -> Finding:
-    """
-    Return *finding* with the *numbers* of its partitions, unless it applies to all of them.
-    """
     if len(numbers) == count:
         return finding
     named = f"partition{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {count}"
@@ -425,9 +419,6 @@ def _placed(finding: Finding, numbers: Sequence[int], count: int) -> Finding:
 
 
 def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
-    """
-    Return the weakest abilities of the partitions: a write that one partition may lose, the store may lose.
-    """
     each, total = partitions[0].abilities, len(partitions)
     assert each.first_tail is not None
     windows = dict.fromkeys(partition.abilities.loss_window for partition in partitions)

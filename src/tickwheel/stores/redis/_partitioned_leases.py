@@ -39,11 +39,10 @@ class _Held:
 
 class PartitionedLeases:
     """
-    Asks all partitions concurrently, on threads of its own. Thread-safe.
+    Asks all partitions concurrently, on its own threads. Thread-safe.
 
-    Attributes:
-        is_owner: True from the first acquire to the release.
-        silent: The numbers of the partitions that did not answer the last time.
+    *is_owner* is True from the first acquire to the release. *silent* has the partitions that did not answer the last
+    time.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], url: str, lease_ms: int) -> None:
@@ -51,7 +50,7 @@ class PartitionedLeases:
         self._count = len(partitions)
         self._pool = new_pool(2 * self._count, "tickwheel-partition")
         self._patience_s = call_s(lease_ms / 1000)
-        """Time limit for a silent partition during a renewal; all other partitions wait for it."""
+        """Time limit for a silent partition during a renewal. The answers of all other partitions wait until then."""
         self._asked: dict[int, Future[_Leased]] = {}
         self._held = [_Held() for _ in partitions]
         self._lock = Lock()
@@ -72,9 +71,6 @@ class PartitionedLeases:
             raise errors[0]
 
     def tell(self, call: Callable[[RedisStore], None]) -> None:
-        """
-        Make *call* with the first partition that answers, within the time limit of a renewal.
-        """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
             told = self._pool.submit(call, self._partitions[number])
@@ -93,9 +89,8 @@ class PartitionedLeases:
         """
         Renew the leases in all partitions concurrently; with *may_take*, also take free shards.
 
-        If a partition does not answer, the node goes on firing: it keeps its leases there for half of their length, and
-        then loses them. An error is raised only if no partition answers, if this node owns nothing yet, or if the error
-        is permanent.
+        If a partition does not answer, the node continues to fire, and keeps its leases there for half of their length.
+        An error is raised only if no partition answers, if this node owns nothing yet, or if the error is permanent.
         """
         with self._lock:
             began = time.monotonic()
@@ -126,7 +121,7 @@ class PartitionedLeases:
 
     def _ask_each(self, ask: Callable[[int], _Leased], patience_s: float | None) -> list[_Leased | StoreError]:
         """
-        Return each partition's answer or error. A partition that still owes an earlier answer counts as failed.
+        Return each partition's answer or error. A partition that has not answered an earlier question counts as failed.
         """
         silent = {number for number, future in self._asked.items() if not future.done()}
         self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
@@ -159,9 +154,6 @@ class PartitionedLeases:
         return read + int(max(0.0, began - read_at) * 1000 * (1 - _DRIFT))
 
     def _kept(self, number: int, answer: _Leased | StoreError, began: float) -> list[tuple[Lease, int]]:
-        """
-        Return the leases in a partition, each with the milliseconds left.
-        """
         held = self._held[number]
         if isinstance(answer, tuple):
             self._held[number] = _Held(answer[1], began)

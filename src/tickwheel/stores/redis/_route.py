@@ -19,7 +19,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
-"""Time limit of each node that is asked for the store's server; then the next node is asked."""
+"""Time limit of each node that is asked for the store's server. After it the next node is asked."""
 _NODES_MAX: Final = 64
 _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 
@@ -33,15 +33,14 @@ class Route:
     """
     The route to the server of a URL. Thread-safe.
 
-    Attributes:
-        is_searched: True if the server may change between connections, and is asked for its role.
+    *is_searched* is True if the server may change between connections, so that its role is checked.
     """
 
     is_searched = False
 
     def __init__(self, redis: Any, location: str, call_s: float) -> None:
         """
-        Parse *location* with the driver's module *redis*; do not connect.
+        Parse *location* with the driver's module *redis*, without connecting.
 
         A server that does not answer within *call_s* counts as unreachable, because an owner must not wait until its
         lease has expired.
@@ -66,10 +65,7 @@ class Route:
         del connection
         return True
 
-    def lose(self) -> None:
-        """
-        Search for the server before the next connection, after it failed or refused.
-        """
+    def lose(self) -> None: ...
 
     def follow(self, host: str, port: int) -> bool:
         """
@@ -111,9 +107,6 @@ class SearchedRoute(Route):
         return True
 
     def _find(self) -> Address:
-        """
-        Ask one node after another; nodes of the URL come last, because they may have been replaced since.
-        """
         errors: list[Exception] = []
         for each in [*self._seen, *(host for host in self._hosts if host not in self._seen)]:
             connection = self._to(
@@ -143,11 +136,8 @@ class RouteProbe(NamedTuple):
     """
     The question to a node about the server's address, and the parser of its answer.
 
-    Attributes:
-        words: The command.
-        read: Takes the reply and the node's own address. Returns the server's address or None, and more nodes to ask.
-        unknown: Error text if all nodes answer and none knows the server.
-        options: Connection options for the node that differ from those for the server.
+    *read* takes the reply and the node's own address. It returns the server's address or None, and more nodes to ask.
+    *unknown* is the error text if all nodes answer and none knows the server.
     """
 
     words: tuple[str, ...]
@@ -202,9 +192,6 @@ def _node(node: Any, asked: Address) -> Address:
 
 
 def _by_sentinel(options: dict[str, str]) -> RouteProbe:
-    """
-    Return the question to a sentinel for the master in *options*. Options for sentinels are removed from *options*.
-    """
     name = options.pop("master")
     account = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
 

@@ -51,7 +51,7 @@ SCRIPTS: Final = {
 
 def packed(items: Iterable[bytes]) -> bytes:
     """
-    Return *items* as one MessagePack array. A script unpacks it far faster than it reads as many arguments.
+    Return *items* as one MessagePack array, which a script unpacks far faster than it reads as many arguments.
     """
     parts: list[bytes] = []
     for item in items:

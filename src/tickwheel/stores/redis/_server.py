@@ -1,5 +1,5 @@
 """
-Examines the server: whether it can keep jobs, which writes it may lose, and the store in it.
+Examines the server: whether it can keep jobs, which writes it may lose, and the version of the store in it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,6 @@ _SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when 
 
 
 def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
-    """
-    Refuse a server that would drop jobs. Return a description of the acknowledged writes that it may lose.
-    """
     facts = facts_of(connections)
     version = facts.get("redis_version", "")
     major = version.partition(".")[0]
@@ -105,9 +102,6 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
 
 
 def facts_of(connections: Connections) -> dict[str, str]:
-    """
-    Return the server's report about itself, and its settings if the user may read them.
-    """
     facts: dict[str, str] = {}
     for words in (
         ("INFO",),

@@ -51,7 +51,7 @@ __all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
-"""Maximum number of repeats of a batch when other writers change its keys between read and write."""
+"""Maximum number of repetitions of a batch whose keys are changed by other writers between read and write."""
 
 _FIRST_TAIL: Final = 40_000
 """First shard number of tails, as in scripts/lease.lua."""
@@ -78,16 +78,11 @@ class RedisStore:
         partition: Partition = WHOLE,
     ) -> None:
         """
-        Store the location of the server.
+        Store the location of the server, without connecting.
 
-        Args:
-            location: The driver's URL, or a URL of a cluster or of sentinels, with several hosts.
-            url: The same URL with the password masked.
-            shards: Minimum number of shards, and so of processes that can fire. None: 16, or the existing number.
-            lease_s: Seconds for which a process keeps its shards without a renewal.
-            prefix: Prefix of all keys, in braces.
-            replicas: Number of replicas that must have a write before it is answered.
-            partition: The partition of this store; if there are several, `PartitionedRedisStore` listens and warns.
+        *url* is the location with the password masked. *shards* is the minimum number of shards, and so of processes
+        that can fire; None means 16, or the existing number. A process keeps its shards for *lease_s* seconds without a
+        renewal. A write is answered when *replicas* replicas have it.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
@@ -100,7 +95,7 @@ class RedisStore:
         self._shape = 1, 1
         self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
-        """The last known epochs of shards, which may be outdated; the server checks them."""
+        """The last known epochs of shards. They may be outdated, because the server checks them."""
         self._owner: str | None = None
         self._silence, self._has_leases = Silence(lease_s), False
 
@@ -394,10 +389,7 @@ class RedisStore:
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """
-        Renew the leases of *owner* and, if *may_take*, take free ones.
-
-        Returns:
-            The server's clock, and the leases of *owner*.
+        Renew the leases of *owner* and, if *may_take*, take free ones; return the server's clock and the leases.
         """
         connections = self._open_connections()
         connections.notice_server()

@@ -1,5 +1,5 @@
 """
-Withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+Withdrawal requests of nodes: an owner makes a job pending again, or answers that its attempt has started.
 
 They are in one hash. The field is the attempt, `generation/due_at/attempt`; the value is the time, the answer and the
 key.
