@@ -51,10 +51,10 @@ _T = TypeVar("_T")
 
 class AsyncScheduler(Common):
     """
-    `Scheduler` for asyncio: the same names and answers, awaited.
+    `Scheduler` for asyncio: the same methods and answers, awaited.
 
-    Async handlers run on the loop that awaited `start`: stop the scheduler before that loop is closed. Cancelling an
-    `await` does not undo its write.
+    Async handlers run on the loop that awaited `start`, so stop the scheduler before you close that loop. If an `await`
+    is cancelled, its write still takes effect.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -66,7 +66,7 @@ class AsyncScheduler(Common):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Become the owner and fire: see `Scheduler.start`.
+        Become the owner and fire; see `Scheduler.start`.
 
         If the `await` is cancelled, the scheduler is stopped and closed.
 
@@ -89,7 +89,7 @@ class AsyncScheduler(Common):
 
     async def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
         """
-        Stop and close: see `Scheduler.stop`.
+        Stop and close; see `Scheduler.stop`.
         """
         self._loop, is_inside = None, self._core.is_inside()
         return await asyncio.to_thread(self._core.stop, checks.limit_s("timeout", timeout), is_inside=is_inside)
@@ -168,7 +168,7 @@ class AsyncScheduler(Common):
 
     async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
-        Set many jobs: see `Scheduler.set_many`.
+        Set many jobs; see `Scheduler.set_many`.
         """
         return await self._do(SetJobs(check_requests(requests)), conn)
 
@@ -200,13 +200,13 @@ class AsyncScheduler(Common):
         conn: object = None,
     ) -> Answer:
         """
-        Move a pending job to another instant: see `Scheduler.move`.
+        Move a pending job to another instant; see `Scheduler.move`.
         """
         return (await self._do(MoveJobs((key,), When(delay, at), if_generation), conn))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move a pending job to now: see `Scheduler.run_now`.
+        Move a pending job to now; see `Scheduler.run_now`.
         """
         return (await self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True)))[0]
 
@@ -214,7 +214,7 @@ class AsyncScheduler(Common):
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
     ) -> Answer:
         """
-        Remove a job: see `Scheduler.cancel`.
+        Remove a job; see `Scheduler.cancel`.
         """
         return (await self._do(CancelJobs((key,), if_generation, running), conn))[0]
 
@@ -222,37 +222,37 @@ class AsyncScheduler(Common):
         self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None
     ) -> Answer:
         """
-        Keep a pending job from being due: see `Scheduler.pause`.
+        Pause a pending job; see `Scheduler.pause`.
         """
         return (await self._do(PauseJobs((key,), note, by, if_generation)))[0]
 
     async def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        End the pause of a job: see `Scheduler.resume`.
+        End the pause of a job; see `Scheduler.resume`.
         """
         return (await self._do(ResumeJobs((key,), if_generation)))[0]
 
     async def pause_scope(self, scope: str, *, note: str = "", by: str | None = None) -> Pause:
         """
-        Keep all jobs of a handler, a queue or a target from starting: see `Scheduler.pause_scope`.
+        Pause all jobs of a handler, a queue or a target; see `Scheduler.pause_scope`.
         """
         return await asyncio.to_thread(self._core.client.pause_scope, scope, note, by)
 
     async def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
         """
-        Let the jobs of a scope start again: see `Scheduler.resume_scope`.
+        Resume the jobs of a scope; see `Scheduler.resume_scope`.
         """
         return await asyncio.to_thread(self._core.client.resume_scope, scope, by)
 
     async def paused_scopes(self) -> Sequence[Pause]:
         """
-        List the paused scopes: see `Scheduler.paused_scopes`.
+        List the paused scopes; see `Scheduler.paused_scopes`.
         """
         return await asyncio.to_thread(self._core.client.scopes)
 
     async def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Skip the next run of a recurring job: see `Scheduler.skip`.
+        Skip the next run of a recurring job; see `Scheduler.skip`.
         """
         return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
 
@@ -267,20 +267,20 @@ class AsyncScheduler(Common):
         dry_run: bool = False,
     ) -> Backfill:
         """
-        Run a recurring job once more for each instant in a range of the past: see `Scheduler.backfill`.
+        Run a recurring job once more for each instant in a range of the past; see `Scheduler.backfill`.
         """
         asked = BackfillRange(since, until, rate, limit, dry_run)
         return await asyncio.to_thread(backfilled, self._core.client, key, asked)
 
     async def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
-        Change some fields of a pending job: see `Scheduler.change`.
+        Change some fields of a pending job; see `Scheduler.change`.
         """
         return await asyncio.to_thread(self._core.client.change, key, fields, if_generation)
 
     async def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
-        Make a dead job pending again: see `Scheduler.replay`.
+        Make a dead job pending again; see `Scheduler.replay`.
         """
         return (await self._do(ReplayJobs((key,), if_generation, delay)))[0]
 
@@ -288,19 +288,19 @@ class AsyncScheduler(Common):
         self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
-        Move many pending jobs to one instant: see `Scheduler.move_many`.
+        Move many pending jobs to one instant; see `Scheduler.move_many`.
         """
         return await self._do(MoveJobs(keys, When(delay, at)), conn)
 
     async def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove many jobs: see `Scheduler.cancel_many`.
+        Remove many jobs; see `Scheduler.cancel_many`.
         """
         return await self._do(CancelJobs(keys, running=running), conn)
 
     async def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
-        Make many dead jobs pending again: see `Scheduler.replay_many`.
+        Make many dead jobs pending again; see `Scheduler.replay_many`.
         """
         return await self._do(ReplayJobs(keys, rate=rate))
 
@@ -320,7 +320,7 @@ class AsyncScheduler(Common):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Change all jobs that match a filter: see `Scheduler.bulk`.
+        Change all jobs that match a filter; see `Scheduler.bulk`.
 
         *on_progress* is called on the loop.
         """
@@ -329,7 +329,7 @@ class AsyncScheduler(Common):
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
-        Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+        Cancel and return every pending job under a prefix; see `Scheduler.drain`.
 
         *on_progress* is called on the loop.
         """
@@ -343,25 +343,25 @@ class AsyncScheduler(Common):
 
     async def explain(self, key: str) -> Explanation | None:
         """
-        Return the reason why the job of *key* has not run yet: see `Scheduler.explain`.
+        Return the reason why the job of *key* has not run yet; see `Scheduler.explain`.
         """
         return await asyncio.to_thread(self._core.explain, key)
 
     async def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return the history records of the jobs of *key*, the newest first: see `Scheduler.history`.
+        Return the history records of the jobs of *key*, the newest first; see `Scheduler.history`.
         """
         return await asyncio.to_thread(self._core.client.history, key, before, limit)
 
     async def jobs_of(self, task: Task[..., ..., Any]) -> list[Job]:
         """
-        Return the jobs of a task: see `Scheduler.jobs_of`.
+        Return the jobs of a task; see `Scheduler.jobs_of`.
         """
         return await asyncio.to_thread(jobs_with, self._core.client, names_of(task))
 
     async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
-        Return a page of jobs: see `Scheduler.list`.
+        Return a page of jobs; see `Scheduler.list`.
         """
         check_names("list", fields, ListRest.__annotations__)
         return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
@@ -370,55 +370,55 @@ class AsyncScheduler(Common):
         self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
     ) -> Sequence[Job]:
         """
-        Return the next pending jobs: see `Scheduler.upcoming`.
+        Return the next pending jobs; see `Scheduler.upcoming`.
         """
         return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
 
     async def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
-        Count the jobs that fall due in each step: see `Scheduler.forecast`.
+        Count the jobs that fall due in each step; see `Scheduler.forecast`.
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
 
     async def shards(self) -> Sequence[Shard]:
         """
-        Return all shards with their owners: see `Scheduler.shards`.
+        Return all shards with their owners; see `Scheduler.shards`.
         """
         return await asyncio.to_thread(self._core.client.shards)
 
     async def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire jobs, each with its last report: see `Scheduler.nodes`.
+        Return the processes that fire jobs, each with its last report; see `Scheduler.nodes`.
         """
         return await asyncio.to_thread(self._core.nodes)
 
     async def progress(self, key: str) -> Progress | None:
         """
-        Return the last progress of the job that runs under *key*: see `Scheduler.progress`.
+        Return the last progress of the running job of *key*; see `Scheduler.progress`.
         """
         return progress_of(key, await self.nodes())
 
     async def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
-        Return the dead letters grouped by error: see `Scheduler.incidents`.
+        Return the dead letters grouped by error; see `Scheduler.incidents`.
         """
         return await asyncio.to_thread(self._core.client.incidents, search, prefix)
 
     async def acts(self, since: Instant, until: Instant | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return the acts of callers and the events of nodes: see `Scheduler.acts`.
+        Return the acts of callers and the events of nodes; see `Scheduler.acts`.
         """
         return await asyncio.to_thread(self._core.client.acts, since, until, limit)
 
     async def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return the latest dead letters: see `Scheduler.latest_dead`.
+        Return the latest dead letters; see `Scheduler.latest_dead`.
         """
         return await asyncio.to_thread(self._core.client.latest_dead, limit, prefix)
 
     async def minutes(self, since: Instant, until: Instant | None = None) -> Sequence[Minute]:
         """
-        Return the figures of all nodes by minute: see `Scheduler.minutes`.
+        Return the figures of all nodes by minute; see `Scheduler.minutes`.
         """
         return await asyncio.to_thread(self._core.client.minutes, since, until)
 
@@ -426,7 +426,7 @@ class AsyncScheduler(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings for this caller to run: see `Scheduler.lease`. If the `await` is cancelled, others get them.
+        Return due firings for this caller to run; see `Scheduler.lease`. If the `await` is cancelled, others get them.
         """
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:
@@ -437,7 +437,7 @@ class AsyncScheduler(Common):
 
     async def ack(self, fire_id: str) -> None:
         """
-        End a leased firing as done: see `Scheduler.ack`.
+        End a leased firing as done; see `Scheduler.ack`.
         """
         await self._replies.awaitable(self._core.pulls.ack(fire_id))
 
@@ -445,13 +445,13 @@ class AsyncScheduler(Common):
         self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
-        End a leased firing as failed: see `Scheduler.nack`.
+        End a leased firing as failed; see `Scheduler.nack`.
         """
         await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
     async def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Return a leased firing without counting an attempt: see `Scheduler.release`.
+        Return a leased firing without counting an attempt; see `Scheduler.release`.
         """
         await self._replies.awaitable(self._core.pulls.release(fire_id, delay))
 
@@ -459,15 +459,12 @@ class AsyncScheduler(Common):
         self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = ""
     ) -> int:
         """
-        Extend a lease: see `Scheduler.extend`.
+        Extend a lease; see `Scheduler.extend`.
         """
         return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)))
 
 
 def _on_loop(call: Callable[[_T], object] | None) -> Callable[[_T], object] | None:
-    """
-    Return a thread-safe function that makes the running loop call *call*; None if *call* is None.
-    """
     if call is None:
         return None
     loop = asyncio.get_running_loop()

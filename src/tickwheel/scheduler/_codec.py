@@ -1,8 +1,8 @@
 """
 The codec of tasks: converts values of annotated types to JSON and back, by msgspec.
 
-Types that msgspec does not know, such as pydantic's models, convert themselves. Nothing is pickled. A payload contains
-no class names: only the annotation determines the type of a value.
+Types that msgspec does not know, such as pydantic's models, convert themselves. A payload contains no class names, so
+only the annotation determines the type of a value.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _KNOWN: Final = (
 
 class Codec:
     """
-    One annotated type.
-
-    Args:
-        annotation: The evaluated annotation.
+    One annotated type. *annotation* is already evaluated.
 
     Raises:
         TypeError: If JSON cannot represent its values; the message has the remedy.

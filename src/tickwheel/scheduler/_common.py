@@ -1,5 +1,5 @@
 """
-The part that `Scheduler` and `AsyncScheduler` have in common: all methods that do not wait.
+The part that `Scheduler` and `AsyncScheduler` share: all methods that do not wait.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Common:
     The methods that do not wait. `Scheduler` and `AsyncScheduler` share them.
 
     Args:
-        store: A URL ("sqlite:///file.db", "memory://", ...) or a store object that has no other user. Or the address of
-            a service ("http://127.0.0.1:8765"): the service then fires the jobs, and handlers of this scheduler pull
-            their jobs from it.
+        store: A URL ("sqlite:///file.db", "memory://", ...), a store object that has no other user, or the address of a
+            service ("http://127.0.0.1:8765"). A service fires the jobs, and handlers of this scheduler pull their jobs
+            from it.
         options: The options.
         targets: Additional targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: The source of time; for tests.
@@ -56,8 +56,8 @@ class Common:
 
     Raises:
         UnsupportedError: For targets, a clock or a tracer with a service; for a token or timeout without a service.
-        StoreError: If the URL does not name a store; the store itself is opened on first use.
-        MissingExtraError: If it needs a library that is not installed.
+        StoreError: If the URL does not name a store. The store itself is opened on first use.
+        MissingExtraError: If a library that the store needs is not installed.
     """
 
     def __init__(
@@ -91,9 +91,6 @@ class Common:
         stop_when_dropped(self, self._core)
 
     def _runtime(self, clock: Clock) -> Runtime:
-        """
-        Return the runtime of the scheduler. The simulation overrides this.
-        """
         return Runtime(clock=clock)
 
     def __repr__(self) -> str:
@@ -129,27 +126,26 @@ class Common:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
 
-        It is called with the payload; if it takes two arguments, with the payload and the `Firing`. A `def` runs in a
-        worker thread, an `async def` on the scheduler's event loop. An attempt fails if the function raises, and
-        succeeds if it returns, except with a `DeadLetter`, `Snooze` or `Retry`.
+        The function gets the payload, and the `Firing` if it takes two arguments. A `def` runs in a worker thread, and
+        an `async def` on the scheduler's event loop. An attempt fails if the function raises, and succeeds if it
+        returns, unless it returns a `DeadLetter`, `Snooze` or `Retry`.
 
         Args:
             name: The name that jobs give; None for the function's own name, as with `@scheduler.handler` without
                 brackets.
             retry: The policy of jobs that are set here without one.
             timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
-                `SchedulerOptions.timeout_s`: half an hour. A heartbeat restarts the timeout. A thread cannot be
-                stopped: after the timeout a `def` runs on, its thread is leaked, and its result is ignored.
-            concurrency: Maximum number of attempts on this scheduler at once. An attempt counts from shortly before its
-                due time until its end is written. The default is three quarters of the threads, tasks or processes, so
-                that a hanging handler leaves room for others. If there is only one place, all handlers share it. None
-                for all places.
+                `SchedulerOptions.timeout_s`, half an hour. A heartbeat restarts the timeout. A thread cannot be
+                stopped, so a `def` continues after its timeout, but its result is ignored.
+            concurrency: Maximum number of simultaneous attempts on this scheduler. An attempt counts from shortly
+                before its due time until its end is written. The default is three quarters of the threads, tasks or
+                processes, at least one, so that a hanging handler leaves room for others. None for all of them.
             rate: Maximum number of attempts that start in a second, evenly spaced, on this scheduler.
-            lane: Name of the lane, 1 to 255 bytes of UTF-8; None for a lane of this handler alone. Handlers of one lane
-                share one `concurrency` and one `rate` (register the same values for all of them), the places of one
-                lane, and its share of memory: see `explain` and `stats()["lanes"]`. Register the same lanes in all
-                processes, because each process uses its own registrations.
-            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes. If that process crashes,
+            lane: Name of the lane, 1 to 255 bytes of UTF-8; None for a separate lane. Handlers of one lane share one
+                `concurrency` and one `rate` (register the same values for all of them), and one lane's share of workers
+                and memory; see `explain` and `stats()["lanes"]`. Register the same lanes in all processes, because each
+                process uses its own registrations.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes. If the process crashes,
                 or is killed at the timeout, only the attempt of this job fails. "process" requires a plain function at
                 the top level of a module, and `if __name__ == "__main__":` in the main module.
 
@@ -188,24 +184,24 @@ class Common:
 
     def task(self, function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
         """
-        Make a task of the decorated function: a handler with typed arguments, and a call that jobs carry.
+        Make the decorated function a task: a handler with typed arguments, which jobs call.
 
-        `scheduler.set(key, cancel_order.of(number=17), delay="30m")` sets a job that calls it, and `cancel_order(17)`
-        calls it immediately. The payload is JSON with the arguments by name. The annotations determine the types, among
-        them enums, datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models. A parameter `firing`
-        gets the `Firing`; it must be the first, or have a default. The function's result or exception has the same
-        meaning as a handler's.
+        `scheduler.set(key, cancel_order.of(number=17), delay="30m")` sets a job that calls the function, and
+        `cancel_order(17)` calls it immediately. The payload is JSON with the arguments by name. The annotations
+        determine the types, such as enums, datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models.
+        A parameter `firing` gets the `Firing`; it must be the first parameter, or have a default. Results and
+        exceptions have the same meaning as for `handler`.
 
-        A job whose arguments do not fit the function uses no attempt: it waits for a node whose function takes them.
+        A job whose arguments do not fit the function waits for a node whose function takes them, and uses no attempt.
 
         Args:
             function: The function, if the decorator is `@scheduler.task` without brackets.
-            name: Its name in jobs; the default is `module.qualname`. A function of the main module, or inside another
-                function, has no default name.
-            aliases: Its earlier names. It also runs jobs with these names.
-            retry: The retry policy of its jobs that are set without one.
-            retry_on: The classes of exceptions after which the job is retried; after any other it becomes a dead
-                letter. The default is all exceptions. An attempt that is ended from outside, for example by its
+            name: The task's name in jobs; the default is `module.qualname`. A function of the main module, or inside
+                another function, has no default name.
+            aliases: Earlier names. The task also runs jobs with these names.
+            retry: The policy of the task's jobs that are set without one.
+            retry_on: The classes of exceptions after which the job is retried. After any other exception, it becomes a
+                dead letter. The default is all exceptions. An attempt that is ended from outside, for example by its
                 timeout, is always retried.
             dead_on: The classes of exceptions after which the job is not retried. They take precedence over *retry_on*.
             timeout: As for `handler`.
@@ -215,10 +211,9 @@ class Common:
             executor: As for `handler`.
 
         Raises:
-            InvalidJobError: If it has no name by which another process would find it, a name is taken, or an option is
-                invalid.
-            TypeError: If no payload could call it: it has `*args`, or a `firing` that is neither first nor has a
-                default.
+            InvalidJobError: If the function has no default name, a name is taken, or an option is invalid.
+            TypeError: If no payload could call the function, because it has `*args`, or a `firing` that is neither the
+                first parameter nor has a default.
         """
         return made(function, fields, lambda task: task.register(self._core.handlers))
 
@@ -245,9 +240,9 @@ class Common:
         """
         Run every later attempt inside the context manager that *around* returns for it; usable as a decorator.
 
-        *around* gets the `Firing` and returns a context manager; a function with `@contextmanager` will do. It wraps
-        `def` and `async def` handlers alike. An exception that it raises ends the attempt. The first one registered is
-        the outermost. With the executor "process", it is entered in this process.
+        *around* gets the `Firing` and returns a context manager, for example as a function with `@contextmanager`. It
+        wraps both `def` and `async def` handlers. An exception that it raises ends the attempt. The middleware that is
+        registered first is the outermost. With the executor "process", it is entered in this process.
         """
         self._core.handlers.add_middleware(around)
         return around
@@ -256,31 +251,30 @@ class Common:
         """
         Return True if a handler of that *name* is registered here.
 
-        A job may name a handler that is not registered here: another process may have it. If you know that no process
-        has it, refuse the job early.
+        `set` does not check this, because another process may have the handler.
         """
         return self._core.handlers.has(name)
 
     def stats(self, *, with_store: bool = True) -> dict[str, Any]:
         """
-        Return the counters and figures, without stopping anything.
+        Return the counters and figures.
 
         * Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused.
         * Counts of the store: pending, running (an attempt is counted), dead.
         * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (run by
           their targets).
-        * `leaked`: number of attempts that run on after their timeouts, by handler and executor.
+        * `leaked`: number of attempts that still run after their timeouts, by handler and executor.
         * `full_lanes`: up to 50 handlers or receivers that have more jobs than their share of memory, with the number
           of staged jobs and the reason: "paused", "no_handler", "rate", "concurrency", "no_worker" (of a pull queue) or
-          "busy". The jobs of all other lanes continue.
+          "busy". Jobs of other lanes are not delayed.
         * `lanes`: up to 50 lanes with jobs in memory or running, as the fields of `LaneState`; lanes whose jobs wait
-          come first. The rest is summed as "(others)".
+          come first. All other lanes are summed as "(others)".
         * `lateness` and `commit`: distributions of the lateness of firings and of the duration of commits.
         * owner, epoch, store and offset_ms: the process that fires, and its clock.
 
         Args:
             with_store: False to omit figures that need the store (pending, running, dead, paused, paused_scopes,
-                waiting_for_handler, next_due_at, shards_all). Nothing then waits for a store that does not answer.
+                waiting_for_handler, next_due_at, shards_all). The call then never waits for the store.
 
         Raises:
             ClosedError: If the scheduler was stopped.
@@ -311,7 +305,7 @@ class Common:
 
         Args:
             hook: Gets each event.
-            routine: True to get the events of normal work, too: sets, moves, firings, successes, snoozes. These cost
+            routine: True to get also the events of normal work: sets, moves, firings, successes, snoozes. They cost
                 time at every firing. Other events, such as failures, deaths and changes of owner, are rare.
         """
         return self._core.subscribe(hook, routine=routine)
@@ -320,10 +314,8 @@ class Common:
         """
         Return the last firings of this scheduler: finished firings in order, then running ones.
 
-        It keeps 500 finished firings, at almost no cost for each.
-
-        Args:
-            after: Return only firings that ended after the firing with this number.
+        It keeps 500 finished firings. With *after*, it returns only firings that ended after the firing with this
+        number.
         """
         return self._core.recent(after)
 
@@ -340,7 +332,7 @@ class Common:
         True while this scheduler fires jobs or could fire them: it is started, and its store has answered lately.
 
         It becomes False if no renewal of its leases was answered for the length of a lease, and at once if another
-        process has become the only owner of a file. A node without shards is ready, too, if other nodes have them all.
+        process has become the only owner of a file. A node without shards is also ready if other nodes have all shards.
         A scheduler on a service is ready from `start` to `stop`. Does no I/O and costs one comparison.
         """
         return self._core.is_ready

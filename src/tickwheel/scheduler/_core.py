@@ -52,15 +52,12 @@ _log = logging.getLogger("tickwheel.scheduler")
 MakeEngine: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Engine]"
 
 _LAST_COMMIT_S: Final = 0.05
-"""Minimum time for the last commit if handlers have used up the time of the stop."""
+"""Minimum time for the last commit, even if the handlers have used up the timeout of `stop`."""
 
 
 class Core:
     """
-    The core that `Scheduler` and `AsyncScheduler` share.
-
-    Attributes:
-        make_engine: Creates the engine; a scheduler for tests replaces it.
+    The core that `Scheduler` and `AsyncScheduler` share. A scheduler for tests replaces `make_engine`.
     """
 
     def __init__(
@@ -176,7 +173,7 @@ class Core:
 
     def _warn_of_left(self) -> None:
         """
-        Log once per handler that its jobs wait because the owner lacks the handler. This standby process has it.
+        Log once per handler that its jobs wait because the owner lacks the handler, which this standby process has.
         """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
@@ -197,7 +194,7 @@ class Core:
         Return the wheel of the jobs, and the wheel of internal pauses, which uses real time even under a manual clock.
 
         Raises:
-            UnsupportedError: If a test moves the clock, and the store has a clock of its own.
+            UnsupportedError: If a test moves the clock, and the store has its own clock.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):
@@ -213,9 +210,10 @@ class Core:
 
     def _name(self) -> str:
         """
-        Return the owner's name. All attempts to start use the same name: one with a lost answer may have succeeded.
+        Return the owner's name.
 
-        The name changes after a fork.
+        All attempts to start use the same name, because an attempt whose answer was lost may have succeeded. A fork
+        gets another name.
         """
         pid = os.getpid()
         if self._life[0] != pid:
@@ -229,8 +227,8 @@ class Core:
         """
         Stop as `Scheduler.stop` describes.
 
-        Does nothing in the child of a fork, which has nothing of its own to stop. Does nothing while the interpreter
-        ends either: threads are frozen by then and cannot be waited for.
+        This does nothing in the child of a fork, because threads and leases belong to the parent. It also does nothing
+        while the interpreter ends, because it could not wait for its threads.
         """
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
@@ -290,9 +288,6 @@ class Core:
             engine.rescan()
 
     def _set_scope(self, scope: str, by: str, pause: Pause | None) -> None:
-        """
-        Apply the pause or resume of a scope at once, before the caller gets the answer.
-        """
         if self.hooks.is_active:
             self.hooks.emit(ScopeResumed(scope, by) if pause is None else ScopePaused(scope, by, pause.note))
         engine = self._engine
@@ -331,9 +326,6 @@ class Core:
         }
 
     def _process_stats(self, backlog: Iterable[Job]) -> dict[str, Any]:
-        """
-        Return the part of the stats that does not need the store.
-        """
         writer, engine, store = self.client.opened(), self._engine, self.client.store
         commits = writer.stats()
         number = max(1, commits.commits)
@@ -381,9 +373,6 @@ class Core:
         }
 
     def explain(self, key: str) -> Explanation | None:
-        """
-        Return the reason why the job of *key* has not run yet.
-        """
         from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
 
         return explain(self.client, self._engine, self.registry.lanes, key)
@@ -396,9 +385,6 @@ class Core:
         return [replace(each, figures=now) if each.owner == engine.name else each for each in found]
 
     def _queues(self, backlog: Iterable[Job]) -> dict[str, dict[str, int | None]]:
-        """
-        Return the figures of each pull queue, with the number and the earliest due time of its jobs in the *backlog*.
-        """
         queues: dict[str, dict[str, int | None]] = {
             name: {**each, "waiting": 0, "oldest_due_at": None} for name, each in self.registry.pulls.figures().items()
         }

@@ -24,7 +24,7 @@ def stop_when_dropped(face: object, core: Backend) -> None:
     """
     Stop *core* with a ResourceWarning when *face* is garbage collected, but not at the end of the interpreter.
 
-    Python hides a ResourceWarning by default. A scheduler that fires jobs therefore logs a warning, too.
+    Python hides a ResourceWarning by default, so a scheduler that fires jobs also logs a warning.
     """
     weakref.finalize(face, _stop_dropped, core).atexit = False
 

@@ -1,5 +1,5 @@
 """
-The verb `explain`: the reason why a job has not run yet.
+Explains why a job has not run yet.
 
 The store shows whether the job is due, paused or set aside, and which process fires it. That process knows the rest.
 Other processes know only the waiting lanes that it reports with its heartbeats.
@@ -26,15 +26,7 @@ def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -
     """
     Return the reason why the job of *key* has not run yet; None if there is no such job.
 
-    Args:
-        client: Reads the store.
-        engine: The engine of this process, if it fires.
-        lanes: The lanes of handlers registered in this process.
-        key: The job's key.
-
-    Raises:
-        InvalidJobError: If *key* is invalid.
-        StoreError: If the store refuses. If the store does not answer, that is the explanation.
+    *engine* is the engine of this process, if it fires. If the store does not answer, that is the explanation.
     """
     checks.check_key(key)
     try:
@@ -121,9 +113,6 @@ class _Question:
         return self._because(WaitReason.RETRY, f"{failed}{because}, and the next attempt is {due}", until=job.due_at)
 
     def _elsewhere(self) -> Explanation:
-        """
-        Answer from the last report of the process that fires the job.
-        """
         figures: Any = next((node.figures for node in self._client.nodes() if node.owner == self._node), None)
         for held in (figures or {}).get("lanes", ()):
             if held["lane"] == self._lane and held["reason"] is not None:

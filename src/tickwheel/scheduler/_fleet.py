@@ -30,7 +30,7 @@ class Fleet(Common):
         Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
 
         Args:
-            due_from: Lower bound of the due times. With a time in the future it excludes overdue jobs.
+            due_from: Lower bound of the due times; now or later to exclude overdue jobs.
             due_until: Upper bound of the due times, exclusive.
             limit: Maximum number of jobs.
         """
@@ -54,7 +54,7 @@ class Fleet(Common):
         """
         Return the processes that fire jobs, or have within the last ten minutes, each with its last report.
 
-        Only stores with several owners keep reports; with other stores a process knows only its own.
+        Only stores with several owners keep reports. With any other store a process knows only its own report.
         """
         return self._core.nodes()
 
@@ -69,10 +69,10 @@ class Fleet(Common):
 
     def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
-        Return the dead letters in groups of errors that differ only in numbers, names and identifiers.
+        Return the dead letters in groups of errors that differ only in numbers, ids and quoted values.
 
-        It reads the 10,000 dead letters with the latest due times. To replay the jobs of one incident, first try
-        `replay_many(incident.keys[:3])`; if that goes well, `replay_many(incident.keys, rate=10)`.
+        It reads the 10,000 dead letters with the latest due times. To replay the jobs of an incident, first try
+        `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`.
 
         Args:
             search: Return only letters with this text, in any case, in their key, error, target or handler.
@@ -82,11 +82,10 @@ class Fleet(Common):
 
     def acts(self, since: Instant, until: Instant | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return the acts of callers on jobs and scopes, and the events of nodes, the newest first.
+        Return the acts of callers on jobs and scopes, and the events of nodes, newest first.
 
         A bulk act is one record. An act on a one-time job is recorded only if its author is a token or a user of the
-        page. The events are "deployed", "node_died" and "took_over". All are records of the history, and subject to its
-        limits.
+        page. The events are "deployed", "node_died" and "took_over". The limits of the history apply to all of them.
 
         Args:
             since: The start of the span.
@@ -100,7 +99,7 @@ class Fleet(Common):
 
     def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return the latest dead letters: by the due time of the last attempt, the latest first.
+        Return the latest dead letters, in descending order of the due time of the last attempt.
 
         Args:
             limit: Maximum number, at most 1,000.
@@ -119,7 +118,7 @@ class Fleet(Common):
         hours. A node has no row for a minute in which it was idle. A killed node loses its current minute.
 
         Args:
-            since: The start of the span. The minute that contains it is included.
+            since: The start of the span, rounded down to a minute.
             until: The end of the span; None for now.
 
         Raises:
@@ -153,7 +152,7 @@ class Fleet(Common):
         End the leased firing as done. The end is committed when this returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended. The firing is attempted again, or was already.
+            LeaseEndedError: If the lease has ended. The firing has been or will be attempted again.
         """
         self._core.pulls.ack(fire_id).result()
 
@@ -164,9 +163,9 @@ class Fleet(Common):
         End the leased firing as a failed attempt.
 
         Args:
-            fire_id: Id of the leased firing.
+            fire_id: The id of the firing.
             delay: Seconds until the next attempt; None for the delay of the job's retry policy.
-            error: Text of the error; it is kept with the job.
+            error: Text of the error, which is stored with the job.
             is_dead: True to make the job a dead letter, even if attempts are left.
 
         Raises:
@@ -178,10 +177,10 @@ class Fleet(Common):
         """
         Return a leased firing without counting an attempt. Another worker may then lease it.
 
-        For a worker that stops before it has begun the work. Repeating the call is harmless.
+        Call it if the worker stops before it has begun the work. Repeating the call is harmless.
 
         Args:
-            fire_id: Id of the leased firing.
+            fire_id: The id of the firing.
             delay: Seconds until the firing is due again; None for now.
 
         Raises:
@@ -195,7 +194,7 @@ class Fleet(Common):
         Extend the lease to *seconds* from now; return its end, in ms since the epoch.
 
         Args:
-            fire_id: Id of the leased firing.
+            fire_id: The id of the firing.
             seconds: From 0.1 to 43,200.
             progress: Fraction of the work that is done, from 0.0 to 1.0, for `Scheduler.progress` and the page.
             note: Description of the progress; requires *progress*.

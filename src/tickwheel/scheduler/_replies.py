@@ -1,7 +1,7 @@
 """
 Passes answers from the writer's thread to an event loop, with one wake-up for all answers of a commit.
 
-`asyncio.wrap_future` wakes the loop once for each answer, by a system call. Under load that costs more than the write.
+`asyncio.wrap_future` makes a system call for each answer, which under load costs more than the write.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Replies:
 
     def awaitable(self, answer: Reply[_T]) -> asyncio.Future[_T]:
         """
-        Return a future of the running loop for *answer*; cancelling it does not cancel the operation.
+        Return a future of the running loop for *answer*. Cancelling the future does not cancel the operation.
         """
         loop = asyncio.get_running_loop()
         inbox = self._inbox

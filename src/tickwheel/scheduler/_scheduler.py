@@ -52,7 +52,7 @@ class Scheduler(Fleet):
         """
         Become the store's owner, recover jobs that a crash left running, and fire.
 
-        Does nothing if it is started already.
+        Does nothing if it is already started.
 
         Args:
             role: "owner"; or "auto" if several processes use one SQLite file. The first of them is then the owner, and
@@ -70,14 +70,14 @@ class Scheduler(Fleet):
 
     def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
         """
-        Stop firing, let handlers finish, write their ends, release the store, and close.
+        Stop firing, let handlers finish, write their results, release the store, and close.
 
-        Pending jobs stay in the store. A counted attempt that was not yet given to its target does not count any more.
+        Pending jobs stay in the store. A counted attempt that has not started is no longer counted.
 
         * Before `start`, it closes the client.
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
           finishes the rest.
-        * Inside a handler it returns [] at once, and the stop continues in the background.
+        * Inside a handler, it returns [] at once, and the stop continues in the background.
         * While the interpreter ends, it does nothing. The next owner recovers the running jobs.
 
         Args:
@@ -116,7 +116,7 @@ class Scheduler(Fleet):
 
     def _outside(self, _verb: str) -> Jobs:
         """
-        Return the executor of a verb that cannot join a transaction. Django's scheduler refuses the verb inside one.
+        Return the executor of an operation that cannot join a transaction. Django's scheduler refuses it inside one.
         """
         return self._core.client
 
@@ -152,29 +152,29 @@ class Scheduler(Fleet):
         **fields: Unpack[SetFields],
     ) -> Answer:
         """
-        Set the job of *key*; a pending job of that key is replaced, unless `mode` says otherwise.
+        Set the job of *key*. A pending job of that key is replaced, unless `mode` says otherwise.
 
-        The job is durable when this returns. An existing recurring job continues: it keeps its next run, a running or
-        owed run, its attempts and its count. If rule and payload are the same, nothing is written, so a program may set
-        its recurring jobs at each start.
+        The job is durable when this returns. An existing recurring job continues, and keeps its next run, a running or
+        owed run, its attempts and its count of runs. If rule and payload are the same, nothing is written, so a program
+        may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
             call: The call to run, as `cancel_order.of(number=17)`; without it `handler=` names the handler.
-            conn: Your connection to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`); a SQLAlchemy
-                Session or Connection or Django's `connection` will do. The write joins the connection's transaction: it
-                takes effect if and only if you commit.
-            if_generation: Set only if the live job has this generation, or, with 0, if there is no live job. Without
-                this argument the answer always has a job.
+            conn: Your connection to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
+                SQLAlchemy Session or Connection, or Django's `connection`. The write joins the connection's
+                transaction, so it takes effect if and only if you commit.
+            if_generation: Set only if the live job has this generation; 0: only if there is no live job. Without this
+                argument the answer always has a job.
             **fields: The fields of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
-            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it is now. For an existing recurring job:
-            UNCHANGED, CHANGED (a running run ends first), CANCELLED if no run is left, RESTARTED, or DEAD if the job is
-            a dead letter; `replay` or mode="restart" revives it.
+            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the current job. For an existing recurring job: UNCHANGED,
+                CHANGED (after a run that is running), CANCELLED if no run is left, RESTARTED, or DEAD if the job is a
+                dead letter, which `replay` or mode="restart" revives.
 
         Raises:
-            InvalidJobError: For an invalid value; its message names value and remedy. Nothing was stored.
+            InvalidJobError: For an invalid value; the message has the remedy. Nothing was stored.
             InvalidDelayError: For NaN.
             TypeError: For a time that is not a number, or an unknown argument.
             StoreError: If the store does not answer.
@@ -188,9 +188,9 @@ class Scheduler(Fleet):
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
-        Set many jobs in as few commits as possible; the answers are in order.
+        Set many jobs in as few commits as possible. The answers are in order.
 
-        Raises the errors of `set`. If one request is invalid, none is set.
+        Raises the errors of `set`. If one request is invalid, no job is set.
         """
         return self._do(SetJobs(check_requests(requests)), conn)
 
@@ -205,19 +205,19 @@ class Scheduler(Fleet):
         dry_run: bool = False,
     ) -> Declared:
         """
-        Make the recurring jobs of a manifest (a named list of them) match *schedules*, in one commit.
+        Make the recurring jobs of a manifest (a named list of jobs) match *schedules*, in one commit.
 
         Each job is set as by `set`: an existing job continues, and keeps the runs that it owes. Jobs of an earlier
-        declaration that are not in *schedules* are cancelled, but a running run ends normally. If nothing has changed,
-        nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition commits
-        separately.
+        declaration that are not in *schedules* are cancelled, but a run that has started ends normally. If nothing has
+        changed, nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition
+        commits separately.
 
-        A key without a manifest is taken into this one. A series with `max_runs=` that has ended or was cancelled stays
-        so until its rule changes. Any other cancelled job is created again.
+        A job without a manifest joins this one. A series with `max_runs=` that has ended or was cancelled is created
+        again only if its rule changes. Any other cancelled job is created again.
 
         Args:
             schedules: The jobs of the manifest, each key once; at most 10,000.
-            manifest: Its name, such as that of the program: 1 to 255 bytes of UTF-8.
+            manifest: The manifest's name, for example the program's name: 1 to 255 bytes of UTF-8.
             revision: The number of the build or release. If a newer revision was declared, this call does nothing.
             rollback: True to declare an older revision nevertheless.
             allow_empty: True to allow an empty list, which cancels all jobs of the manifest.
@@ -249,16 +249,13 @@ class Scheduler(Fleet):
         Move the pending job of *key* to another instant.
 
         Returns:
-            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it is now.
+            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the current job.
         """
         return self._do(MoveJobs((key,), When(delay, at), if_generation), conn)[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now; a recurring job keeps the instant of its next run.
-
-        Returns:
-            As `move`.
+        Move the pending job of *key* to now; a recurring job keeps the instant of its next run. Answers as `move`.
         """
         return self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True))[0]
 
@@ -266,25 +263,25 @@ class Scheduler(Fleet):
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
     ) -> Answer:
         """
-        Remove the pending or dead job of *key*; a recurring job also while it runs.
+        Remove the pending or dead job of *key*. A recurring job can also be removed while it runs.
 
-        With *running*, which excludes *conn*, a running job is asked to stop: an async handler is cancelled, a process
-        is killed, a thread sees `Firing.cancelled`, and a pull worker loses its lease. The job is not retried and has
-        no next run.
+        With *running*, a running job is asked to stop: an async handler is cancelled, a process is killed, a thread
+        sees `Firing.cancelled`, and a pull worker loses its lease. The job is not retried and has no next run.
+        *running* and *conn* cannot be combined.
 
         Returns:
-            CANCELLED (it will not fire any more), STOPPING (it is running, and was asked to stop), TOO_LATE (it is
-            running), NOT_FOUND or WRONG_GENERATION.
+            CANCELLED (it will never fire), STOPPING (it is running, and was asked to stop), TOO_LATE (it is running),
+            NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(CancelJobs((key,), if_generation, running), conn)[0]
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """
-        Pause the pending job of *key*: it is not due until it is resumed, and uses no attempt.
+        Pause the pending job of *key*. It does not become due until it is resumed, and uses no attempt.
 
-        It stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job can
-        also be paused while it runs: this run continues, and the next one waits. A second pause replaces the note and
-        author of the first.
+        The job stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job
+        can also be paused while it runs: the run continues, and the next run waits. A second pause replaces the note
+        and author of the first.
 
         Args:
             key: The job's key.
@@ -293,13 +290,13 @@ class Scheduler(Fleet):
             if_generation: Pause only if the job has this generation.
 
         Returns:
-            PAUSED (it will not start any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+            PAUSED (it will not start), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(PauseJobs((key,), note, by, if_generation))[0]
 
     def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        End the pause of the job of *key*. It is due at its due time again.
+        End the pause of the job of *key*, which is due again at its due time.
 
         If the due time has passed, the job is due at once. A recurring job treats missed runs by its `misfire` policy.
         A job past its `expires` is dropped.
@@ -314,7 +311,7 @@ class Scheduler(Fleet):
         Pause all jobs of a scope: "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all jobs).
 
         The jobs stay pending and use no attempt. The pause includes jobs that are set later. Running jobs continue.
-        When this returns, no job of the scope starts on this scheduler any more; after 5 s, none starts on other nodes.
+        When this returns, no job of the scope can start on this scheduler; on other nodes, none starts after 5 s.
         *note* and *by* as for `pause`.
         """
         return self._outside("pause_scope").pause_scope(scope, note, by)
@@ -335,7 +332,7 @@ class Scheduler(Fleet):
 
     def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Skip the next run of the recurring job of *key*: the job is moved to the run after it.
+        Skip the next run of the recurring job of *key*, by moving the job to the run after it.
 
         A skipped run does not count for `max_runs`. A paused job stays paused.
 
@@ -360,8 +357,8 @@ class Scheduler(Fleet):
         """
         Run the recurring job of *key* once more for each of its instants in a range of the past.
 
-        Each run is a one-time job, `KEY@2030-01-01T09:00:00.000Z`, with the current payload, target and retry policy of
-        the recurring job. The recurring job continues unchanged. An instant whose job still waits or runs gets no
+        Each run is a one-time job with the key `KEY@2030-01-01T09:00:00.000Z`, and the current payload, target and
+        retry policy of the recurring job, which continues unchanged. An instant whose job still waits or runs gets no
         second job, so a backfill may be repeated. O(runs).
 
         Args:
@@ -369,7 +366,7 @@ class Scheduler(Fleet):
             since: The start of the range, inclusive.
             until: The end of the range, exclusive; at most the due time of the next run.
             rate: Number of runs per second, one after the other; None to make all of them due now.
-            limit: Maximum number of runs, 1 to 10,000. The answer has the start of the rest.
+            limit: Maximum number of runs, 1 to 10,000. The answer has the first instant after them.
             dry_run: True to count the runs only.
 
         Raises:
@@ -380,19 +377,21 @@ class Scheduler(Fleet):
 
     def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
-        Change some fields of the pending job of *key*, such as its payload or its cron line. All other fields stay.
+        Change some fields of the pending job of *key*, such as its payload or its cron line.
 
-        Attempts, a pause and the count of runs stay. The due time stays unless `every`, `cron`, `tz` or `exclude`
-        changes; an owed or retried run keeps it in any case. A running recurring job changes when its run has ended.
+        All other fields, attempts, a pause and the count of runs stay the same. The due time stays the same unless
+        `every`, `cron`, `tz` or `exclude` changes; an owed or retried run always keeps it. A running recurring job
+        changes when its run has ended.
 
         Args:
             key: The job's key.
             if_generation: Change only if the job has this generation.
-            **fields: payload, target, handler, retry, expires; for a recurring job also its rule: see `ChangeFields`.
+            **fields: payload, target, handler, retry, expires; for a recurring job also the fields of its rule, see
+                `SetRequest`.
 
         Returns:
             CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND
-            or WRONG_GENERATION, and the job as it is now.
+            or WRONG_GENERATION, and the current job.
 
         Raises:
             InvalidJobError: For an invalid value, a rule for a one-time job, or no field.
@@ -419,27 +418,27 @@ class Scheduler(Fleet):
 
     def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove the jobs of *keys*. The answers are in order, each as from `cancel`; *running* as there.
+        Remove the jobs of *keys*; see `cancel` for *running*. The answers are in order, each as from `cancel`.
         """
         return self._do(CancelJobs(keys, running=running), conn)
 
     def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
-        Make the dead jobs of *keys* pending again; the answers are in order, each as from `replay`.
+        Make the dead jobs of *keys* pending again. The answers are in order, each as from `replay`.
 
-        They are due now; with *rate*, one after the other, at this number per second.
+        The jobs are due now, or with *rate* one after the other, at this number per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
     def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
-        Pause the jobs of *keys*; the answers are in order, each as from `pause`.
+        Pause the jobs of *keys*. The answers are in order, each as from `pause`.
         """
         return self._do(PauseJobs(keys, note, by))
 
     def resume_many(self, keys: Iterable[str]) -> list[Answer]:
         """
-        End the pauses of the jobs of *keys*; the answers are in order, each as from `resume`.
+        End the pauses of the jobs of *keys*. The answers are in order, each as from `resume`.
         """
         return self._do(ResumeJobs(keys))
 
@@ -447,23 +446,23 @@ class Scheduler(Fleet):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Change all jobs that match a filter, a thousand per commit; count them first with `dry_run=True`.
+        Change all jobs that match a filter, a thousand per commit. Count them first with `dry_run=True`.
 
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
         "resume". Pending jobs are changed unless `state=` says otherwise. "cancel" and "pause" also change running
         recurring jobs, as the single verbs do. "cancel" with `running=True` asks all running jobs to stop. A job that
-        other callers change at the same time is left alone, and counted as refused. Continue an interrupted run, or a
-        run that ended at `limit=`, with `cursor=`: no job is moved, run or replayed twice.
+        other callers change at the same time stays unchanged, and is counted as refused. Continue an interrupted run,
+        or a run that ended at `limit=`, with `cursor=`: no job is moved, run or replayed twice.
 
         Args:
             verb: The operation.
-            prefix: Prefix of the keys; a prefix or another filter is needed.
+            prefix: Prefix of the keys. A prefix or another filter is required.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
                 shift, over, since, note, by, running, dry_run, limit, cursor, changes: see `BulkFields`.
 
         Raises:
-            InvalidJobError: For a field that the verb does not take, or without a filter.
+            InvalidJobError: For a field that the verb does not accept, or if there is no filter.
         """
         check_names("bulk", fields, BulkFields.__annotations__)
         return self._outside("bulk").bulk(verb, prefix, fields, on_progress)
@@ -476,14 +475,14 @@ class Scheduler(Fleet):
 
         Args:
             prefix: Prefix of the keys; all jobs by default.
-            on_progress: Called in this thread after each thousand or so, with the number of jobs cancelled since the
+            on_progress: Called in this thread about once per thousand jobs, with the number of jobs cancelled since the
                 last call.
         """
         return drained(self._outside("drain"), prefix, on_progress)
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*; otherwise its dead job, or None.
+        Return the live job of *key*, or else its dead job, or None.
         """
         return self._core.client.get(key)
 
@@ -492,21 +491,18 @@ class Scheduler(Fleet):
         Return the reason why the job of *key* has not run yet, with the figures of its lane and a remedy.
 
         None if there is no such job. The process that fires the job answers from its memory. Any other process answers
-        from the store, and from the last report of the process that fires it. O(jobs in memory that wait), and a few
-        reads of the store. May be called from any thread.
-
-        Args:
-            key: The job's key.
+        from the store, and from the last report of the firing process. O(jobs in memory that wait), and a few reads of
+        the store. If the store does not answer, that is the explanation.
 
         Raises:
             InvalidJobError: If *key* is invalid.
-            StoreError: If the store refuses. If the store does not answer, that is the explanation.
+            StoreError: If the store refuses.
         """
         return self._core.explain(key)
 
     def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """
-        Return the history records of the jobs of *key*, newest first, even if the key has no job any more.
+        Return the history records of the jobs of *key*, newest first, even if the key no longer has a job.
 
         A record is written in the commit that ends an attempt. `SchedulerOptions.history` determines which records are
         kept, and for how long.
@@ -520,7 +516,7 @@ class Scheduler(Fleet):
 
     def jobs_of(self, task: Task[..., ..., Any]) -> list[Job]:
         """
-        Return the jobs of *task*, under all its names: pending, running, and dead. O(their number).
+        Return the jobs of *task*, under all its names: pending, running, and dead. O(number of these jobs).
         """
         return jobs_with(self._core.client, names_of(task))
 

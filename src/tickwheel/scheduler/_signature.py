@@ -26,10 +26,7 @@ _REST: Final = inspect.Parameter.VAR_KEYWORD
 
 class Signature:
     """
-    The parameters of *function*, the task called *name*.
-
-    Attributes:
-        shown: The signature as text, for messages.
+    The parameters of *function*, the task called *name*. *shown* is the signature as text, for messages.
 
     Raises:
         TypeError: For parameters that no payload can name.
@@ -61,13 +58,6 @@ class Signature:
             self._codecs = {name: self._codec_of(each) for name, each in self._parameters.items()}
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Return the payload of a call: the passed arguments by name.
-
-        Raises:
-            TypeError: For arguments that the function does not take, as in a call of the function.
-            InvalidJobError: For an argument that its annotation does not allow; it names the argument.
-        """
         if self._firing is not None and _FIRING in kwargs:
             message = f"{self.shown} gets its firing when it runs: leave firing= out"
             raise TypeError(message)
@@ -82,12 +72,6 @@ class Signature:
         return {name: self._encoded(name, value) for name, value in self._named(bound).items()}
 
     def arguments(self, payload: Any, firing: Firing) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """
-        Return the arguments for a call of the function.
-
-        Raises:
-            MisfitError: For a *payload* that the function does not take.
-        """
         values = self._decoded(payload)
         if self._firing is not None:
             values[_FIRING] = firing
@@ -173,8 +157,7 @@ def _evaluated(function: Callable[..., Any], parameter: inspect.Parameter) -> An
     """
     Return the annotation of *parameter* as a type; Any without an annotation.
 
-    Each annotation is evaluated alone. Names in other annotations, such as the return value's, may exist for type
-    checkers only.
+    Each annotation is evaluated separately, because names in other annotations may exist for type checkers only.
     """
     if parameter.annotation is parameter.empty:
         return Any

@@ -1,8 +1,8 @@
 """
 Skips the next run of a recurring job.
 
-The job is read, and then moved to the run after the next, on the condition that it is unchanged. Only the caller needs
-to be able to read the rule. If several callers skip at once, each skips a different run.
+The job is read, and then moved to the run after the next, on condition that it is unchanged. Only the caller needs to
+be able to read the rule. If several callers skip at once, each skips a different run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
     Raises:
         InvalidJobError: If the job is not recurring.
-        StoreError: Transient, if other callers keep changing it.
+        StoreError: Transient, if other callers keep changing the job.
     """
 
     def write(job: Job) -> Answer:

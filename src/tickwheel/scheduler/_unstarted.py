@@ -23,7 +23,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Unstarted"]
 
 _GRACE_S: Final = 1.0
-"""Time that a job may be overdue before the warning: many programs set jobs just before they start."""
+"""Seconds that a job may be overdue before the warning, because many programs set jobs just before they start."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -31,10 +31,6 @@ _log = logging.getLogger("tickwheel.scheduler")
 class Unstarted:
     """
     Logs one warning if a job is overdue, or the program ends, before the scheduler was started.
-
-    Args:
-        client: Reads the jobs.
-        runtime: Provides the timer that waits until the first job is overdue.
     """
 
     def __init__(self, client: Client, runtime: Runtime) -> None:
@@ -66,7 +62,7 @@ class Unstarted:
 
     def _look_later(self, due_at: int) -> None:
         """
-        Check again when a job due at *due_at* has been overdue for a moment, unless an earlier check is planned.
+        Check again shortly after *due_at*, unless an earlier check is planned.
         """
         with self._lock, suppress(ClosedError):  # the scheduler was started or stopped
             if self._is_done or due_at >= self._look_at:

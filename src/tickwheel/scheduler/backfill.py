@@ -38,8 +38,8 @@ class Backfill:
 
     Attributes:
         runs: Number of instants, up to the limit.
-        created: Number of jobs that were set; all other instants already have a live job. None in a dry run.
-        next_at: The first instant after the limit, in seconds since the epoch: pass it as the next `since`. None at the
+        created: Number of jobs that were set. All other instants already have a live job. None in a dry run.
+        next_at: The first instant after the limit, in seconds since the epoch, to pass as the next `since`; None at the
             end.
     """
 

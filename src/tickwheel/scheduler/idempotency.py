@@ -2,7 +2,7 @@
 Makes the effect of a job happen once, although its firing may be repeated.
 
 A firing is repeated if its process ends between the work and the acknowledgement. If the work is a transaction in
-SQLite or PostgreSQL, a table of message ids in the same database recognises the repeat, in the same transaction.
+SQLite or PostgreSQL, a table of message ids in the same database detects the repeat.
 
     @scheduler.handler("bill")
     def bill(payload, firing):
@@ -11,7 +11,7 @@ SQLite or PostgreSQL, a table of message ids in the same database recognises the
                 conn.execute("INSERT INTO bills ...")
 
 The first firing that commits has the effect. Every later firing of the same run finds its id in the table. Use `prune`
-to delete ids that are older than any repeat can be.
+to delete old ids.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEPT_S: Final = 30 * 86_400.0
 
 def create_table(conn: Any) -> None:
     """
-    Create the table `tickwheel_effects`, if it does not exist, in the transaction of *conn*.
+    Create the table `tickwheel_effects` in the transaction of *conn*, if it does not exist.
 
     Args:
         conn: A connection of `sqlite3` or psycopg 3.
@@ -45,18 +45,19 @@ def create_table(conn: Any) -> None:
 
 def first_time(conn: Any, firing: Firing) -> bool:
     """
-    Return True if *firing* is the first to have its effect, and record it, in the transaction of *conn*.
+    Record *firing* in the transaction of *conn*, and return True if it is the first of its run.
 
     Work in the same transaction happens once. If the transaction is rolled back, or its process ends, the work has not
     happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits for the commit of the first.
 
     Args:
-        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection that
-            begins transactions automatically will do. The table must exist: see `create_table`.
+        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection may begin
+            transactions automatically. The table must exist: see `create_table`.
         firing: The handler's firing.
 
     Raises:
-        TransactionError: If *conn* commits every statement at once, because the id would be kept without the effect.
+        TransactionError: If *conn* commits every statement at once, because the id could then be stored without the
+            effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
@@ -73,9 +74,9 @@ async def first_time_async(conn: Any, firing: Firing) -> bool:
 
 def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
-    Delete ids that are older than *older_than_s*, in the transaction of *conn*; return their number.
+    Delete ids that are older than *older_than_s*, in the transaction of *conn*, and return their number.
 
-    A job must not be retried or snoozed for longer than *older_than_s*: its effect could happen again.
+    No job may be retried or snoozed for longer than *older_than_s*, because its effect could then happen again.
     """
     age_ms = int(checks.seconds("older_than_s", older_than_s) * 1000)
     return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - age_ms,)).rowcount)

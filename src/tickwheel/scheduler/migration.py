@@ -8,10 +8,9 @@ Each job takes four steps, in batches. At any time it can fire in at most one st
     3  removed     the source deletes the job
     4  activated   the target restores the state of the job
 
-If a migration is interrupted, the next one finds the marks and continues with the following step. Nothing is lost and
-nothing fires twice, whichever nodes own the stores in the meantime. Each step is conditional on the generation that the
-previous step left; the first step is conditional on the epoch of the source's shards. If a caller sets, replays or
-cancels a job in between, the caller wins.
+If a migration is interrupted, the next one finds the marks and continues. Nothing is lost and nothing fires twice,
+because each step is conditional on the generation that the previous step left, and the first step on the epoch of the
+source's shards. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
 
 Internal: other packages use it, users do not.
 """
@@ -56,7 +55,7 @@ from tickwheel.stores import Store, partitions_of
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
 _SCRATCH: Final = "tickwheel/migrate"
-"""A key of tickwheel's own, to check whether two URLs lead to two stores."""
+"""A key that callers do not use, for a check whether two URLs lead to the same store."""
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3
@@ -64,7 +63,7 @@ _RENEWALS: Final = 3
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
-"""Number of keys that suffices to find a key of each of 256 shards."""
+"""Number of keys among which each of 256 shards has one."""
 
 
 class SameStoreError(ValueError):
@@ -80,7 +79,7 @@ class MigrationReport:
 
     Attributes:
         moved: Number of jobs that are now in the target, and no longer in the source.
-        finished: Number of them that an earlier migration had left unfinished.
+        finished: Number of moved jobs that an earlier migration had left unfinished.
         changed: Number of jobs that other callers changed during the move. The changes are kept.
         conflicts: Keys that exist in both stores. Their jobs stay where they are.
         others: Keys of jobs that stay in the source: they run, are being moved to a third store, or could not be
@@ -140,15 +139,11 @@ class Migration:
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         """
-        Prepare the run; `run` does it.
+        Prepare the run.
 
-        Args:
-            source: The store with the jobs.
-            target: The store that they move to; a scheduler may serve it.
-            batch: Number of jobs moved in one step.
-            wait_s: Maximum wait for the leases of a dead owner, in seconds.
-            on_progress: Called with the number of jobs moved by a batch.
-            on_step: Called with the name of each step that a batch has done.
+        *batch* is the number of jobs moved in one step, and *wait_s* the maximum wait for the leases of a dead owner.
+        *on_progress* is called with the number of jobs moved by a batch, and *on_step* with the name of each completed
+        step.
         """
         self._source, self._target = source, target
         self._names = identity_of(source), identity_of(target)
@@ -161,15 +156,15 @@ class Migration:
         self._renew_s = 0.0
         self._is_faithful = True
         self._refused: dict[str, Job] = {}
-        """Jobs that the source did not park, as they were at that time."""
+        """The jobs that the source did not park, as they were at that time."""
         self.report = MigrationReport()
 
     def run(self) -> MigrationReport:
         """
         Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
-        It repeats passes through the source until a pass finds no job. It also ends if a pass finds no fewer jobs than
-        the pass before, because callers keep setting jobs.
+        Repeats passes through the source until a pass finds no job, or not fewer jobs than the pass before, because
+        callers keep setting jobs.
 
         Raises:
             StoreInUseError: If another owner fires the source's jobs.

@@ -1,5 +1,5 @@
 """
-Keeps the first answers of requests that may be repeated, for a service over a scheduler.
+Keeps the answers to requests with idempotency keys, for a service over a scheduler.
 
 Internal: other packages use it, users do not.
 """
@@ -33,9 +33,6 @@ class Keeper:
 
 
 def keeper_of(scheduler: AsyncScheduler) -> Keeper | None:
-    """
-    Return the keeper of answers in the store of *scheduler*, or None if the store cannot keep them.
-    """
     client = scheduler._core.client  # noqa: SLF001  of the same package
     if not isinstance(client, Client) or not client.store.abilities.keeps_answers:
         return None

@@ -81,10 +81,7 @@ class WithFiring(Protocol[_P, _R_co]):
     A function whose first parameter is `firing`.
     """
 
-    def __call__(self, firing: Firing, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
-        """
-        Run it.
-        """
+    def __call__(self, firing: Firing, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
 
 
 class TaskMaker(Protocol):
@@ -106,8 +103,8 @@ class Task(Generic[_P, _Q, _R]):
     Made by `Scheduler.task`, by `task` of this module, or by `Jobs.task` of an integration.
 
     Attributes:
-        name: Its name in jobs: module and qualified name, unless another name was given.
-        aliases: Its earlier names. It also runs jobs with these names.
+        name: The name in jobs: module and qualified name, unless another name was given.
+        aliases: Earlier names. The task also runs jobs with these names.
         __wrapped__: The function.
     """
 
@@ -177,7 +174,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Return a call with these arguments, for `set`.
 
-        An omitted argument is not stored: the function's own default applies when it runs.
+        An omitted argument is not stored, so the function's own default applies when it runs.
 
         Raises:
             TypeError: For arguments that the function does not take.
@@ -192,7 +189,8 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; it names the parameter.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; the message names the
+                parameter.
             MissingExtraError: If msgspec is not installed.
         """
         self._signature.prepare()
@@ -208,7 +206,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return True if *error* must not be retried, by `dead_on` and `retry_on`.
+        Return True if *error* must not be retried, according to `dead_on` and `retry_on`.
         """
         if isinstance(error, self._dead_on):
             return True
@@ -231,7 +229,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function; called in a separate process, which decides whether an error is final.
+        Run the function in a separate process, which decides whether an error is final.
 
         Raises:
             FinalError: From an error that is final.
@@ -288,13 +286,14 @@ def task(function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: .
 
 def task(function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
     """
-    Make a task of the decorated function, for schedulers that get it by `Scheduler.register`.
+    Make the decorated function a task, for schedulers that get it by `Scheduler.register`.
 
-    The arguments are those of `Scheduler.task`, which also registers it.
+    The arguments are those of `Scheduler.task`, which also registers the task.
 
     Raises:
-        InvalidJobError: If it has no name by which another process would find it, or an option is invalid.
-        TypeError: If no payload could call it: it has `*args`, or a `firing` that is neither first nor has a default.
+        InvalidJobError: If the function has no default name, or an option is invalid.
+        TypeError: If no payload could call the function, because it has `*args`, or a `firing` that is neither the
+            first parameter nor has a default.
     """
     return made(function, fields, None)
 
@@ -318,10 +317,7 @@ def made(
 
 def check_task(given: object) -> Task[..., ..., Any]:
     """
-    Return *given* if it is a task.
-
-    Raises:
-        InvalidJobError: If it is not; the message has the remedy.
+    Return *given* if it is a task; raise an InvalidJobError with the remedy otherwise.
     """
     if not isinstance(given, Task):
         raise InvalidJobError("task", given, "pass a task, which @task makes of a function")
@@ -330,10 +326,7 @@ def check_task(given: object) -> Task[..., ..., Any]:
 
 def names_of(task: Task[..., ..., Any]) -> tuple[str, ...]:
     """
-    Return all names of *task*.
-
-    Raises:
-        InvalidJobError: If it is not a task.
+    Return all names of *task*; raise an InvalidJobError if it is not a task.
     """
     return (check_task(task).name, *task.aliases)
 
