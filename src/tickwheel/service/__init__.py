@@ -1,27 +1,8 @@
 """
 The HTTP service and its page.
 
-    app         combines the parts into one ASGI application
-    mounted     mounts the service inside another ASGI application
-    server      binds, serves, and stops within its time
-    routes      every operation of the API, as a table
-    problems    every error answer, as a table
-    jobs        set, move, cancel, get, list
-    batch       many sets, moves and cancels with one request
-    schedules   recurring jobs and their runs
-    pull        lease, acknowledge, refuse, extend, for workers
-    guard       access control
-    refusals    valid values that this service refuses
-    firings     the last firings, and their lateness
-    minutes     figures by minute
-    lanes       the load of each handler, queue and receiver, over all nodes
-    acts        the audit log
-    live        the page's stream of firings and figures
-    figures     stats, forecast, metrics, health
-    bodies      the bodies of requests
-    documents   the bodies of answers
-    rules       the rule of a recurring job in an answer
-    strict_json, msgpack, intake    parsing and encoding
+`routes` lists every operation of the API, and `problems` every error answer. `app` combines the parts into one ASGI
+application, `server` runs it, and `mounted` puts it inside another application.
 """
 
 from __future__ import annotations

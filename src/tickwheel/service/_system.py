@@ -1,5 +1,5 @@
 """
-The differences between systems for a service: its event loop, and the signals that stop it.
+The service's event loop and stop signals, which differ between systems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ LIBRARIES: Final = (
 _STOP_SIGNALS: Final = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGBREAK") if name in signal.Signals.__members__
 ]
-"""Ctrl-C, the signals of process managers, and Ctrl-Break: on Windows, other processes can send no other signal."""
+"""
+Ctrl-C, the signals of process managers, and Ctrl-Break. Ctrl-Break is the only one that other processes on Windows can
+send.
+"""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -39,7 +42,7 @@ def on_stop_signal(call: Callable[[int, None], object]) -> None:
     """
     Call *call* on the running loop for every signal that stops the process.
 
-    Must run in the main thread. Uses Python's own handlers, because loops on Windows have no signal handlers.
+    It must run in the main thread. It uses Python's own handlers, because loops on Windows have no signal handlers.
     """
     loop = asyncio.get_running_loop()
 

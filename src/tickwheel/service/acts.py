@@ -1,5 +1,5 @@
 """
-The audit log: the acts of callers, and the events of nodes.
+The audit log of callers' acts and of the events of nodes.
 """
 
 from __future__ import annotations

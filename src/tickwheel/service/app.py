@@ -1,5 +1,5 @@
 """
-Puts the parts together into one ASGI application.
+The ASGI application that combines all parts of the service.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ The server of that application waits for the end of the stream before it stops.
 
 class Service:
     """
-    The ASGI application over one scheduler. The caller starts and stops the scheduler.
+    The ASGI application for one scheduler. The caller starts and stops the scheduler.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, *, is_mounted: bool = False) -> None:
@@ -102,7 +102,6 @@ class Service:
             rejections=rejections,
         )
         self.document = openapi(table)
-        """The OpenAPI document."""
         document = document_reply(self.document)
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
@@ -146,16 +145,13 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End the endless streams. Called on the loop when a stop begins.
+        End the endless streams. It is called on the loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()
         self._debug.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """
-        Answer one request; answer an error with a problem document.
-        """
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return

@@ -1,8 +1,11 @@
 """
-Changes of many jobs with one request: a batch of single changes, or one change of all jobs that a filter selects.
+Changes of many jobs with one request.
 
-The items of a batch are done in order. Each has its own result: a refused item does not affect the others. Consecutive
-sets share a commit. If the commit is refused, they are set one by one, so that only the bad one is refused.
+A batch contains single changes. A bulk act makes one change to all jobs that a filter selects.
+
+The items of a batch are applied in order, and each has its own result: a refused item does not affect the others.
+Consecutive set items share a commit. If the store refuses the commit, they are set one by one, so that only the invalid
+item is refused.
 """
 
 from __future__ import annotations
@@ -54,9 +57,12 @@ __all__ = ["Batches"]
 _CHUNK: Final = 500
 """Number of items handled (in a few milliseconds) before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""Maximum number of chunks, of all batches, that wait for the store. It is well below the store's limit of writes."""
+"""
+Maximum number of chunks, summed over all batches, that wait for the store. It is well below the store's limit of
+writes.
+"""
 _UNDONE: Final = 503
-"""The status of an item that the store did not answer."""
+"""HTTP status of an item that the store did not answer."""
 _BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")
 _BULK: Final = msgspec.json.Decoder(BulkBody)
 
@@ -77,9 +83,9 @@ class Batches:
         """
         Set, move, cancel, pause and resume many jobs, in order.
 
-        Each item has its own result; the batch as a whole is not atomic. With `refuse_all`, which only batches of sets
-        allow, one invalid item refuses the whole batch: the answer is its problem, and nothing is set. If the token has
-        a prefix, one key outside the prefix refuses the whole batch.
+        Each item has its own result; the batch as a whole is not atomic. `refuse_all` is allowed only if every item
+        sets a job. With it, one invalid item refuses the whole batch: the answer is the problem of that item, and
+        nothing is set. If the token has a prefix, one key outside the prefix refuses the whole batch.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
@@ -105,7 +111,7 @@ class Batches:
         Change, or only count, all jobs that a filter selects.
 
         One request handles up to 10,000 jobs. Repeat it with the cursor of the answer until the cursor is null. Jobs
-        that other clients change in the meantime are left alone.
+        that other clients change between the requests are left alone.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()

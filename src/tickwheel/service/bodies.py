@@ -54,9 +54,9 @@ __all__ = [
 ]
 
 CENTURY_S: Final = 36_525 * 86_400
-"""The maximum delay of a durable job."""
+"""Maximum delay of a durable job."""
 YEAR_S: Final = 366 * 86_400
-"""The maximum wait before another attempt."""
+"""Maximum delay before a retry."""
 
 Text = Annotated[str, Meta(max_length=101)]
 Delay = Annotated[
@@ -100,7 +100,7 @@ Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: o
 
 class RetryBody(Body, frozen=True):
     """
-    A retry policy: the delays and the number of the attempts after a failed one.
+    A retry policy: the delays before retries, and their number.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1000, description="How often at most, the first included.")] = 5
@@ -197,7 +197,7 @@ class SetBody(Body, frozen=True):
 
 class MoveBody(Body, frozen=True):
     """
-    The new instant of a job: exactly one of `delay` and `at`.
+    The new due time of a job. Exactly one of `delay` and `at` is required.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
@@ -214,7 +214,9 @@ class PauseBody(Body, frozen=True):
 
 class BackfillBody(Body, frozen=True):
     """
-    A range of the past: from `since` until just before `until`. `until` is at most the next run.
+    A range of the past, from `since` up to but not including `until`.
+
+    `until` is at most the due time of the next run.
     """
 
     since: Instant
@@ -245,7 +247,7 @@ class ScopeBody(Body, frozen=True):
 
 class PauseScopeBody(ScopeBody, frozen=True):
     """
-    The scope to be paused, and the reason.
+    The scope to pause, and the reason.
     """
 
     note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""
@@ -269,7 +271,7 @@ class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
 
 class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
     """
-    A replay in a batch: the dead job becomes pending again, due now or after `delay`.
+    A replay in a batch. The dead job becomes pending again, due now or after `delay`.
     """
 
     key: str
@@ -310,7 +312,9 @@ class BatchOutline(BatchBody, frozen=True, kw_only=True):
 
 class ScheduleItem(SetBody, frozen=True, kw_only=True):
     """
-    One recurring job of a manifest: its key, and the fields of a set except `delay`, `at`, `mode` and `max_wait`.
+    One recurring job of a manifest.
+
+    It has a key and the fields of `SetBody` except `delay`, `at`, `mode` and `max_wait`.
     """
 
     key: str
@@ -417,7 +421,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    A failed firing, and either the delay of its next attempt or that it failed for good.
+    A failed firing. It has either the delay before the next attempt, or a flag that no further attempt is made.
     """
 
     fire_id: FireId
@@ -437,7 +441,7 @@ class ReleaseBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    A lease to extend, its new length, and the progress and state of the firing.
+    A lease to extend. It has the lease's new length, and the progress and state of the firing.
     """
 
     fire_id: FireId

@@ -1,11 +1,9 @@
 """
-Joins the JavaScript modules of the page into one file: on a slow line, forty requests cost eight round trips.
+Joins the page's JavaScript modules into one file, because forty requests on a slow line cost eight round trips.
 
-`main.js` becomes one file with all modules that it imports. Each module becomes a function that returns its exports,
-and comes after the modules that it imports. A module that is imported at run time, by `import("./name.js")`, stays a
-file of its own. It takes its imports from the joined file, so that no module exists twice. Indents, and comments on
-lines of their own, are left out. The code works on lines and does not parse JavaScript, because all modules are
-formatted alike: an import or export of another form is an error.
+Each module becomes a function that returns its exports, and follows the modules that it imports. A module that is
+imported at run time, by `import("./name.js")`, stays a separate file. The code works on lines and does not parse
+JavaScript, because all modules are formatted alike. An import or export of another form is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _EXPORT: Final = re.compile(r"export ((?:async )?function\*? ?|class |const )(\w
 @cache
 def bundle(folder: Path) -> dict[str, bytes]:
     """
-    Return the files that replace the modules, by name: `main.js`, and the modules that it imports at run time.
+    Return the contents of `main.js` and of the modules that it imports at run time, by file name.
 
     Raises:
         ValueError: If modules import each other, or an import or export has an unknown form.
@@ -44,9 +42,6 @@ def bundle(folder: Path) -> dict[str, bytes]:
 
 
 def _in_order(name: str, sources: dict[str, str], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """
-    Yield *name* and all modules that it imports, each once, and each after its own imports.
-    """
     if name in above:
         message = f"modules import each other: {', '.join((*above, name))}"
         raise ValueError(message)

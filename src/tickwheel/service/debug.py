@@ -1,7 +1,7 @@
 """
-Diagnostics for write tokens: the stacks, the near wheel, a profile.
+Diagnostics for callers with a write token: the stacks, the near wheel, and a profile.
 
-Each answer is bounded, and only one profile runs at a time.
+Each answer has a bounded size, and only one profile runs at a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Debug:
 
     async def stacks(self, call: Request) -> Reply:
         """
-        Return the place in the code of every thread and task.
+        Return the current stack of every thread and task.
         """
         query(call)
         return Reply(200, _TEXT, stacks(asyncio.all_tasks()).encode(errors="replace"))
@@ -60,7 +60,7 @@ class Debug:
 
     async def profile(self, call: Request) -> Reply:
         """
-        Return a CPU profile of the given seconds, as collapsed stacks for a flame graph.
+        Return a CPU profile over the requested seconds, as collapsed stacks for a flame graph.
         """
         seconds = to_number("seconds", query(call, PROFILE_FIELDS).get("seconds", "5"))
         if not 0 < seconds <= _SECONDS_MAX:

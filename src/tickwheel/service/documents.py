@@ -1,7 +1,7 @@
 """
 The documents of answers.
 
-Instants are RFC 3339 in UTC. Durations are in seconds or milliseconds: the name of the field ends in the unit.
+Instants are RFC 3339 in UTC. Durations are in seconds or milliseconds, and the field's name ends in the unit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
-"""An instant in an answer; the schema declares it as a date-time for clients."""
+"""An instant in an answer. The schema declares it as a date-time for clients."""
 
 Written: TypeAlias = Literal[
     "created",
@@ -70,7 +70,7 @@ Written: TypeAlias = Literal[
     "resumed",
     "stopping",
 ]
-"""Outcomes of accepted writes; a refused write is answered with a problem."""
+"""Outcomes of accepted writes. A refused write is answered with a problem instead."""
 
 
 class RetryDocument(Struct, frozen=True):
@@ -88,7 +88,7 @@ class RetryDocument(Struct, frozen=True):
 
 class PauseDocument(Struct, frozen=True):
     """
-    A pause: its start, author and reason. The pause of a scope also has the scope.
+    A pause: its start, author and reason. The pause of a scope also names the scope.
     """
 
     at: Moment
@@ -151,9 +151,9 @@ class LaneDocument(Struct, frozen=True):
     """
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
-    `staged` is the number of jobs in memory that have not begun. `waiting` of them are due, and held back by `reason`.
-    `running` is the number of attempts under way. If `is_full`, the lane has used up its share of memory, and its other
-    jobs wait in the store.
+    `staged` is the number of jobs in memory that have not begun. `waiting` is the number of these jobs that are due but
+    held back, and `reason` says why. `running` is the number of running attempts. If `is_full`, the lane has used up
+    its share of memory, and its other jobs wait in the store.
     """
 
     lane: str
@@ -171,8 +171,8 @@ class ExplanationDocument(Struct, frozen=True):
     """
     The reason why a job has not run yet, as a code and in words, and the remedy.
 
-    `until` is the time at which the reason ends without any action of yours, if known. `owner` is the process that
-    fires the job, and `state` the state of the job's lane in that process.
+    `until` is the time, if known, at which the reason ends without your action. `owner` is the process that fires the
+    job, and `state` is the state of the job's lane in that process.
     """
 
     key: str
@@ -187,10 +187,10 @@ class ExplanationDocument(Struct, frozen=True):
 
 class AnswerDocument(Struct, frozen=True):
     """
-    The outcome of a write, and the job after it. A cancelled job is shown as it was before.
+    The outcome of a write, and the job after the write. A cancelled job is shown as it was before.
 
-    `kept`: nothing changed, because the job existed or was not paused. `stopping`: the job is running, and was asked to
-    stop.
+    `kept` means that nothing changed, because the job existed or was not paused. `stopping` means that the job is
+    running and was asked to stop.
     """
 
     outcome: Written
@@ -208,7 +208,7 @@ class PageDocument(Struct, frozen=True):
 
 class ProgressDocument(Struct, frozen=True):
     """
-    The progress of a running attempt, from 0 to 1, and its state in words, both reported by its handler.
+    The progress of a running attempt, from 0 to 1, and its state in words, as the handler reported them.
     """
 
     fraction: float
@@ -220,7 +220,7 @@ class FiringDocument(Struct, frozen=True):
     One firing, and its outcome: running, succeeded, failed, snoozed, died, stopped or superseded.
 
     `took_ms` is null while the firing runs, and for most firings without a record in the history. `by` is the node.
-    `progress` is null if the handler reports none, and after the end.
+    `progress` is null after the firing has ended, or if the handler reports none.
     """
 
     fire_id: str
@@ -271,7 +271,7 @@ class BatchDocument(Struct, frozen=True):
 
 class BulkChangeDocument(Struct, frozen=True):
     """
-    A job that a bulk act changed: its generation after the act, and its due time before.
+    A job that a bulk act changed, with its generation after the act and its due time before the act.
     """
 
     key: str
@@ -283,10 +283,10 @@ class BulkDocument(Struct, frozen=True):
     """
     The numbers of jobs that matched, were changed, and were refused.
 
-    A job is refused if it has begun, or if another client has changed it in the meantime.
-    `stopping` is the number of changed jobs that were running, and were asked to stop. `cursor` continues the act; it
-    is null at the end. `start` is the cursor at the beginning. Pass it after a dry run to make the changes: a request
-    that is repeated with it does not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
+    A job is refused if it has begun, or if another client changed it after it was selected. `stopping` is the number of
+    changed jobs that were running and were asked to stop. `cursor` continues the act; it is null at the end. `start` is
+    the cursor of the first request. Pass `start` after a dry run to make the changes: a repeated request with it does
+    not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
     """
 
     matched: int
@@ -300,9 +300,9 @@ class BulkDocument(Struct, frozen=True):
 
 class BackfillDocument(Struct, frozen=True):
     """
-    The number of runs in the range, up to the limit, and the number of jobs that were set for them.
+    The number of runs in the range, up to the limit, and the number of jobs that were set for these runs.
 
-    `next_at` is the first run past the limit, or null. Pass it as the `since` of the next request.
+    `next_at` is the first run past the limit, or null. Pass it as `since` in the next request.
     """
 
     runs: int
@@ -331,9 +331,9 @@ class CountersDocument(Struct, frozen=True):
 
 class LevelDocument(Struct, frozen=True):
     """
-    One level of the near wheel: the span of each of its 64 slots, and the number of timers in each occupied one.
+    One level of the near wheel: the span of each of its 64 slots, and the number of timers in each occupied slot.
 
-    `hand` is the slot of the current instant, and `into_ns` the time since this slot began.
+    `hand` is the slot of the current instant, and `into_ns` is the time since this slot began.
     """
 
     level: int
@@ -375,10 +375,10 @@ class CountsDocument(Struct, frozen=True):
 
 class ShardDocument(Struct, frozen=True):
     """
-    A part of the store, and the process that fires its jobs; `owner` is null if no process does.
+    A shard (a part of the store), and the process that fires its jobs. `owner` is null if no process does.
 
-    `epoch` grows with every change of owner. The lease ends at `until` unless it is renewed; null means that it does
-    not end.
+    `epoch` grows with every change of owner. The lease ends at `until` unless it is renewed. A lease with null in
+    `until` does not end.
     """
 
     shard: int
@@ -389,7 +389,7 @@ class ShardDocument(Struct, frozen=True):
 
 class ShardsDocument(Struct, frozen=True):
     """
-    All shards of the store; `owner` and `epoch` belong to the answering process, null if it fires nothing.
+    All shards of the store. `owner` and `epoch` describe the process that answers; they are null if it fires no jobs.
     """
 
     store: str
@@ -500,5 +500,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Conversions of the fields of a job that are not sent unchanged."""
+"""Converters for the fields of a job that are not sent unchanged."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

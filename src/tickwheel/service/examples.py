@@ -1,5 +1,5 @@
 """
-An example of each body, field and document: one job, "tea", set at 09:00 for 09:04.
+An example of each body, field and document. All of them describe one job, "tea", which is set at 09:00 for 09:04.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ FIELDS: Final[dict[str, Any]] = {
     "steps": 60,
     "tz": "Europe/Berlin",
 }
-"""Examples by the name of a field of the query or address. Mutually exclusive fields have no example."""
+"""Examples by the name of a field in the query or address. Mutually exclusive fields have no example."""
 
 ANSWERS: Final[dict[Any, Any]] = {
     documents.AnswerDocument: {"outcome": "created", "job": _JOB},

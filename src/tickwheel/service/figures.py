@@ -1,5 +1,5 @@
 """
-The figures: stats, recent firings, health, and the metrics for Prometheus.
+The operations that report stats, recent firings, health, and metrics for Prometheus.
 """
 
 from __future__ import annotations
@@ -83,9 +83,6 @@ class Figures:
         self._stats: dict[str, Any] = {}
 
     async def stats(self) -> dict[str, Any]:
-        """
-        Return the scheduler's stats, the time, and a number that grows with every known change.
-        """
         return stats_document(await self.scheduler_stats())
 
     async def scheduler_stats(self) -> dict[str, Any]:
@@ -103,7 +100,7 @@ class Figures:
 
     def silent_since(self) -> datetime | None:
         """
-        Return the time of the store's last answer to this process; None if it is unknown.
+        Return the time of the store's last answer to this process, or None if unknown.
         """
         leases = self._scheduler.stats(with_store=False)["leases"]
         silent_s = None if leases is None else leases.get("silent_s")
@@ -111,7 +108,9 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if *pending_max* would be exceeded; jobs that replace others count, too.
+        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*.
+
+        Jobs that replace others count, too.
         """
         if pending_max is None or more == 0:
             return
@@ -163,7 +162,9 @@ class Figures:
     @allows_prefixed_tokens
     async def get_firings(self, call: Request) -> Reply:
         """
-        Return the last firings of all nodes, or of this process with `nodes=this`; with `key`, only those of one job.
+        Return the last firings of all nodes, or of this process with `nodes=this`.
+
+        With `key`, only the firings of one job are returned.
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
@@ -194,7 +195,7 @@ class Figures:
 
 class Metrics:
     """
-    The page of figures in Prometheus' text format.
+    The metrics in Prometheus' text format.
     """
 
     def __init__(self, figures: Figures, rejections: Rejections) -> None:
@@ -203,7 +204,7 @@ class Metrics:
 
     async def get(self, call: Request) -> Reply:
         """
-        Return the metrics in Prometheus' text format, or, if the Accept header prefers it, in OpenMetrics.
+        Return the metrics in Prometheus' text format, or in OpenMetrics if the Accept header prefers it.
 
         In OpenMetrics, traced firings are exemplars.
         """

@@ -1,5 +1,5 @@
 """
-The last firings of all nodes, with their lateness and outcomes. Each node keeps its own in memory.
+The last firings of all nodes, with their lateness and outcomes. Each node keeps its own firings in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.scheduler import AsyncScheduler
 __all__ = ["WORDS", "Firings", "Others", "Seen", "Source"]
 
 WORDS: Final = {"retried": "failed"}
-"""The public names of outcomes whose internal name differs."""
+"""Public names of the outcomes whose internal name differs."""
 
 
 class Source(Protocol):
@@ -37,7 +37,7 @@ class Firings:
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self.others: Others | None = None
-        """The firings of the other nodes; None until the service knows them."""
+        """The firings of the other nodes, or None until they are connected to this object."""
 
     async def refresh(self) -> None:
         if self.others is not None:
@@ -51,8 +51,8 @@ class Firings:
         """
         Return the last *limit* firings of *key*, or, if *key* is None, of all keys that begin with *prefix*.
 
-        Firings of one node are ordered by their ends, and running ones are last. Firings of several nodes are ordered
-        by their starts. With *is_own*, only firings of this process are returned.
+        With *is_own*, only firings of this process are returned. They are ordered by end time, and running ones come
+        last. Firings of several nodes are ordered by start time.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -88,7 +88,9 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has seen: for each node, the number of the last ended firing, and the running firings.
+    The firings that a page has already shown.
+
+    For each node it has the number of the last ended firing, and the running firings.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-The fleet: every process that fires the jobs of the store, whichever node answers.
+The fleet, which is every process that fires jobs of the store. Any node can report it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSED: Final = 2.25
 """
 Age of a node's last report, in report intervals, from which the node is shown as silent.
 
-By then two reports are late; the leases of the node last three intervals.
+At that age two reports are overdue. The node's leases last three intervals.
 """
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
@@ -44,7 +44,7 @@ class LatelyDocument(Struct, frozen=True):
 
 class NodeProgressDocument(Struct, frozen=True):
     """
-    The progress of an attempt that runs on a node, from 0 to 1, and its state in words, as its handler reports.
+    The progress of an attempt on a node, from 0 to 1, and its state in words, as the handler reported them.
     """
 
     key: str
@@ -71,7 +71,7 @@ class NodeFiguresDocument(Struct, frozen=True):
     """
     The last report of a node: totals since its start, and its current work.
 
-    `places` is the number of threads. `progress` has the first 50 running firings that report progress, and `recent`
+    `places` is the number of threads. `progress` lists the first 50 running firings that report progress, and `recent`
     the last 50 that ended.
     """
 
@@ -93,11 +93,12 @@ class NodeFiguresDocument(Struct, frozen=True):
 
 class NodeDocument(Struct, frozen=True):
     """
-    A process that fires jobs, or did in the last ten minutes.
+    A process that fires jobs, or that did so in the last ten minutes.
 
-    It is `silent` if its reports are overdue but its leases are valid, and `gone` after the end of its leases.
-    `heard_at` and `figures` are null if it has not reported: the owner of a file knows only its own figures. `tails`
-    are the numbers of the shards that it handed over while it was still running some of their jobs.
+    It is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
+    `heard_at` and `figures` are null if the node has not reported. The owner of an SQLite file knows only its own
+    figures. `tails` lists the numbers of the shards that the node handed over while it was still running some of their
+    jobs.
     """
 
     owner: str
@@ -114,8 +115,8 @@ class FleetDocument(Struct, frozen=True):
     """
     All nodes of the store, and all its shards except tails.
 
-    `now` is the store's time, and `owner` the process that answers. The `owner` of a shard is null if it is not among
-    the nodes.
+    `now` is the store's time, and `owner` is the process that answers. The `owner` of a shard is null if no listed node
+    owns it.
     """
 
     now: Moment
@@ -127,7 +128,7 @@ class FleetDocument(Struct, frozen=True):
 
 class Fleet:
     """
-    The processes that fire.
+    The processes that fire jobs.
     """
 
     def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
@@ -136,7 +137,7 @@ class Fleet:
 
     async def get(self, _request: Request) -> Reply:
         """
-        Return every process that fires, with its shards, lateness and load.
+        Return every process that fires jobs, with its shards, lateness and load.
         """
         return document_reply(await self.read())
 
@@ -171,7 +172,7 @@ def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], numb
 
 def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
     """
-    Return a node's report without the fields that this version does not know; None if the report is missing or invalid.
+    Return a node's report without the fields that this version does not know, or None if it is missing or invalid.
     """
     if given is None:
         return None

@@ -1,7 +1,7 @@
 """
 The forecast: the number of jobs due in each second of the next minute, in each minute of the next hour, and so on.
 
-A count costs more if more jobs are due, so the count of a longer range is cached for longer.
+Counting costs more if more jobs are due. So the counts of a longer range are cached for longer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ __all__ = ["BUCKETS", "Forecast", "ForecastBucket"]
 @dataclass(frozen=True, slots=True)
 class ForecastBucket:
     """
-    A range of the future, divided into cells.
+    A range of the future, divided into *cells* cells of *step_s* seconds.
 
-    Attributes:
-        name: Name of the range.
-        step_s: Length of a cell, in seconds.
-        cells: Number of cells.
-        fresh_s: Minimum number of seconds for which a count of the range is reused.
+    A count of the range is reused for at least *fresh_s* seconds.
     """
 
     name: str
@@ -36,7 +32,7 @@ class ForecastBucket:
 
 
 _QUICK_S: Final = 0.05
-"""Duration of a count, in seconds, above which requests get the last result while the count is repeated."""
+"""Duration of a count, in seconds, above which requests get the previous result while a new count runs."""
 _SHARE: Final = 20
 """A count is reused for at least this many times its duration, so counting takes at most a twentieth of the time."""
 BUCKETS: Final = (
@@ -59,7 +55,7 @@ class Forecast:
 
 class _Count:
     """
-    The last count of one range. While a slow count is repeated, requests get the last result.
+    The last count of one range. While a slow count is repeated, requests get the previous result.
     """
 
     def __init__(self, scheduler: AsyncScheduler, strip: ForecastBucket) -> None:

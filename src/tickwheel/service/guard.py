@@ -1,11 +1,11 @@
 """
-The guard checks requests before anything else: the Host header, the origin, the token.
+Checks the Host header, the origin and the token of each request before anything else.
 
-* Without tokens, the service trusts every client that reaches loopback. Web pages reach loopback, too, through the
-  user's browser. A page may use a name that resolves to 127.0.0.1, so the Host header must be one of ours. Or it may
-  send requests across origins, so a write with a foreign Origin is refused.
-* With tokens, every call of the API needs a token that has not expired. The page's files and the health checks need
-  none, because they contain no data. `token_scope` limits tokens with a prefix, where the keys are known.
+* Without tokens, the service trusts every client that reaches loopback. Web pages also reach loopback, through the
+  user's browser. A page may use a host name that resolves to 127.0.0.1, so the Host header must be one of ours. A page
+  may also send requests across origins, so a write with a foreign Origin is refused.
+* With tokens, every call of the API needs a token that has not expired. The page's files and the health checks need no
+  token, because they contain no data. `token_scope` limits tokens with a prefix.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""Key in the ASGI scope of a request: the time at which its token expires, if it does."""
+"""Key in the ASGI scope of a request for the time at which its token expires, if it does."""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -134,7 +134,9 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return the author of *call* for the history: the name of its token, or, without tokens, the page or "http".
+    Return the author of *call* for the history.
+
+    It is the name of the token. Without tokens it is "page from ADDRESS", "page" or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 
@@ -162,9 +164,9 @@ def _client(call: Request) -> str:
 
 def _page(call: Request) -> str | None:
     """
-    Return the name of the page that sent the write *call*, with the client's address; None for other clients.
+    Return "page" and the client's address if a browser sent the write *call*, else None.
 
-    Browsers send an Origin with every write; other clients do not.
+    Only browsers send an Origin with every write.
     """
     address = _client(call)
     return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
@@ -172,7 +174,7 @@ def _page(call: Request) -> str | None:
 
 def _check_single(call: Request) -> None:
     """
-    Refuse a repeated header that may appear only once, and a missing Host (RFC 9112, 3.2).
+    Refuse a missing Host, and a repeated header that may appear only once (RFC 9112, 3.2).
     """
     if len(call.headers) == len(call.scope["headers"]) and b"host" in call.headers:
         return

@@ -2,7 +2,7 @@
 A request and a reply, as small as ASGI allows.
 
 Starlette routes everything except jobs, and sends files and streams. Its request and response objects cost as much as
-setting a job, so the operations use the classes of this module.
+setting a job, so the operations use the classes of this module instead.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 __all__ = ["ALWAYS", "SEND_AT_ONCE", "Reply", "Request"]
 
 ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""The headers of every reply."""
+"""Headers of every reply."""
 
 SEND_AT_ONCE: Final = "tickwheel.send_at_once"
-"""Key in the ASGI scope of a request: a function that sends a whole `Reply`, or returns False if it cannot."""
+"""Key in the ASGI scope of a request for a function that sends a whole `Reply`, or returns False if it cannot."""
 
 _COMPRESSED_MIN: Final = 1_000
-"""Minimum size of a body to compress, in bytes; smaller ones fit into a packet or two."""
+"""Minimum size of a body to compress, in bytes. Smaller bodies fit into one or two packets."""
 _COMPRESSED_MAX: Final = 256_000
-"""Maximum size of a body to compress, in bytes; a larger one would block the event loop for longer than 5 ms."""
+"""Maximum size of a body to compress, in bytes. A larger body would block the event loop for longer than 5 ms."""
 _LEVEL: Final = 4
 _GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 
@@ -34,14 +34,8 @@ class Request:
     """
     One request: its head, and the source of its body.
 
-    Attributes:
-        scope: The ASGI scope.
-        receive: Returns the next part of the body.
-        method: The HTTP method, in capitals.
-        path: The percent-decoded path; invalid UTF-8 becomes replacement characters.
-        raw_path: The path as it was sent.
-        query_string: The query as it was sent, without its question mark.
-        headers: The headers by lower-case name. Of a repeated header, only the last.
+    *path* is percent-decoded, and invalid UTF-8 becomes replacement characters. *query_string* has no question mark.
+    *headers* have lower-case names; only the last of repeated headers is kept.
     """
 
     __slots__ = ("headers", "method", "path", "query_string", "raw_path", "receive", "scope")
@@ -69,16 +63,13 @@ class Reply:
         self.body = body
         self.extra = extra
         self.is_final = True
-        """True if a repeated request gets this answer; False if part of the request was not done."""
+        """True if a repeated request gets this answer. False if part of the request was not done."""
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         return ((b"content-type", self.kind), (b"content-length", b"%d" % len(self.body)), *ALWAYS, *self.extra)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """
-        Send the answer, with one write if the server supports it, otherwise with two.
-        """
         reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)
         if send_at_once is None or not send_at_once(reply):

@@ -1,9 +1,9 @@
 """
-Idempotency keys: a repeated request is not done again, but gets the first answer.
+Idempotency keys: a repeated request is not executed again but gets the first answer.
 
-The store keeps the answer to a write in the transaction of the write. So a repeat may reach another node, at once or
-after a crash. For an operation with several writes, a node claims the key, does the operation, and stores the reply.
-Each process also remembers some of its last replies. If the store cannot keep answers, these are the only ones.
+The store keeps the answer to a write in the transaction of the write, so a repeat may reach another node, at once or
+after a crash. For an operation with several writes, a node claims the key, executes the operation, and stores the
+reply. Each process also remembers some of its last replies. If the store cannot keep answers, only these are available.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age of a claim, in ms, from which another node continues the request. Marks keep it from repeating a write."""
+"""
+Age of a claim, in ms, from which another node continues the request. Marks in the store keep that node from repeating a
+write.
+"""
 _PATIENCE_S: Final = 8.0
-"""Maximum wait, in seconds, for another node that does the same request; then the answer is 503."""
+"""Maximum wait, in seconds, for another node that executes the same request. After it the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
 _LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
 _OF_ONE: Final = 1 << 10
-"""Overhead of a kept answer, in bytes, that is added to its size."""
+"""Bytes added to the size of a kept answer for its overhead."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 """Headers that are part of a request's identity."""
@@ -118,9 +121,6 @@ class IdempotencyKeys:
     async def _done(
         self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint, kept_by: KeptBy
     ) -> Reply:
-        """
-        Return the stored reply to *call*, or run it and store its reply.
-        """
         if self._keeper is None or kept_by == "node":
             return await _answered(call, run)
         caller, key = place
@@ -140,10 +140,10 @@ class IdempotencyKeys:
 
     async def _claimed(self, keeper: Keeper, repeat: Repeat, key: str) -> Reply | None:
         """
-        Claim the key for this node, or return the reply of the node that has done the request.
+        Claim the key for this node, or return the reply that another node has stored.
 
         Raises:
-            ProblemError: If the key was used for another request, or if another node is still doing this one.
+            ProblemError: If the key was used for another request, or if another node is still executing this one.
         """
         wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
         while True:
@@ -168,8 +168,7 @@ class IdempotencyKeys:
         """
         Store *reply*, or release the claim if *reply* is None or not final.
 
-        Returns:
-            The reply that another node stored earlier, if any.
+        Return the reply that another node stored earlier, if any.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)
@@ -234,7 +233,7 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
 
 async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
     """
-    Return the identity of the request; buffer its body, so that it can be read again.
+    Return the identity of the request. Its body is buffered, so that it can be read again.
     """
     body = await drained(call.receive, body_bytes_max)
     heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # may be empty

@@ -44,7 +44,7 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
 
 class PlaceDocument(Struct, frozen=True):
     """
-    The number of letters of one target and handler.
+    The number of dead letters of one target and handler.
     """
 
     target: str
@@ -56,10 +56,10 @@ class IncidentDocument(Struct, frozen=True):
     """
     Dead letters with the same cause.
 
-    `error` is their error text, with an ellipsis for each part that varies; `example` is the text of the latest letter.
-    `raised_in` is the function of the user's code that raised the errors. `errors` is the number of different texts.
-    `first_at` and `last_at` are the due times of the last attempts of the first and of the latest letter. `by_hour` has
-    the number of letters in each of the last 24 hours.
+    `error` is the error text of these letters, with an ellipsis for each part that varies. `example` is the text of the
+    latest letter. `raised_in` is the function of the user's code that raised the errors. `errors` is the number of
+    different texts. `first_at` is the due time of the first letter's last attempt, and `last_at` that of the latest
+    letter's last attempt. `by_hour` has the number of letters in each of the last 24 hours.
     """
 
     fingerprint: str
@@ -77,7 +77,7 @@ class IncidentDocument(Struct, frozen=True):
 
 class IncidentsDocument(Struct, frozen=True):
     """
-    All incidents; the incident with the latest letter comes first.
+    All incidents, ordered by their latest letter, newest first.
 
     Only the latest 10,000 dead letters are examined; `is_all` is false if there are more.
     """
@@ -100,9 +100,10 @@ class Incidents:
         """
         Return the dead letters, grouped into incidents.
 
-        The letters of an incident have the same target, and the same error except for numbers and quoted values. Errors
+        The letters of an incident have the same target and the same error, except for numbers and quoted values. Errors
         that different lines of code raise are different incidents.
-        To retry letters, send their keys as replays in a batch; give each another `delay` to spread the load.
+
+        To retry letters, send their keys as replays in a batch. Give each replay another `delay` to spread the load.
         """
         fields = query(call, INCIDENT_FIELDS)
         keys = to_count("keys", fields.get("keys", "3"), LETTERS_MAX)

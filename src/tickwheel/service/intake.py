@@ -1,7 +1,7 @@
 """
-Parses requests: the key in the address, the conditions in the headers, the query, and the bounded body.
+Parses the key, the conditions, the query and the bounded body of a request.
 
-Everything here raises `ProblemError` for invalid input.
+Every function here raises `ProblemError` for invalid input.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def incoming_trace(call: Request) -> str | None:
 
 def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
     """
-    Return the query's fields. Each must be among *allowed*, and appear only once.
+    Return the query's fields. Each field must be in *allowed*, and may appear only once.
     """
     query_string = call.query_string
     try:
@@ -125,7 +125,7 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
 
 def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
     """
-    Wrap *run* so that it refuses `If-Match` and `If-None-Match`, because it must not ignore a condition.
+    Wrap *run* so that it refuses `If-Match` and `If-None-Match`. An operation must not ignore a condition.
     """
 
     async def refusing(call: Request) -> ASGIApp:
@@ -159,7 +159,7 @@ def to_number(name: str, text: str) -> float:
 
 def to_duration(text: str) -> float | str:
     """
-    Return *text* as a number of seconds if it is a number; the scheduler parses text with units.
+    Return *text* as a number of seconds if it is a number. The scheduler parses text with units.
     """
     try:
         return float(text)
@@ -183,7 +183,7 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     """
     Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
-    If *is_json*, refuse a body that is not declared as JSON; otherwise the caller has checked its type.
+    If *is_json*, refuse a body that is not declared as JSON. Otherwise the caller has checked its type.
 
     Raises:
         ProblemError: `unsupported_media_type` or `too_large`.
@@ -205,9 +205,6 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
 
 
 def _check_type(text: str) -> None:
-    """
-    Refuse a body that is not declared as JSON in UTF-8.
-    """
     kind, _, parameters = text.partition(";")
     if kind.strip().lower() != "application/json":
         message = f"Content-Type is {show(text)}" if text else "there is no Content-Type"
@@ -220,7 +217,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. Read a body above the limit, too, but drop it: few clients read the answer while they send.
+    Return the body. Read and drop a body above the limit, because few clients read the answer while they send.
     """
     body = bytearray()
     size = 0

@@ -1,5 +1,5 @@
 """
-The jobs: set, move, cancel, get, list, run now, replay.
+The operations on single jobs, and the list of jobs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ HISTORY_FIELDS: Final[dict[str, Any]] = {
 CANCEL_FIELDS: Final[dict[str, Any]] = {
     "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
-"""Query fields of a cancel, each with its JSON schema."""
+"""Query fields of a cancellation, each with its JSON schema."""
 _ORDERS: Final = {"key": set[str](), "due": {"due_from", "due_until", "limit"}, "latest": {"prefix", "limit"}}
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -88,16 +88,17 @@ _PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 class RecordDocument(Struct, frozen=True):
     """
-    One record of the past of a key: an attempt that ended, or an act.
+    One record in the past of a key: an attempt that ended, or an act.
 
     An attempt has the outcome succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off (its
     process ended first). An act has `attempt` 0, and the outcome created, replaced, changed, restarted, moved,
-    cancelled, stopping (the job was running, and was asked to stop), replayed, paused, or resumed. `at` is the time;
-    `by` is the node that ran the attempt, or the process or token that requested the act. `lateness_ms` is null if the
-    attempt never began; `took_ms` is also null if unknown. `note` is the last note of the handler, such as a short
-    result. `nominal_at` is the instant that the rule of a recurring job gives for the run; all attempts of the run
-    share it. `was_due_at` is the due time before an act that changed it. `bulk` is the bulk act to which the act
-    belongs.
+    cancelled, stopping (the job was running, and was asked to stop), replayed, paused, or resumed.
+
+    `at` is the time of the record. `by` is the node that ran the attempt, or the process or token that requested the
+    act. `lateness_ms` is null if the attempt never began; `took_ms` is also null if unknown. `note` is the last note of
+    the handler, such as a short result. `nominal_at` is the instant that the rule of a recurring job gives for the run;
+    all attempts of the run share it. `was_due_at` is the due time before an act that changed it. `bulk` is the bulk act
+    that the act is part of.
     """
 
     number: int
@@ -123,7 +124,7 @@ class RecordDocument(Struct, frozen=True):
 
 class HistoryDocument(Struct, frozen=True):
     """
-    The past of one key, newest first. For earlier records, pass the last `number` as `before`.
+    The past of one key, newest first. To get earlier records, pass the last `number` as `before`.
     """
 
     records: list[RecordDocument]
@@ -203,8 +204,8 @@ class Jobs:
         """
         Explain why the job of this key has not run yet.
 
-        The node that fires the job knows the most. Any other node answers from the store and from the firing node's
-        last report. If the store does not answer, the reason is the store.
+        The node that fires the job knows the most. Any other node answers from the store and from the last report of
+        that node. If the store does not answer, this is the reason that is returned.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)
@@ -215,7 +216,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def run_now(self, call: Request) -> Reply:
         """
-        Move a pending job to now.
+        Make a pending job due now.
         """
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
@@ -231,10 +232,10 @@ class Jobs:
     @allows_prefixed_tokens
     async def change(self, call: Request) -> Reply:
         """
-        Change some fields of a pending job. The other fields, the phase, the number of runs left and a pause stay.
+        Change some fields of a pending job.
 
-        The due time changes only with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or
-        `exclude`.
+        The other fields, the phase, the number of remaining runs and a pause stay the same. The due time changes only
+        with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or `exclude`.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
@@ -250,9 +251,9 @@ class Jobs:
     @allows_prefixed_tokens
     async def pause(self, call: Request) -> Reply:
         """
-        Pause a pending job: it is not due until it is resumed.
+        Pause a pending job, so that it is not due until it is resumed.
 
-        The author of the pause is the name of the token: its comment in the file of tokens.
+        The author of the pause is the name of the token, which is the token's comment in the file of tokens.
         """
         key = _key(call, b":pause")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
@@ -264,7 +265,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def resume(self, call: Request) -> Reply:
         """
-        End the pause of a job. Its due time did not change.
+        End the pause of a job. The pause did not change its due time.
         """
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
@@ -283,7 +284,7 @@ class Jobs:
         Return one page of the jobs that match the query.
 
         One request examines up to 10,000 keys (2,000 on Redis). So a page may have few jobs or none and still have a
-        `cursor`: continue until the cursor is null.
+        `cursor`. Continue until the cursor is null.
         """
         fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)
@@ -317,7 +318,8 @@ def _order(arguments: dict[str, Any]) -> str:
     """
     Remove `order` from *arguments*, and return it.
 
-    Refuses filters that the order does not allow: "due" lists pending jobs of all keys, and "latest" dead letters.
+    Refuse filters that the order does not allow. The order "due" lists pending jobs of all keys, and "latest" dead
+    letters.
     """
     order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:

@@ -1,5 +1,5 @@
 """
-The lanes of all nodes: the load, lateness and state of each handler, pull queue and receiver.
+The load, lateness and state of each handler, pull queue and receiver, over all nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPAN_S: Final = 15 * 60
 _FRESH_S: Final = 5.0
 _ROWS_MAX: Final = 500
 _NAMED: Final = ("handler", "pull")
-"""Targets whose handlers can be paused one by one; any other target can only be paused as a whole."""
+"""Targets whose handlers can be paused one by one. Any other target can only be paused as a whole."""
 _WORST: Final = ("open", "half-open", "full", "closed")
 _STUCK: Final = {WaitReason.NO_WORKER, WaitReason.NO_HANDLER}
 _WORDS: Final = {
@@ -44,8 +44,9 @@ class ReceiverDocument(Struct, frozen=True):
     """
     The worst state of a receiver on any node, and the reason.
 
-    "open": it failed several times in a row and gets nothing for a while. "half-open": one attempt tests it. "full": it
-    works, but has no room or limits its messages per second. "closed": it gets messages.
+    "closed" is normal: the receiver gets messages. "open" means that it failed several times in a row and gets no
+    messages for a while. "half-open" means that one attempt tests it. "full" means that it works but has no room, or
+    limits its messages per second.
     """
 
     state: str
@@ -56,12 +57,12 @@ class LaneRowDocument(Struct, frozen=True):
     """
     One lane of all nodes: the jobs of a handler, a pull queue or a receiver.
 
-    `waiting` is the number of due jobs that are held back; the first was due at `oldest_due_at`. If `is_full`, more
-    jobs wait in the store. `running` is the number of attempts under way, and `limit` the maximum on all nodes (null:
-    no limit of its own). The figures of firings are null until there is a full minute of them. `workers` is the number
-    of workers that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `reason` and `text`
-    say why jobs wait. If `is_stuck`, no node or worker can run them. `scope` is the scope to pause. `is_drained` is
-    true if the lane is paused and no attempt runs.
+    `waiting` is the number of due jobs that are held back; the first of them was due at `oldest_due_at`. If `is_full`,
+    more jobs wait in the store. `reason` and `text` say why jobs wait. If `is_stuck`, no node or worker can run them.
+    `running` is the number of running attempts. `limit` is the maximum on all nodes; it is null if the lane has no
+    limit of its own. The figures of firings are null until they cover a full minute. `workers` is the number of workers
+    that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `scope` is the scope to pause.
+    `is_drained` is true if the lane is paused and no attempt runs.
     """
 
     lane: str
@@ -87,7 +88,7 @@ class LaneRowDocument(Struct, frozen=True):
 
 class LanesDocument(Struct, frozen=True):
     """
-    The lanes of all nodes: stuck lanes first, then the lanes that have waited longest.
+    The lanes of all nodes. Stuck lanes come first, then the lanes that have waited longest.
 
     Figures of firings cover the last `span_s` seconds, in whole minutes.
     """
@@ -158,15 +159,9 @@ def rows_of(
     now: int,
 ) -> list[LaneRowDocument]:
     """
-    Return the rows of all lanes.
+    Return the rows of all lanes at the store's time *now*, in ms.
 
-    Args:
-        nodes: The nodes with their last reports.
-        minutes: The figures of the span to report.
-        aside: The jobs that no node can run, by target and handler.
-        pauses: The paused scopes.
-        paused_due: The number of due jobs that wait for each paused scope.
-        now: The store's time, by which leases have expired.
+    *aside* has the jobs that no node can run. *paused_due* is the number of due jobs that wait for each paused scope.
     """
     lanes: dict[str, _Lane] = {}
     for node in nodes:
@@ -189,7 +184,7 @@ def rows_of(
 
 def _add_report(lanes: dict[str, _Lane], figures: Mapping[str, Any]) -> None:
     """
-    Add the report of a node. A node of another version may lack parts of it.
+    Add the report of a node. The report of a node with another version may lack parts.
     """
     queues: Mapping[str, Any] = figures.get("queues", {})
     for state in figures.get("lanes", ()):
@@ -250,9 +245,9 @@ def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument
 
 def _reason(target: str, lane: _Lane) -> WaitReason | None:
     """
-    Return why jobs of *lane* wait; None if no job waits.
+    Return why jobs of *lane* wait, or None if no job waits.
 
-    A queue has a worker if a worker asks for jobs or holds a lease.
+    A queue counts as having a worker if a worker asks for jobs or holds a lease.
     """
     if not lane.waiting:
         return None

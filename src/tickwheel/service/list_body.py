@@ -1,8 +1,8 @@
 """
 Bodies that consist of a long list, in JSON or MessagePack.
 
-A large body is decoded item by item, in a thread. One call for the whole body would block all other threads, for
-seconds if the body is hostile.
+A large body is decoded item by item in a thread, because one call for the whole body would block all other threads. A
+hostile body would block them for seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode to the type *whole*, whose field *name* is a tuple of *item*; in *outline* it is a tuple of `Raw`.
+        Decode bodies to the type *whole*, whose field *name* is a tuple of *item*.
+
+        *outline* is the same type, except that its field is a tuple of `Raw`.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
@@ -64,7 +66,7 @@ def _check_outer_names(body: bytes, _value: object) -> None:
     """
     Refuse a repeated name of the outermost object.
 
-    The decoded object lacks one of two equal names, so *body* has more quotes than its names and values together.
+    Only one of two equal names is decoded, so *body* then has more quotes than the decoded names and values together.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

@@ -4,9 +4,9 @@ The page's stream of server-sent events: first a snapshot, then the starts and e
 Each stream polls the scheduler's memory ten times a second. So a thousand firings a second make ten messages, and a
 service without open pages does no work.
 
-A token with a prefix gets only the firings of its keys. It gets no figures, because these concern all jobs. Instead it
-gets `reach`: its prefix, its right to write, the address of traces, and the clock. It gets no message at all for the
-firing of another key, because even an empty one would reveal the firing.
+A token with a prefix gets only the firings of its keys. It gets no figures, because they cover all jobs. Instead it
+gets `reach`, which has its prefix, its right to write, the address of traces, and the clock. It gets no message for the
+firing of another key, because even an empty message would reveal the firing.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Live:
     @allows_prefixed_tokens
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream. It ends when the token expires; a token with a prefix gets only the firings of its keys.
+        Answer with the stream. It ends when the token expires.
 
         The stream has the firings of all nodes; firings of other nodes may arrive a second later. With `nodes=this` it
-        has only the firings of this process.
+        has only the firings of this process. A token with a prefix gets only the firings of its keys.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"

@@ -30,8 +30,8 @@ class DeclaredDocument(Struct, frozen=True):
     """
     The outcome of a declaration for one job, and the job after it. A cancelled job is shown as it was before.
 
-    `dead`: the job stays a dead letter. `finished`: its rule has no run left. In a dry run, `before` is the current
-        job.
+    `dead` means that the job stays a dead letter, and `finished` that its rule has no run left. In a dry run, `before`
+    is the current job.
     """
 
     key: str
@@ -42,9 +42,10 @@ class DeclaredDocument(Struct, frozen=True):
 
 class ManifestDocument(Struct, frozen=True):
     """
-    The outcome of a declaration: its jobs in the given order, then the cancelled ones, by key.
+    The outcome of a declaration. The jobs in the given order come first, then the cancelled jobs by key.
 
-    `superseded`: nothing was done, because a newer revision was declared. `revision` is the current revision.
+    `superseded` means that nothing was done, because a newer revision had been declared. `revision` is the current
+    revision.
     """
 
     manifest: str
@@ -67,7 +68,7 @@ class Manifests:
         """
         Declare a manifest: make its recurring jobs match the list, and cancel its other jobs.
 
-        Existing jobs and running attempts continue. An unchanged manifest writes nothing.
+        Unchanged jobs and running attempts continue. An unchanged manifest writes nothing.
         """
         name = job_key(call.raw_path[len(PREFIX) :])
         data = await read_body(call, self._options.batch_bytes_max)

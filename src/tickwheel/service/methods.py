@@ -44,10 +44,9 @@ class Methods:
 
 class KeyMethods:
     """
-    Routes addresses that contain a key and, optionally, an action.
+    Routes addresses that contain a key and, optionally, an action after a colon.
 
-    The colon before an action is literal. Client libraries encode the key `a:run` as `a%3Arun`, so any key has an
-    address.
+    Client libraries encode a colon in the key: `a:run` becomes `a%3Arun`. So only a literal colon begins an action.
     """
 
     def __init__(self, address: str, methods: dict[str, Methods]) -> None:

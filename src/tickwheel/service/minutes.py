@@ -37,8 +37,9 @@ class LaneMinuteDocument(Struct, frozen=True):
     """
     The figures of one lane: numbers of attempts and jobs.
 
-    `overdue` is the number of due jobs that waited in memory at the end. `wait_ms` is the sum of the waits for a
-    worker, and `took_ms` the sum of the durations of attempts. `lateness` has the number of starts in each bucket.
+    `overdue` is the number of due jobs that waited in memory at the end of the minute. `wait_ms` is the sum of the
+    waits for a worker, and `took_ms` the sum of the durations of attempts. `lateness` has the number of starts in each
+    bucket.
     """
 
     lane: str
@@ -54,7 +55,7 @@ class LaneMinuteDocument(Struct, frozen=True):
 
 class MinuteDocument(Struct, frozen=True):
     """
-    The figures of one node for `span_s` seconds from `at` on: 60 seconds, or 900 if older than four hours.
+    The figures of one node for `span_s` seconds from `at` on. `span_s` is 60, or 900 for figures older than four hours.
     """
 
     node: str

@@ -1,5 +1,5 @@
 """
-The page and the API inside another ASGI application, behind its authentication and under any prefix.
+The page and the API inside another ASGI application, behind that application's authentication and under any prefix.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def tickwheel_app(
     """
     Return an ASGI application with the page and the API of *scheduler*, for `app.mount("/jobs", …)`.
 
-    It trusts every request that reaches it, under any Host name, because authentication is up to the outer application.
-    Pass *authorize*, or mount it behind middleware that refuses strangers. Web pages of other origins can never write.
-    Workers that pull jobs need `tickwheel serve`.
+    The application trusts every request that reaches it, under any Host name, because the outer application is
+    responsible for authentication. Pass *authorize*, or mount it behind middleware that refuses strangers. Web pages of
+    other origins can never write. Workers that pull jobs need `tickwheel serve`.
 
     Args:
         scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
         authorize: A function or coroutine function that is called with each request. It returns "write", "read", or
             None, which refuses the request with 403. It may raise the application's own exceptions, such as
             HTTPException.
-        options: The limits of the service; addresses, certificates and tokens do not apply.
+        options: The limits of the service. Its address, certificates and tokens are ignored.
 
     Raises:
         TypeError: If *scheduler* neither is nor has an AsyncScheduler.
@@ -104,8 +104,8 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* with the prefix removed, as if the application were at the root of the server.
 
-    The prefix is `root_path`, if the path begins with it. If a proxy has removed the server's own part of `root_path`,
-    the prefix is the rest of it: the path at which the outer application has mounted this one.
+    The prefix is `root_path` if the path begins with it. Otherwise a proxy has removed the first part of `root_path`
+    from the path, and the prefix is the remaining part.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

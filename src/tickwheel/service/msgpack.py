@@ -1,8 +1,8 @@
 """
-MessagePack as an alternative to JSON: in the bodies of batches, and in any answer if the client accepts it.
+MessagePack as an alternative to JSON, in the bodies of batches and in any answer if the client accepts it.
 
 The content is the same as in JSON: names, types, and instants as text. A payload with bytes or MessagePack timestamps
-is refused, because JSON has no form for them.
+is refused, because JSON cannot express them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_wanted(call: Request) -> bool:
 
 def packed(reply: Reply) -> Reply:
     """
-    Return *reply* in MessagePack; unchanged if it is not a JSON document or has no MessagePack form.
+    Return *reply* in MessagePack. A reply that is not a JSON document, or has no MessagePack form, stays unchanged.
     """
     if reply.kind != b"application/json":
         return reply

@@ -92,9 +92,9 @@ _BESIDES: Final = {
     "RuleDocument": _RULE,
 }
 """
-Constraints that types cannot express: fields that exclude or need each other, and notes without NUL.
+Constraints that types cannot express, such as fields that exclude each other and notes without NUL.
 
-The schemas of the items of a batch omit the constraints, because a batch validates its items one by one.
+The schemas of the items of a batch omit these constraints, because a batch validates its items one by one.
 """
 
 

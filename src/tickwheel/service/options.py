@@ -26,14 +26,14 @@ class ServiceOptions:
     Seconds may also be a timedelta or text such as "30m".
 
     Attributes:
-        host: The address to listen on; an address that other machines reach needs tokens.
-        port: The port; 0 takes any free one.
+        host: The address to listen on. An address that other machines can reach needs tokens.
+        port: The port; 0 takes any free port.
         tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
         tls_key: A PEM file with the key, without a password; None if *tls_cert* contains the key.
-        tokens: The tokens for reading and writing; without any, every client that reaches the address may do both.
-        allow_hosts: Further names that a Host header may have if there are no tokens; loopback's names are always
-            allowed.
-        body_bytes_max: Maximum size of the body of a single job, in bytes: a payload of 1 MiB, and the other fields.
+        tokens: The tokens for reading and writing. Without tokens, every client that reaches the address may do both.
+        allow_hosts: Host names that are allowed in addition to loopback's names, if there are no tokens.
+        body_bytes_max: Maximum size of the body of a single job, in bytes. The default has room for a payload of 1 MiB
+            and the other fields.
         batch_bytes_max: Maximum size of the body of a batch, in bytes.
         page_max: Maximum number of jobs on one page of a list.
         rate_per_s: Maximum number of requests per second of one client; None for no limit.
@@ -43,10 +43,10 @@ class ServiceOptions:
             complete.
         connections_max: Maximum number of open connections.
         watchers_max: Maximum number of live pages.
-        stop_timeout_s: Seconds that a stop waits for running handlers.
-        advertise: The URL at which other nodes of the store reach this service. None for the address that it listens
-            on; if that is a wildcard, this machine's address towards the store.
-        trace_url: The address of a trace for the page's links, with {trace_id} in place of its id.
+        stop_timeout_s: Maximum number of seconds that a stop waits for running handlers.
+        advertise: The URL at which other nodes of the store reach this service. None takes the address that it listens
+            on. If that address is a wildcard, None takes this machine's address towards the store.
+        trace_url: The address of a trace, for links on the page. It contains {trace_id} in place of the id.
 
     Raises:
         InvalidJobError: If an option is out of its range; the message names the option.
@@ -81,12 +81,12 @@ class ServiceOptions:
 
     def check(self) -> None:
         """
-        Refuse an address that other machines reach without a token, and an invalid certificate or address.
+        Refuse unsafe or invalid options.
 
         Raises:
-            PublicBindError: If other machines would reach the service without a token.
+            PublicBindError: If other machines could reach the service without a token.
             CertificateError: If the certificate cannot be used; the message names the file.
-            TraceUrlError: If the address of traces is invalid.
+            TraceUrlError: If `trace_url` is invalid.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)
@@ -115,7 +115,7 @@ def _leads_to_traces(url: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """
-    Return True if only this machine reaches *host*; the only trusted name is `localhost`.
+    Return True if only this machine reaches *host*. The only trusted name is `localhost`.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

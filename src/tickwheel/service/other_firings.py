@@ -1,5 +1,5 @@
 """
-The last firings of the other nodes. A node polls them once a second while a page is open.
+The last firings of the other nodes. This node polls them once a second while a page is open.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OtherFirings:
         self._asked_at = -_EVERY_S
         self._task: asyncio.Task[None] | None = None
         self.nodes: dict[str, _Node] = {}
-        """The nodes by their secrets; a restarted node has a new secret."""
+        """The nodes, by secret. A restarted node has a new secret."""
 
     def touch(self) -> None:
         is_asked = self._task is not None and not self._task.done()
@@ -71,7 +71,9 @@ class OtherFirings:
 
     async def refresh(self) -> None:
         """
-        Poll all nodes, unless that was less than a second ago. A node that does not answer keeps its last data.
+        Poll all nodes, unless the last poll was less than a second ago.
+
+        A node that does not answer keeps its last data.
         """
         async with self._lock:
             if time.monotonic() - self._asked_at < _EVERY_S:
@@ -101,7 +103,7 @@ class OtherFirings:
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer a request of another node; other callers get `page_not_found`.
+        Answer a request of another node. Other callers get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)

@@ -1,8 +1,8 @@
 """
 Serves the page, its files, and the pages that explain problems.
 
-The page needs no other network address and no inline code. Its content security policy lets it load its own files and
-call its own service, nothing else. Trusted Types keep strings from becoming markup.
+The page needs no other network address and no inline code. Its content security policy allows only its own files and
+its own service. Trusted Types prevent strings from becoming markup.
 """
 
 from __future__ import annotations
@@ -46,21 +46,18 @@ PAGE_HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
-"""The Link header, which makes the browser load the modules while the page is still arriving."""
+"""Value of the Link header that makes the browser load the modules while the page is still arriving."""
 
 
 class Files(StaticFiles):
     """
-    The page's static files, each with the page's headers; its JavaScript modules are served as a bundle.
+    The page's static files, each with the page's headers. JavaScript modules are served as a bundle.
     """
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """
-        Return the file at *path*; for a module, the bundle that replaces it.
-        """
         joined = bundle(STATIC).get(path)
         if joined is None or scope["method"] not in {"GET", "HEAD"}:
             return await super().get_response(path, scope)
@@ -72,7 +69,7 @@ class Files(StaticFiles):
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """
-        Return the file with headers that make browsers revalidate it; an unchanged file costs only a 304.
+        Return the file with headers that make browsers revalidate it. An unchanged file then costs only a 304.
         """
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # passed on unchanged
         response.headers.update(PAGE_HEADERS)
@@ -89,7 +86,7 @@ async def page(_call: Request) -> ASGIApp:
 
 async def problem_page(call: Request) -> Reply:
     """
-    Explain the problem with this `type`.
+    Explain the problem that has this `type`.
     """
     name = call.path.rpartition("/")[2]
     kind = PROBLEM_TYPES.get(name)

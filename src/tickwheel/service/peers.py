@@ -1,9 +1,9 @@
 """
-Forwards requests to the other nodes of the store. Each lease of a pull worker is in the memory of one node only.
+Forwards requests to the other nodes of the store, because the lease of a pull worker is in the memory of one node only.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
 it does not hold, it forwards the request to the other nodes, with their secrets in place of the caller's token. So a
-load balancer needs no sticky sessions. A node that has ended holds no lease.
+load balancer needs no sticky sessions. A stopped node holds no lease.
 """
 
 from __future__ import annotations
@@ -58,11 +58,7 @@ class UnreachablePeerError(Exception):
 @dataclass(frozen=True, slots=True)
 class Peer:
     """
-    Another node.
-
-    Attributes:
-        url: The address of its service.
-        secret: The secret that is sent with each forwarded request.
+    Another node: the URL of its service, and the secret that is sent with each forwarded request.
     """
 
     url: str
@@ -116,10 +112,10 @@ class Peers:
         """
         Return the answer of *peer* to *body* at *path*, within *wait_s* plus *answer_s*.
 
-        The result is None if no service listens at the address: the node has ended.
+        The result is None if no service listens at the address, because the node has stopped.
 
         Raises:
-            UnreachablePeerError: If no answer arrives, or the answer is not a node's.
+            UnreachablePeerError: If no answer arrives, or the answer is not from a node.
         """
         import aiohttp  # noqa: PLC0415  slow to import, and a single node does not need it
 
@@ -168,7 +164,8 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
     """
     Return the URL at which other nodes reach this service: `advertise`, or the address that it listens on.
 
-    If *host* is a wildcard, it is this machine's address towards the server of *store*, which all nodes can reach.
+    If *host* is a wildcard, the URL has this machine's address towards the server of *store*, because all nodes can
+    reach that server.
     """
     if options.advertise is not None:
         return options.advertise.rstrip("/")
@@ -179,7 +176,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
 
 def _address_towards(server: str | None) -> str:
     """
-    Return the address from which this machine reaches *server*; loopback if *server* is on this machine or unknown.
+    Return the address from which this machine reaches *server*, or loopback if *server* is on this machine or unknown.
     """
     try:
         family, kind, _, _, place = socket.getaddrinfo(server or "localhost", 9, type=socket.SOCK_DGRAM)[0]
@@ -194,7 +191,7 @@ def _address_towards(server: str | None) -> str:
 
 def _peer(figures: Mapping[str, Any] | None) -> Peer | None:
     """
-    Return the service that a node reports; None if it reports none, like a node of another version.
+    Return the service that a node reports, or None. A node of another version may report none.
     """
     service = None if figures is None else figures.get("service")
     if not isinstance(service, Mapping):

@@ -1,8 +1,8 @@
 """
-Every error answer: RFC 9457 problems, as a table.
+Every error answer, as a table of RFC 9457 problems.
 
-Besides the standard members, a problem has the members `value` and `remedy`. Its `type` is a relative address, as the
-standard allows: there, the service explains the problem with the row of this table.
+Besides the standard members, a problem has `value` and `remedy`. Its `type` is a relative address, as the standard
+allows. At this address, the service explains the problem with the row of this table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from msgspec import Raw
 __all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
-"""Maximum number of characters shown of a refused value: enough to find it, but too few to echo a body."""
+"""
+Maximum number of characters shown of a refused value. They are enough to identify the value, but too few to echo a
+body.
+"""
 _BYTES_MAX: Final = 4 * (SHOWN_MAX + 1)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -24,13 +27,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 @dataclass(frozen=True, slots=True)
 class ProblemType:
     """
-    One row of the table.
-
-    Attributes:
-        name: Last part of the problem's `type`.
-        status: The HTTP status.
-        title: The problem in words; always the same for one type.
-        remedy: The default remedy.
+    One row of the table. *name* is the last part of the problem's `type`, and *remedy* is the default remedy.
     """
 
     name: str
@@ -165,7 +162,7 @@ class ProblemError(Exception):
         is_unknown: bool = False,
     ) -> None:
         """
-        Describe a problem of the kind *name* by a *detail* in one sentence, the refused *value* and the *job*, if any.
+        Describe a problem of the type *name* by a *detail* in one sentence, the refused *value* and the *job*, if any.
 
         Pass *is_unknown* if the write may still have taken effect.
         """

@@ -1,5 +1,5 @@
 """
-Pull workers: lease due firings, in one long poll; acknowledge, refuse, release or extend them.
+The operations of pull workers: lease due firings, and acknowledge, refuse, release or extend them.
 
 A lease is in the memory of one node. Any node accepts a request about it, and forwards the request to the node that
 holds the lease: see `peers`. Firings are leased when the answer is sent, so a worker that disconnects while it waits
@@ -46,7 +46,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Seconds for which a node looks only for due firings of its own, before it asks the next node."""
+"""Seconds for which a node looks only for its own due firings before it asks the next node."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0
@@ -108,7 +108,7 @@ class _Nothing(Struct, frozen=True): ...
 
 class Pulls:
     """
-    The operations of workers, one method each, on any node.
+    The operations of pull workers, on any node.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, peers: Peers) -> None:
@@ -117,17 +117,18 @@ class Pulls:
         self._peers = peers
         self._waiting: set[asyncio.Future[Any]] = set()
         self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
-        """The waits that other nodes have requested, by the name that the requesting node chose."""
+        """Long polls that other nodes have forwarded, by the name that the forwarding node chose."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
         """
-        Names of waits whose end arrived before their request: requests on two connections may overtake each other.
+        Names of forwarded polls whose end arrived before the poll itself. Requests on two connections may overtake each
+        other.
         """
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def end(self) -> None:
         """
-        Answer every waiting long poll with an empty list. Called on the loop when a stop begins.
+        Answer every waiting long poll with an empty list. It is called on the loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:
@@ -135,7 +136,7 @@ class Pulls:
 
     async def close(self) -> None:
         """
-        Wait briefly for the leases that are being returned to other nodes. Leases that are not returned expire.
+        Wait briefly until unused leases are returned to other nodes. Leases that are not returned expire.
         """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
@@ -175,7 +176,7 @@ class Pulls:
 
     async def release(self, call: Request) -> Reply:
         """
-        Release a leased firing, so that another worker may lease it, at once or after `delay`. It costs no attempt.
+        Release a leased firing, so that another worker may lease it, at once or after `delay`. It uses no attempt.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RELEASE)
         await self._anywhere("release", body)
@@ -190,7 +191,7 @@ class Pulls:
 
     async def forwarded(self, call: Request) -> Reply:
         """
-        Answer another node's request about leases of this node; other callers get `page_not_found`.
+        Answer another node's request about leases of this node. Other callers get `page_not_found`.
         """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
@@ -216,7 +217,7 @@ class Pulls:
 
     async def _here(self, verb: str, body: Any) -> int:
         """
-        Apply *verb* to a lease of this node; return the new end of an extended lease, in ms, else 0.
+        Apply *verb* to a lease of this node. Return the new end of an extended lease in ms, else 0.
 
         Raises:
             LeaseEndedError: If this node does not hold the lease.
@@ -233,7 +234,7 @@ class Pulls:
 
     async def _anywhere(self, verb: str, body: Any) -> int:
         """
-        Apply *verb* to a lease of any node; return the new end of an extended lease, in ms, else 0.
+        Apply *verb* to a lease of any node. Return the new end of an extended lease in ms, else 0.
 
         Raises:
             LeaseEndedError: If no node holds the lease.
@@ -271,7 +272,7 @@ class Pulls:
 
     async def _lease(self, body: LeaseBody, wait_s: float) -> LeasesDocument:
         """
-        Lease due firings from the node that has some first.
+        Lease due firings from the first node that has some.
         """
         first_s = min(wait_s, _OWN_S)
         found = await self._lease_here(body, first_s)
@@ -308,7 +309,7 @@ class Pulls:
         self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
     ) -> list[LeaseDocument]:
         """
-        Lease at *peer* after *after_s*. The delays of peers differ, so that two peers seldom both lease firings.
+        Lease at *peer* after *after_s*. The delays of peers differ, so two peers rarely both lease firings.
         """
         await asyncio.sleep(after_s)
         if is_over.is_set():
@@ -320,7 +321,7 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the remaining *waits*, and release the leases that they got, except the answered leases *taken*.
+        End the remaining *waits*, and release the leases that they got, except the answered leases in *taken*.
         """
         waits[0].cancel()  # this node's own wait; the scheduler releases leases that it still gets
         ending = {"verb": "end_wait", "body": name}

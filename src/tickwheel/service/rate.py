@@ -1,8 +1,8 @@
 """
-The rate limit of each client: a token bucket, which fills at a steady rate.
+The rate limit of each client, as a token bucket that fills at a steady rate.
 
-A client with a valid token is identified by the token, any other client by its address. So clients that have no token,
-or guess tokens, use up only the limit of their address, even if they share a proxy with clients that have a token.
+A client with a valid token is identified by the token, any other client by its address. So clients that guess tokens
+use up only the limit of their address, even if they share a proxy with clients that have a token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""Maximum number of remembered clients. The client that was idle longest is forgotten; it starts with a full bucket."""
+"""
+Maximum number of remembered clients. The client that was idle longest is forgotten, and starts with a full bucket
+again.
+"""
 
 
 @dataclass(slots=True)
@@ -29,7 +32,7 @@ class _Bucket:
 
 class Rate:
     """
-    The buckets of all clients, by their names.
+    The buckets of all clients, by client name.
     """
 
     def __init__(self, per_s: float) -> None:

@@ -1,5 +1,5 @@
 """
-Requests that were refused for a missing or invalid token: counted by reason, and logged without the token.
+Counts and logs requests that were refused for a missing or invalid token. The log never contains the token.
 """
 
 from __future__ import annotations
@@ -21,10 +21,6 @@ _EVERY_S: Final = 10.0
 
 
 class Rejections:
-    """
-    The rejected requests of one service. All methods run on its loop.
-    """
-
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._counts = dict.fromkeys(REASONS, 0)
@@ -35,10 +31,9 @@ class Rejections:
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:
         """
-        Count a rejection, and log it, unless one with this reason was just logged.
+        Count a rejection. Log it, unless another rejection with this reason was logged within the last seconds.
 
-        *client* is the address, and *name* the name of the token. A missing token is counted but not logged, because
-        every page makes one request without a token.
+        A missing token is counted but not logged, because every page makes one request without a token.
         """
         self._counts[reason] += 1
         if reason == "missing":

@@ -132,7 +132,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
 
 def problem_reply(call: Request, error: Exception) -> Reply:
     """
-    Answer *error*; an internal error is logged, and reported without details.
+    Answer *error*. An internal error is logged, and reported without details.
     """
     problem = problem_of(error)
     if problem is None:

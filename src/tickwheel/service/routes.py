@@ -1,5 +1,5 @@
 """
-Every operation of the API, as a table. The application routes by it; the OpenAPI document is generated from it.
+Every operation of the API, as a table. The application routes by it, and the OpenAPI document is generated from it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KeptBy: TypeAlias = Literal["write", "request", "node"]
 The place that keeps an answer for a repeated request.
 
 "write": the store, in the transaction of the write. "request": the store, after the whole request. "node": the memory
-of the node, like the leases of pull workers.
+of the node, which also has the leases of pull workers.
 """
 
 # The problems of each kind of operation: without a token, reads, reads of the store, writes, and writes with a body.
@@ -71,12 +71,10 @@ class Operation:
     One row of the table.
 
     Attributes:
-        method: The HTTP method.
         path: The address, as OpenAPI writes it.
-        run: The function; the first line of its docstring is the summary.
+        run: The function. The first line of its docstring is the summary.
         answer: The type of the document in a successful answer, or the media types of other content.
         problems: The kinds of problems with which it may answer.
-        body: The type of its body.
         query: The JSON schemas of its query fields, by name.
         can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
         is_open: True if it needs no token.

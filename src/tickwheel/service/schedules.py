@@ -107,9 +107,9 @@ _BACKFILL: Final = Decoder(BackfillBody)
 
 class ScheduleDocument(Struct, frozen=True):
     """
-    A recurring job: its rule, as it is stored, and its next runs.
+    A recurring job: its stored rule, and its next runs.
 
-    There are fewer runs than requested if the series ends, or if the search gives up because of many excluded instants.
+    There are fewer runs than requested if the series ends, or if the search stops because of many excluded instants.
     """
 
     key: str
@@ -136,7 +136,7 @@ class SchedulesDocument(Struct, frozen=True):
 
 class RunsDocument(Struct, frozen=True):
     """
-    A rule, as it would be stored, and its runs. There are fewer runs than requested if the series ends.
+    A rule in its stored form, and its runs. There are fewer runs than requested if the series ends.
     """
 
     rule: Rule
@@ -202,7 +202,7 @@ class Schedules:
     @allows_prefixed_tokens
     async def next(self, call: Request) -> Reply:
         """
-        Return the instants of a rule; nothing is stored.
+        Return the instants of a rule. Nothing is stored.
         """
         fields: dict[str, Any] = dict(query(call, RULE_FIELDS))
         count = _count(fields)
@@ -235,8 +235,8 @@ def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
     """
     Return *jobs* with up to *count* runs each.
 
-    One request skips a limited number of excluded ranges. The limit is divided equally among the jobs; a job that uses
-    up its share gets fewer runs.
+    One request skips a limited number of excluded ranges. The limit is divided equally among the jobs, and a job that
+    uses up its share gets fewer runs.
     """
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]

@@ -27,7 +27,7 @@ _RESUME: Final = msgspec.json.Decoder(ScopeBody)
 
 class ScopesDocument(Struct, frozen=True):
     """
-    The paused scopes. The stats have the number of jobs that wait for each.
+    The paused scopes. The stats have the number of jobs that wait for each scope.
     """
 
     pauses: list[PauseDocument]

@@ -2,9 +2,9 @@
 Binds, serves, and stops within its time.
 
 uvicorn does the work. This module adds a sweep that cuts off requests that never begin or never end, our own signal
-handlers, and the end of live streams, so that a stop waits only for requests. Three costs of each request are avoided.
-There is no timer per idle connection, because the sweep also ends these. An answer takes one write instead of two. And
-the garbage collector does not walk over permanent objects.
+handlers, and the end of live streams, so that a stop waits only for requests. It saves three costs of each request. The
+sweep replaces a timer for each idle connection. An answer takes one write instead of two. The garbage collector does
+not walk over permanent objects.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ __all__ = ["listen", "serve"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _NAMED_MAX: Final = 20
-"""Maximum number of firings that are named in the log after a stop has cut them off."""
+"""Maximum number of interrupted firings that the log names after a stop."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """Number of uvicorn's ticks between two sweeps. It ticks ten times a second, so a sweep runs every two seconds."""
 _IDLE_S: Final = 5.0
 """Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
-"""Number of new objects before the garbage collector walks over them: about the objects of a hundred requests."""
+"""
+Number of new objects after which the garbage collector walks over them. A hundred requests create about this number.
+"""
 
 
 def listen(options: ServiceOptions) -> socket.socket:
@@ -66,8 +68,8 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
         on_ready: Called with the service's address as soon as the service answers.
 
     Raises:
-        PublicBindError: If other machines would reach the service without a token.
-        AddressError: If the address cannot be listened on.
+        PublicBindError: If other machines could reach the service without a token.
+        AddressError: If the service cannot listen on the address.
         StoreError: If the store cannot be opened.
         StoreInUseError: If another process owns the store.
     """
@@ -132,9 +134,6 @@ def _collecting_less() -> Iterator[None]:
 
 
 def _late() -> bytes:
-    """
-    Return the answer to a request that did not arrive in time.
-    """
     body = encode(ProblemError("slow_request", "the request was not complete in time").document())
     head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/problem+json\r\n"
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
@@ -142,7 +141,7 @@ def _late() -> bytes:
 
 class _Protocol(HttpToolsProtocol):
     """
-    A connection that records since when it has been idle or waiting for a complete request, and the size of the head.
+    A connection that knows since when it has been idle or waiting for a complete request, and the size of the head.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -151,7 +150,9 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """The context for a request that had to wait; otherwise it would run in the context of the previous one."""
+        """
+        The context for a request that had to wait. Without it the request would run in the context of the previous one.
+        """
         self._has_begun = False
         """True if a request began in the data that are being parsed."""
 
@@ -184,7 +185,9 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """
-        Note that the connection is not idle: a body follows. The answer to an earlier request may have just ended.
+        Record that the connection is not idle, because a body follows.
+
+        The answer to an earlier request may have just ended.
         """
         self._head_bytes = None
         self._idle_since = None

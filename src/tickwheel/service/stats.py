@@ -28,7 +28,7 @@ class TracedDocument(TypedDict):
 
 class LatenessDocument(TypedDict):
     """
-    The lateness of this process's firings, as a histogram: the upper edge (null: none) and the count of each step.
+    The lateness of this process's firings, as a histogram. Each step has its upper edge (null: none) and its count.
 
     `traces` has the last traced firing for each power of two of lateness.
     """
@@ -104,7 +104,9 @@ class ResultsDocument(TypedDict):
 
 class HandlerResultsDocument(ResultsDocument):
     """
-    The number of firings of one handler or pull queue, by outcome. The name is "" if handlers are addresses.
+    The number of firings of one handler or pull queue, by outcome.
+
+    The name is "" if the target's handlers are addresses.
     """
 
     target: str
@@ -157,7 +159,7 @@ class RenewalsDocument(TypedDict):
 
 class NearDocument(TypedDict):
     """
-    The counters of the near wheel's timers. The last two concern the thread that advances the wheel.
+    The counters of the near wheel's timers. The last two counters concern the thread that advances the wheel.
     """
 
     pending: int

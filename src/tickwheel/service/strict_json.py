@@ -1,8 +1,8 @@
 """
-Decodes I-JSON (RFC 7493): UTF-8, no NaN, no lone surrogates, no duplicate names; nesting is bounded.
+Decodes I-JSON (RFC 7493): UTF-8, no NaN, no lone surrogates, no duplicate names. Nesting is limited.
 
-msgspec decodes and checks types. It accepts two faults, which this module checks with code that runs in C: a name that
-appears twice in one object (the second would silently win), and deep nesting.
+msgspec decodes and checks types, but it accepts two faults: deep nesting, and a name that appears twice in one object.
+The second value would silently win. This module checks for both with code that runs in C.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ LEVELS_MAX: Final = DEPTH_MAX + 3
 """Maximum nesting of a body: the maximum of a payload, plus the item, the list of items, and the batch around it."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""Maximum size, in bytes, of a body that is handled on the loop. The worst one, of subnormal numbers, takes 20 ms."""
+"""
+Maximum size, in bytes, of a body that is handled on the loop. The slowest one, full of subnormal numbers, takes 20 ms.
+"""
 _LOOKED_AT_MAX: Final = 2 << 20
-"""Maximum size, in bytes, of a malformed body in which the fault is located."""
+"""Maximum size, in bytes, of a malformed body that is searched for the location of the fault."""
 _DECODED_MAX: Final = 1024
 """Maximum size, in bytes, of a refused value that is decoded for the message."""
 
 encode = msgspec.json.Encoder().encode
-"""Return a value as JSON bytes."""
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, gc=False):
     """
-    The base of all bodies and of their parts. Unknown names are refused, because they are likely misspelt.
+    The base of all bodies and of their parts. Unknown names are refused, because they are probably misspelt.
 
     The garbage collector does not walk over bodies, because decoded JSON has no cycles.
     """
@@ -146,7 +147,7 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
-    The value is encoded again, without defaults, and the quotes in both texts are counted. Of two equal names only one
+    The value is encoded again, without defaults, and the quotes in both texts are counted. Only one of two equal names
     is encoded, so the counts differ. Texts with escapes cannot be compared in this way.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
@@ -157,9 +158,6 @@ def _shortened(text: str) -> str:
 
 
 def reworded(message: str) -> str:
-    """
-    Return msgspec's *message*, shortened, with JSON's names of the types.
-    """
     text = _TYPES.sub(
         lambda match: " or ".join(_NAMES.get(name, name) for name in match[0].split(" | ")), message[: 2 * _SHOWN_MAX]
     )
@@ -184,7 +182,6 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TYPES: Final = re.compile(r"(?:(?<=expected `)|(?<=got `))[a-z |]+(?=`)")
 _NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "true or false", "datetime": "instant"}
-"""JSON's names of the types in msgspec's messages."""
 
 
 def _invalid(body: bytes, message: str, place: str = "") -> ProblemError:

@@ -1,8 +1,8 @@
 """
 The scope of a token with a prefix: it can see and change only keys that begin with the prefix.
 
-An operation is either marked as one that honours the prefix, or it refuses such tokens. So an operation without a mark
-is never open by oversight.
+An operation honours the prefix only if it is marked; every other operation refuses such tokens. So a forgotten mark
+never grants access.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _MARK: Final = "allows_prefixed_tokens"
 TOKEN_SCOPE: Final = "tickwheel.token_scope"  # noqa: S105 a name, no password
-"""Key in the ASGI scope of a request: the `TokenScope` of its token, if the token has a prefix."""
+"""Key in the ASGI scope of a request for the `TokenScope` of its token, if the token has a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def is_bounded(call: Request) -> bool:
 
 def check_key(call: Request, key: str) -> str:
     """
-    Return *key*, if the token of *call* may touch it.
+    Return *key* if the token of *call* may access it.
 
     Raises:
         ProblemError: `forbidden` otherwise, whether or not the job exists.
@@ -70,7 +70,7 @@ def check_key(call: Request, key: str) -> str:
 
 def narrowed(call: Request, prefix: str) -> str:
     """
-    Return the prefix of the keys to list: *prefix*, or the token's if it is empty.
+    Return the prefix of the keys to list: *prefix*, or the token's prefix if *prefix* is empty.
 
     Raises:
         ProblemError: `forbidden`, if *prefix* does not begin with the token's prefix.
@@ -93,7 +93,7 @@ def check_all_keys(call: Request) -> None:
 
 def allows_prefixed_tokens(run: _Method) -> _Method:
     """
-    Mark an operation that honours the prefix of a token: it calls `check_key` or `narrowed`.
+    Mark an operation that honours the prefix of a token, because it calls `check_key` or `narrowed`.
     """
     setattr(run, _MARK, True)
     return run
@@ -101,7 +101,7 @@ def allows_prefixed_tokens(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Wrap *run* so that it refuses tokens with a prefix, unless it is marked or *is_open* to all.
+    Wrap *run* so that it refuses tokens with a prefix, unless *run* is marked or *is_open* to all.
     """
     if is_open or hasattr(run, _MARK):
         return run

@@ -2,8 +2,8 @@
 Tokens with the right to read or to write. They are kept as hashes, and compared in constant time.
 
 A file of tokens has one token on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is
-the hexadecimal SHA-256 of the token. A plain hash is enough, because a token is 256 random bits, which no dictionary
-contains. Two optional fields follow. `until=2030-01-01T09:00:00Z` is the expiry. `prefix=team/a/`, percent-encoded,
+the hexadecimal SHA-256 of the token. A plain hash is enough, because a token has 256 random bits, so no dictionary
+contains it. Two optional fields follow. `until=2030-01-01T09:00:00Z` is the expiry. `prefix=team/a/`, percent-encoded,
 limits the token to keys with this prefix.
 """
 
@@ -29,7 +29,7 @@ _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})((?:\s+\S+)*)")
 
 class Access(IntEnum):
     """
-    The rights of a token; each right includes the ones before it.
+    The rights of a token. Each right includes the ones before it.
     """
 
     READ = 1
@@ -42,8 +42,6 @@ class Token:
     The rights and the hash of a token, not its secret.
 
     Attributes:
-        access: The rights.
-        digest: The hash.
         comment: The comment, which names the user.
         prefix: The prefix of the token's keys; "" for all keys and the whole service.
         until: The expiry, in seconds since the epoch; None if the token does not expire.
@@ -103,16 +101,13 @@ class Tokens:
     known: tuple[Token, ...] = ()
 
     def __bool__(self) -> bool:
-        """
-        Return True if there are tokens. If there are none, requests need no token.
-        """
         return bool(self.known)
 
     def find(self, token: str) -> Token | None:
         """
-        Return the entry of *token*, even if it has expired. Takes constant time.
+        Return the entry of *token*, even if it has expired. It takes constant time.
 
-        Of duplicate entries, it returns the one with more rights, or else the first.
+        If several entries match, it returns the one with the most rights, and of equal ones the first.
         """
         digest = digest_of(token)
         found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
