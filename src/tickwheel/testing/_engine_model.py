@@ -1,5 +1,5 @@
 """
-The simplest engine that keeps the promise: a list and linear searches.
+A model of an engine that is easy to verify: a list and linear searches.
 """
 
 from __future__ import annotations

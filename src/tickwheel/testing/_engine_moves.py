@@ -21,7 +21,8 @@ callbacks also: again (delay), nest (), fail (), leave ().
 
 START_MAX = 2**49
 """
-Upper bound of start times. Below it, and a program's delays beyond it, a float of seconds distinguishes nanoseconds.
+Upper bound of start times. Below it, floats of seconds distinguish nanoseconds, also after the longest delay of a
+program.
 """
 
 
@@ -42,7 +43,7 @@ def draw_program(rng: random.Random, size: int) -> Program:
 
 class _Drawer:
     """
-    Draws operations around one unit of time, so that many of them coincide.
+    Draws operations whose times are multiples of one unit, so that many of them coincide.
     """
 
     def __init__(self, rng: random.Random, unit: int) -> None:

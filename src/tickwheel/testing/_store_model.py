@@ -1,7 +1,7 @@
 """
 A model of a store, with which real stores are compared: a dictionary and a list of cases.
 
-It implements the protocol independently of the rules that the stores share, with simple loops and without a clock.
+It implements the protocol without the code that the stores share, with simple loops and without a clock.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""The field of a retried run's time to live, at the end of its recurrence."""
+"""The field at the end of a recurrence that has the time to live of a retried run."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""Fields of a recurrence that are not part of its rule, or only give the beginning of a new series."""
+"""Fields of a recurrence that are not part of its rule, or matter only when a new series begins."""
 
 NEW: Final = -1
 """Placeholder for values that the model cannot know: generations, and times of the store's clock."""
@@ -239,7 +239,9 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job* with its message id set if an attempt was counted; call it before its generation or age changes.
+    Return *job* with its message id set if an attempt was counted.
+
+    Call it before the generation or age of the job changes.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 

@@ -1,5 +1,5 @@
 """
-The model for random operations on a wheel: a dict, and a heap of all entries that were ever filed.
+The model for random operations on a wheel: a dict, and a heap of all entries that were ever inserted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WheelModel:
     """
     A model of a wheel with these *abilities*.
 
-    Unlike in a wheel, a cancelled or moved entry stays in the heap until it surfaces.
+    Unlike in a wheel, a cancelled or moved entry stays in the heap until it reaches the top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

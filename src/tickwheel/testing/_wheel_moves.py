@@ -1,5 +1,5 @@
 """
-The operations of a random run, with deadlines at the instants where wheels break.
+The operations of a random run, with deadlines at the instants where wheels have failed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Operations:
     """
     An endless iterator of operations that keeps some hundred entries pending.
 
-    The operations depend only on the random source and the model's contents, so a seed repeats them.
+    The operations depend only on the random source and the model's contents, so the same seed repeats them.
     """
 
     def __init__(self, rng: random.Random, model: WheelModel, start: int) -> None:

@@ -33,7 +33,7 @@ from tickwheel.testing.manual_clock import ManualClock
 __all__ = ["CacheSuite", "Interruption"]
 
 PATIENCE_S: Final = 30.0
-"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
+"""Maximum wait in seconds for an event that should be immediate. Only a failure takes that long."""
 _ROOM: Final = str(Path(tickwheel.cache.__file__).parent)
 _WAITERS: Final = 8
 _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
@@ -41,7 +41,7 @@ _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
 
 class Interruption:
     """
-    Raises an exception at chosen lines of the cache's code, like a signal handler.
+    Raises an exception at chosen lines of the cache's code, as a signal handler may do.
 
     Args:
         error: The exception's type.

@@ -3,9 +3,9 @@ Random programs for an engine, with callbacks that re-enter and raise, compared 
 
     report = run_engine_machine(make_engine, seed=7, operations=100_000)
 
-A program is a list of operations. An operation that sets a timer contains, recursively, the actions of the timer's
-callback. The program runs on the engine and on the model, and their events must be equal. The first difference ends the
-run with an `EngineDivergenceError`, which has the seed and the shortest program that shows the difference.
+A program is a list of operations. An operation that sets a timer contains the operations of the timer's callback. The
+program runs on the engine and on the model, and must give the same events on both. The first difference ends the run
+with an `EngineDivergenceError`, which has the seed and the shortest program that shows the difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tickwheel.timers.contract import Engine
 __all__ = ["EngineDivergenceError", "EngineReport", "MakeEngine", "replay_engine", "run_engine_machine"]
 
 MakeEngine: TypeAlias = Callable[[ManualClock, int | None], Engine]
-"""Returns a new engine on a clock, with its max_pending."""
+"""Returns a new engine on a clock, with the given max_pending."""
 
 EPISODE = 300
 """Operations per engine, not counting the operations of callbacks."""

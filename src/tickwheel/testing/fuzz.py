@@ -1,9 +1,9 @@
 """
 Random operations on the shipped designs: `python -m tickwheel.testing.fuzz --wheel heap --operations 1000000 --seed 7`.
 
-Prints a line for each design, with the seed that repeats its run. The exit status is 1 if any design diverged. Without
-arguments, it does ten million operations on the native wheel, and a million on each other wheel and on each engine.
-Callbacks of the engines set, move, cancel, drain, close and raise. All of it takes some minutes.
+It prints a line for each design, with the seed that repeats its run. The exit status is 1 if any design diverged.
+Without arguments, it does ten million operations on the native wheel, and a million on each other wheel and on each
+engine, which takes some minutes. Callbacks of the engines set, move, cancel, drain, close and raise.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ ENGINES: dict[str, MakeEngine] = {
 """The engines by name: the native engine, and the engine for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
-"""Default number of operations by name; the default of other names is a million."""
+"""Number of operations by name. Names that are missing here have a million."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """
-    Run the requested designs; return 1 if any diverged, else 0.
+    Run the requested designs. Return 1 if any diverged, else 0.
     """
     parser = argparse.ArgumentParser(prog="python -m tickwheel.testing.fuzz", description=__doc__)
     parser.add_argument("--wheel", action="append", choices=[*DESIGNS, *ENGINES], help="what to run; default: all")

@@ -1,5 +1,5 @@
 """
-Schedulers for tests. They use a manual clock, and fire jobs in the thread that moves it.
+Schedulers for tests. They use a manual clock, and fire jobs in the thread that moves the clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Inline:
         at: Instant | None = None,
     ) -> Job:
         """
-        Assert that the job of *key* is pending and calls *task*, and return it.
+        Assert that the job of *key* is pending and calls *task*, and return the job.
 
         Args:
             task: A task, or a call of a task; the arguments of a call are compared, too.
@@ -79,9 +79,9 @@ class InlineScheduler(_Inline, Scheduler):
 
     Jobs fire inside `clock.advance` and `clock.jump`; jobs that are due at the start fire at `clock.advance(0)`.
 
-    Attempts, retries, recurrence, expiry, stops and counts work as in a `Scheduler`. An async handler runs on an event
-    loop of its own. An error of a handler is a failed attempt; an AssertionError also propagates from the call that
-    moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
+    Attempts, retries, recurrence, expiry, stops and counts work as in a `Scheduler`. Limits and timeouts of handlers do
+    not apply. An async handler runs on an event loop of its own. An error of a handler is a failed attempt; an
+    AssertionError also propagates from the call that moves the time. If the clock reads whole milliseconds, `delay=60`
     fires after exactly 60 s.
 
     Args:
@@ -101,9 +101,9 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
     """
     An `AsyncScheduler` in memory whose jobs fire as the clock moves, like those of an `InlineScheduler`.
 
-    `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop: the test's loop. If the
-    test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. It runs the handlers
-    on the application's loop, on which the scheduler was started.
+    `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop, which is the test's
+    loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. It runs
+    the handlers on the application's loop, on which the scheduler was started.
 
     Args:
         clock: The manual clock.
@@ -149,10 +149,10 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
 class _JustBefore:
     """
-    The clock that callers of the scheduler see. It is a nanosecond behind the manual clock.
+    A clock for the scheduler's callers that is one nanosecond behind the manual clock.
 
-    Due times are rounded up to whole milliseconds. So without this nanosecond, a delay from the start of a millisecond
-    would end a millisecond late: `advance(60)` would not fire a job with `delay=60`.
+    Due times are rounded up to whole milliseconds. Without this nanosecond, a delay that begins between two
+    milliseconds would end a millisecond late: `advance(60)` would not fire a job with `delay=60`.
     """
 
     def __init__(self, clock: ManualClock) -> None:

@@ -19,7 +19,7 @@ __all__ = ["INSTANTS", "around", "level_edges"]
 
 def level_edges(tick_ns: int = 1) -> list[int]:
     """
-    Return all powers of 64 and of 256, in ticks of *tick_ns*, that are valid deadlines; ascending, without 0.
+    Return all powers of 64 and of 256, in ticks of *tick_ns*, that are valid deadlines, in ascending order.
     """
     powers = {64**exponent for exponent in range(1, 11)} | {256**exponent for exponent in range(1, 8)} | {2**62}
     return sorted(power * tick_ns for power in powers if power * tick_ns < NEVER)
@@ -27,7 +27,7 @@ def level_edges(tick_ns: int = 1) -> list[int]:
 
 def around(instants: Iterable[int], *distances: int) -> list[int]:
     """
-    Return each instant, and the valid deadlines at the *distances* before and after it; ascending.
+    Return each instant, and the valid deadlines at the *distances* before and after it, in ascending order.
     """
     offsets = {0, *distances, *(-distance for distance in distances)}
     candidates = {instant + offset for instant in instants for offset in offsets}
@@ -35,4 +35,4 @@ def around(instants: Iterable[int], *distances: int) -> list[int]:
 
 
 INSTANTS = around([0, *level_edges(), NEVER], 1)
-"""0, every edge of a level, and the end of time, each with its neighbours."""
+"""0, the edge of each level, and the end of time, each with its neighbours."""

@@ -18,12 +18,12 @@ from tickwheel.wheels.contract import checked_deadline
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 20_000
-"""Number of turns without progress after which advance() reports an endless loop."""
+"""Number of turns without progress after which `advance` reports an endless loop."""
 
 
 class Attached(Protocol):
     """
-    An object that moves with a clock: an engine, or any object with its two methods.
+    An object that moves with a clock: an engine, or any object with these two methods.
     """
 
     def arm(self) -> int | None:
@@ -39,13 +39,13 @@ class Attached(Protocol):
 
 class ManualClock(NonCopyable):
     """
-    Time for tests: it moves only when you move it.
+    Time for tests, which moves only when you move it.
 
     It starts at a random offset, so that no test depends on zero; `repr()` shows the offset, to repeat a run. A
     `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
     Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
-    All methods may be called from any thread; a second thread that moves the time waits for the first. So a callback in
+    All methods may be called from any thread. A second thread that moves the time waits for the first. So a callback in
     a pool's worker must not move the time if the pool blocks when it is full: the first thread could wait for that
     callback, and both would wait forever.
 
@@ -88,22 +88,22 @@ class ManualClock(NonCopyable):
 
     def wall_ns(self) -> int:
         """
-        Return the wall-clock time in nanoseconds since the epoch; it moves with the monotonic time.
+        Return the wall-clock time in nanoseconds since the epoch. It moves with the monotonic time.
         """
         return self._now + self._wall_offset
 
     def set_wall(self, wall: float) -> None:
         """
-        Set the wall clock to *wall* seconds since the epoch; monotonic time does not change.
+        Set the wall clock to *wall* seconds since the epoch. Monotonic time does not change.
 
-        Raises the errors of the class.
+        It raises the same errors as the constructor.
         """
         with self._noting:
             self._wall_offset = _wall_ns(wall) - self._now
 
     def step_wall(self, step: Seconds) -> None:
         """
-        Move the wall clock by *step* seconds, which may be negative; monotonic time does not change.
+        Move the wall clock by *step* seconds, which may be negative. Monotonic time does not change.
 
         Raises:
             ValueError: If *step* is NaN, or 292 years or more.
@@ -118,7 +118,7 @@ class ManualClock(NonCopyable):
 
     def attach(self, attached: Attached) -> None:
         """
-        Fire *attached* from now on as time moves; a second call has no effect.
+        Fire *attached* from now on as time moves. A second call has no effect.
         """
         with self._noting:
             if not any(each is attached for each in self._attached):
@@ -126,14 +126,14 @@ class ManualClock(NonCopyable):
 
     def detach(self, attached: Attached) -> None:
         """
-        Stop firing *attached*; does nothing if it is not attached.
+        Stop firing *attached*. It does nothing if *attached* is not attached.
         """
         with self._noting:
             self._attached = [each for each in self._attached if each is not attached]
 
     def advance(self, delay: Seconds) -> None:
         """
-        Move the time by *delay* seconds, stopping at each deadline on the way to fire its timers.
+        Move the time by *delay* seconds, and stop at each deadline on the way to fire its timers.
 
         Args:
             delay: Seconds, 0 or more. 0 fires due timers, and timers that they set with no delay.
@@ -148,13 +148,13 @@ class ManualClock(NonCopyable):
         """
         Move the time by *delay* seconds in one step, as if the machine was busy, then fire all due timers.
 
-        `advance` describes the argument and the errors.
+        The argument and the errors are those of `advance`.
         """
         self._move(delay, self._jump_to)
 
     def jump_to_next(self) -> float | None:
         """
-        Jump to the next deadline and fire it.
+        Jump to the next deadline and fire its timers.
 
         Returns:
             The number of seconds that have passed, or None if no timer is pending.
@@ -216,7 +216,7 @@ class ManualClock(NonCopyable):
 
 def _wall_ns(wall: float) -> int:
     """
-    Convert *wall* to nanoseconds, rounded to microseconds: a float of today's date is not more precise.
+    Convert *wall* to nanoseconds, rounded to microseconds, because a float of today's date is not more precise.
     """
     read_ns = to_ns(wall, "wall")
     wall_ns = (read_ns + 500) // 1000 * 1000

@@ -32,7 +32,7 @@ def manual_clock() -> ManualClock:
 @pytest.fixture
 def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
     """
-    Return a `TimerWheel` that fires as `manual_clock` moves; it is closed when the test ends.
+    Return a `TimerWheel` that fires as `manual_clock` moves. It is closed when the test ends.
 
     An AssertionError of a callback propagates from the call that moves the time; other errors are logged.
     """
@@ -46,7 +46,7 @@ def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
 @pytest.fixture
 def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
     """
-    Return an `InlineScheduler`, which fires as `manual_clock` moves; it is stopped when the test ends.
+    Return an `InlineScheduler`, which fires as `manual_clock` moves. It is stopped when the test ends.
     """
     from tickwheel.testing import InlineScheduler  # noqa: PLC0415  other runs do not pay for the import
 
@@ -57,9 +57,9 @@ def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
 @pytest.fixture
 def async_scheduler(manual_clock: ManualClock) -> Iterator[AsyncInlineScheduler]:
     """
-    Return an `AsyncInlineScheduler`, which fires as `manual_clock` moves; it is stopped when the test ends.
+    Return an `AsyncInlineScheduler`, which fires as `manual_clock` moves. It is stopped when the test ends.
 
-    The test needs no event loop: `async` tests await the scheduler's methods, and other tests pass it to an
+    The fixture works without an event loop. `async` tests await the scheduler's methods, and other tests pass it to an
     application.
     """
     from tickwheel.testing import AsyncInlineScheduler  # noqa: PLC0415  other runs do not pay for the import

@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["set", "move", "cancel", "fire", "end"]
 @dataclass(slots=True)
 class Event:
     """
-    One event; a log lists events in order of their beginnings.
+    One event. A log lists events in order of their beginnings.
 
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
@@ -38,8 +38,8 @@ class Event:
         timer: The timer.
         begun: Start time in seconds of the wheel's clock.
         ended: Time at which the call had returned; equal to *begun* if unknown.
-        deadline: The deadline that a set or move gave.
-        answer: The result of a move or cancel. A call that returned False changed nothing.
+        deadline: The new deadline of the timer in a "set" or "move".
+        answer: The result of a "move" or "cancel". A call that returned False changed nothing.
     """
 
     kind: Kind
@@ -175,8 +175,8 @@ class _Life:
     """
     A pending timer, as far as the log shows.
 
-    While the call that moves the timer has not returned, a firing may still belong to the earlier deadline. Then it is
-    unknown whether the new deadline has fired.
+    Until the call that moves the timer has returned, a firing may still belong to the earlier deadline. Then the log
+    does not show whether the new deadline has fired.
     """
 
     deadline: float
@@ -268,18 +268,18 @@ def check_promise(
     events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
 ) -> dict[str, int]:
     """
-    Check that a log keeps the promise. Costs O(n * p) for n events and p pending timers.
+    Check that a log keeps the promise. It costs O(n * p) for n events and p pending timers.
 
     Args:
         events: The events, in order.
-        lateness_max_s: Maximum time from the deadline, or from the set if that is later, to the firing.
+        lateness_max_s: Maximum time from the deadline, or from the "set" event if that is later, to the firing.
         is_ordered: True if one turn fires by deadline, then arrival; False for shards, pools, and designs with ticks.
 
     Returns:
         The number of events of each kind, without moves and cancels that returned False.
 
     Raises:
-        PromiseBrokenError: If the log breaks the promise; it has all breaches.
+        PromiseBrokenError: If the log breaks the promise; the error lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

@@ -3,9 +3,9 @@ Random writes on a store, compared with a model after each batch.
 
     report = run_store_machine(make_store, seed=7, writes=20_000)
 
-At random points the store is released and acquired again, by another object if there is a `reopen`. Running jobs must
-then be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`, whose text has the
-seed.
+At random points the store is released and acquired again, by another store object if *reopen* is given. Running jobs
+must then be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`, whose text has
+the seed.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def run_store_machine(
             the data ends with the object.
 
     Raises:
-        StoreDivergenceError: If anything differs.
+        StoreDivergenceError: If any answer or job differs.
     """
     rng = random.Random(seed)
     machine = _Machine(make_store(), rng)
@@ -274,7 +274,7 @@ def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
     Return *job* with the times that only the store knows: the start of a pause, or the time of a request to stop.
 
-    A request to stop makes the job expire at its time, unless the *former* job expires earlier.
+    A request to stop makes the job expire at the time of the request, unless the *former* job expires earlier.
     """
     if stored is None:
         return job

@@ -35,7 +35,7 @@ from tickwheel.targets import Reporting
 __all__ = ["Received", "Receiver", "TargetSuite"]
 
 PATIENCE_S = 30.0
-"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
+"""Maximum wait in seconds for an event that should be immediate. Only a failure takes that long."""
 _LOOK_S = 0.01
 _RETRY = RetryPolicy(attempts=1000, kind="list", waits_ms=(30,), jitter=0)
 
@@ -94,12 +94,12 @@ class Receiver(Protocol):
 
     def lose_confirms(self) -> None:
         """
-        From now on, deliver messages but drop their confirmations. A connection is open at the call.
+        From now on, deliver messages but drop their confirmations. A connection is already open.
         """
 
     def stall(self) -> None:
         """
-        Until `go_on`, accept data but process nothing, like a stopped process. A connection is open at the call.
+        Until `go_on`, accept data but process nothing, like a stopped process. A connection is already open.
         """
 
     def go_on(self) -> None:
@@ -119,7 +119,7 @@ class Receiver(Protocol):
 
     def fill(self) -> None:
         """
-        From now on, refuse every message for lack of room. Not called if `can_be_full` is False.
+        From now on, refuse every message for lack of room. It is not called if `can_be_full` is False.
         """
 
     def make_room(self) -> None:
@@ -215,7 +215,7 @@ class TargetSuite:
     @contextmanager
     def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
         """
-        Yield a started rig, with a new receiver if none is given, and stop it.
+        Yield a started rig, with a new receiver if none is given, and stop it at the end.
         """
         rig = Rig(self.make_receiver() if receiver is None else receiver)
         try:
@@ -224,9 +224,6 @@ class TargetSuite:
             rig.scheduler.stop(timeout=5)
 
     def test_delivered_once(self) -> None:
-        """
-        Without faults, every job arrives once, as it was set.
-        """
         with self.rig() as rig:
             for number in range(20):
                 rig.set(f"kä/y\n {number}", {"number": number})
@@ -249,7 +246,7 @@ class TargetSuite:
 
     def test_receiver_away(self) -> None:
         """
-        An unreachable receiver costs no attempt, and the job shows the reason. The message arrives afterwards.
+        An unreachable receiver uses no attempt, and the job shows the reason. The message arrives later.
         """
         with self.rig() as rig:
             rig.receiver.go_away()
@@ -264,13 +261,13 @@ class TargetSuite:
 
     def test_outage(self) -> None:
         """
-        An outage costs jobs no attempt of the default policy. Each arrives once, soon after the outage.
+        An outage uses no attempt of the default policy. Each job arrives once, soon after the outage.
         """
         self.outage(2.0, 40)
 
     def outage(self, length_s: float, count: int, soon_s: float = PATIENCE_S) -> None:
         """
-        Make the receiver unreachable for *length_s* while *count* jobs are due; all arrive within *soon_s* afterwards.
+        Make the receiver unreachable for *length_s* while *count* jobs are due. All arrive within *soon_s* afterwards.
         """
         with self.rig() as rig:
             scheduler = rig.scheduler
@@ -311,7 +308,7 @@ class TargetSuite:
 
     def test_receiver_is_full(self) -> None:
         """
-        A receiver without room costs no attempt, is shown as full, and gets each message once there is room.
+        A receiver without room uses no attempt, is shown as full, and gets each message once there is room.
         """
         if not self.can_be_full:
             return
@@ -401,9 +398,6 @@ class TargetSuite:
                 assert [each.value for each in rig.arrived(1)] == [1]
 
     def test_bad_handlers(self) -> None:
-        """
-        An invalid handler is refused when the job is set, with the remedy, and no job is stored.
-        """
         with self.rig() as rig:
             for handler in self.bad_handlers:
                 error = caught(InvalidJobError, partial(rig.set, "bad", 1, handler=handler))
@@ -412,9 +406,6 @@ class TargetSuite:
                 assert rig.scheduler.get("bad") is None
 
     def test_missing_library(self) -> None:
-        """
-        If the library is not installed, a job cannot run, and the error names the extra that installs it.
-        """
         if not self.library:
             return
         missing = {name: None for name in sys.modules if name.partition(".")[0] == self.library}
@@ -425,9 +416,6 @@ class TargetSuite:
         assert f"pip install 'tickwheel[{self.extra}]'" in str(error)
 
     def test_closed_cleanly(self) -> None:
-        """
-        A stop ends all threads of the target, and also closes a target that was never used.
-        """
         receiver = self.make_receiver()
         before = set(threading.enumerate())
         with self.rig(receiver) as rig:
@@ -458,9 +446,6 @@ class TargetSuite:
             assert {each.value for each in rig.arrived(40)} == set(range(40))
 
     def test_secrets_are_masked(self) -> None:
-        """
-        No message of the target shows its secret, whether it is accepted, refused or unreachable.
-        """
         with self.rig() as rig:
             rig.set("one", 1)
             rig.wait(JobSucceeded)

@@ -34,7 +34,7 @@ MakeWheel: TypeAlias = "Callable[[int], Wheel]"
 """Returns a new wheel at the given time."""
 
 EPISODE = 2_000
-"""Operations per wheel: enough to fill the wheel several times, few enough to shrink a failure in a second."""
+"""Operations per wheel. They fill the wheel several times, and a failure shrinks in about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +170,13 @@ class _Run:
 
 def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: int = 1) -> MachineReport:
     """
-    Run random *operations*, comparing each answer with the model's.
+    Run random *operations*, and compare each answer with the model's.
 
     Args:
         make_wheel: Returns a new wheel at the given time.
         seed: Repeats the run, whatever *check_every* is.
         operations: Number of operations, over all episodes.
-        check_every: Number of operations between two checks of the invariants; a late divergence is located with 1.
+        check_every: Number of operations between two checks of the invariants. Only 1 locates a divergence exactly.
 
     Raises:
         DivergenceError: At the first difference, with the shortest list of operations that shows it.

@@ -1,5 +1,5 @@
 """
-A TCP relay between a client and a server on the loopback interface, which a test can cut.
+A TCP relay between a client and a server on the loopback interface, with faults that a test switches on.
 """
 
 from __future__ import annotations
@@ -65,9 +65,6 @@ class Wire:
         self._moves.clear()
 
     def go_on(self) -> None:
-        """
-        Forward the held data, and all further data.
-        """
         self._moves.set()
 
     def reset_all(self) -> None:

@@ -28,7 +28,7 @@ __all__ = ["PATIENCE_S", "DriverSuite", "play_here"]
 
 class DriverSuite(FireTests, InsideTests, SurroundingsTests, EndTests):
     """
-    The promises of every driver, as tests; a subclass provides `make_wheel`, `play` and `until`.
+    Tests for the promises of every driver. A subclass provides `make_wheel`, `play` and `until`.
 
-    It may override more: `runs_here`, `now` and, on an event loop, `clean_up`.
+    It may also override `runs_here`, `now` and, on an event loop, `clean_up`.
     """

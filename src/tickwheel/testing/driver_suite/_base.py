@@ -13,7 +13,7 @@ from tickwheel.drivers import TimerWheel
 __all__ = ["PATIENCE_S", "DriverTests", "play_here"]
 
 PATIENCE_S: Final = 20.0
-"""Maximum wait in seconds; a longer wait means that something hangs."""
+"""Maximum wait in seconds. A longer wait means that something hangs."""
 
 
 class DriverTests:
@@ -28,18 +28,20 @@ class DriverTests:
 
     def now(self) -> float | None:
         """
-        Return the event loop's time in seconds; None if the driver has no clock of its own. Callable from any thread.
+        Return the event loop's time in seconds, or None if the driver has no clock of its own.
+
+        It may be called from any thread.
         """
         return None
 
     async def clean_up(self) -> None:
         """
-        Await briefly inside a coroutine that is being cancelled; only for drivers that run coroutines.
+        Await briefly inside a coroutine that is being cancelled. Only drivers that run coroutines need it.
         """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
-        Return a new wheel with the driver; called inside a scenario.
+        Return a new wheel with the driver. It is called inside a scenario.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
@@ -57,13 +59,13 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that no timer that it sets fires before all are set.
+        Call *act* inside a callback, so that no timer that it sets fires before all of them are set.
         """
         wheel.call_later(0, act)
 
     async def settle(self, wheel: TimerWheel) -> None:
         """
-        Wait until a timer set now has fired: all earlier ones have fired by then.
+        Wait until all timers that are due by now have fired.
         """
         signal = threading.Event()
         wheel.call_later(0, signal.set)

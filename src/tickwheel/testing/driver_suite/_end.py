@@ -14,13 +14,9 @@ __all__ = ["EndTests"]
 
 
 class EndTests(DriverTests):
-    """
-    Drain, close, and unreferenced wheels.
-    """
-
     def test_close(self) -> None:
         """
-        A close returns the pending timers. After it, no timer fires, a set raises, and cancel and close do nothing.
+        `close` returns the pending timers. Afterwards no timer fires or can be set; `cancel` and `close` do nothing.
         """
 
         async def scenario() -> None:

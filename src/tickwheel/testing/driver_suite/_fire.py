@@ -33,10 +33,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_none_is_early(self) -> None:
-        """
-        Each of five hundred timers of 0 to 20 ms fires once, none before its time by the clock.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             fired: Counter[int] = Counter()
@@ -63,7 +59,7 @@ class FireTests(DriverTests):
 
     def test_none_is_early_by_the_wall_clock(self) -> None:
         """
-        Neither a hundred wall-clock timers nor a cron line fire before the wall clock shows their instants.
+        Neither wall-clock timers nor a cron line fire before the wall clock shows their instants.
         """
 
         async def scenario() -> None:
@@ -133,7 +129,7 @@ class FireTests(DriverTests):
 
     def test_from_other_threads(self) -> None:
         """
-        Timers set, moved and cancelled by other threads fire once or not at all, and wake the driver.
+        Timers that other threads set, move and cancel fire at most once, and wake the driver.
         """
 
         async def scenario() -> None:

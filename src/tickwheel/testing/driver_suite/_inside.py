@@ -1,5 +1,5 @@
 """
-Callbacks may do anything, also under a driver.
+Callbacks may call any method, also under a driver.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ __all__ = ["InsideTests"]
 
 
 class InsideTests(DriverTests):
-    """
-    Callbacks that use their wheel, or raise.
-    """
-
     def test_a_chain(self) -> None:
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()

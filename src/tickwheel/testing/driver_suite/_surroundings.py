@@ -37,7 +37,7 @@ def _named(name: str) -> Context:
 class SurroundingsTests(DriverTests):
     def test_thread(self) -> None:
         """
-        All callbacks run in one thread. It is the scenario's thread if `runs_here` is True.
+        All callbacks run in one thread. If `runs_here` is True, it is the scenario's thread.
         """
 
         async def scenario() -> None:
@@ -133,7 +133,7 @@ class SurroundingsTests(DriverTests):
 
     def test_an_error_is_let_go(self) -> None:
         """
-        The error's traceback ends in the callback; no reference to the error is left after the report.
+        The error's traceback ends in the callback, and no reference to the error is left after the report.
         """
 
         async def scenario() -> None:
@@ -162,7 +162,7 @@ class SurroundingsTests(DriverTests):
 
     def test_the_end_of_a_block(self) -> None:
         """
-        At the end of an `async with` block all coroutines of the wheel have ended, and its timers are cancelled.
+        At the end of an `async with` block, the wheel's coroutines have ended and its timers are cancelled.
 
         An error of the block propagates. `aclose` does the same, and returns the pending timers.
         """
@@ -196,7 +196,7 @@ class SurroundingsTests(DriverTests):
 
     def test_closed_by_its_own_coroutine(self) -> None:
         """
-        One or two coroutines of the wheel may await `aclose`; it does not wait for them.
+        Coroutines of the wheel may await `aclose`, which does not wait for these coroutines.
         """
 
         async def scenario() -> None:

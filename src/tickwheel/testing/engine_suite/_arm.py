@@ -1,5 +1,5 @@
 """
-Arming: the next time to fire, and the call of `on_earlier` for an earlier deadline.
+Tests of `arm`, which returns the next time to fire, and of `on_earlier`, which reports an earlier deadline.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ def no_driver() -> None:
 
 
 class ArmTests(EngineTests):
-    """
-    A driver gets the time to wait for, and is woken for an earlier one.
-    """
-
     def test_the_earliest_deadline(self) -> None:
         rig = self.rig()
         assert rig.engine.arm() is None
@@ -122,7 +118,7 @@ class ArmTests(EngineTests):
 
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
-        `on_earlier` is called without a lock: it may read the engine, set timers, and arm again.
+        `on_earlier` is called without a lock, so it may read the engine, set timers, and arm again.
         """
         rig = self.rig()
 
@@ -140,7 +136,7 @@ class ArmTests(EngineTests):
 
     def test_what_the_told_one_raises_is_seen(self) -> None:
         """
-        An exception of `on_earlier` propagates from the set or move, and the timer remains set.
+        An exception of `on_earlier` propagates from the call that set or moved the timer. The timer remains set.
         """
         rig = self.rig()
         rig.engine.on_earlier = no_driver

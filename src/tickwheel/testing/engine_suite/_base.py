@@ -1,5 +1,5 @@
 """
-Base class of an engine's tests: an engine on a manual clock, checked after each turn, and a log.
+Base class of an engine's tests. It has an engine on a manual clock, checked after each turn, and a log.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ class Rig:
     """
     An engine, its clock, and a log.
 
-    Times are nanoseconds after the start. The engine is not attached to the clock: a test calls the engine itself.
-
-    Attributes:
-        log: The labels of fired timers, in order.
-        errors: Calls of `on_error`: exception and timer.
-        timers: Timers by label.
-        notes: Values that callbacks recorded.
+    Times are nanoseconds after the start. The engine is not attached to the clock, because a test calls the engine
+    itself. *errors* has the exception and the timer of each call of `on_error`, and *notes* the values that callbacks
+    recorded.
     """
 
     def __init__(self, engine: Engine, clock: ManualClock) -> None:

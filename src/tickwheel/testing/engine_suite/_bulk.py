@@ -1,5 +1,5 @@
 """
-Timers in bulk: many are set, moved or cancelled in one call, and identified by ids.
+Tests of the methods that set, move or cancel many timers in one call, by ids.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ __all__ = ["BulkTests"]
 
 
 class BulkTests(EngineTests):
-    """
-    The bulk methods.
-    """
-
     def bulk(self, delays: Iterable[float], max_pending: int | None = None) -> tuple[Rig, array[int], list[int]]:
         """
         Return a rig, the ids of timers with these delays, and a list that collects the ids of expired timers.
@@ -115,7 +111,7 @@ class BulkTests(EngineTests):
 
     def test_move_many(self) -> None:
         """
-        Timers, given by ids or handles, move to one common delay or to a delay each; ended timers stay ended.
+        Timers, given by ids or handles, move to one common delay or to a delay each. Ended timers stay ended.
         """
         rig, ids, expired = self.bulk([1e-9] * 4)
         handle = rig.set("a", 1)
@@ -185,7 +181,7 @@ class BulkTests(EngineTests):
 
     def test_one_delay_for_all(self) -> None:
         """
-        Any number is one delay for all timers. An error of its `__float__` propagates, and text is refused.
+        A number is one delay for all timers. An error of its `__float__` propagates, and text is refused.
         """
 
         class Failing:
@@ -211,7 +207,7 @@ class BulkTests(EngineTests):
 
     def test_drained_and_errors(self) -> None:
         """
-        A drain returns the id as argument; an error of a callback is reported, and later timers expire.
+        A drain returns the id as argument. An error of a callback is reported, and later timers expire.
         """
         rig = self.rig()
         (name,) = rig.engine.call_later_many([5], print)

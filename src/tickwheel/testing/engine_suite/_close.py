@@ -50,7 +50,7 @@ class CloseTests(EngineTests):
 
     def test_after_a_close(self) -> None:
         """
-        After a close, a set raises, cancel and move return False, and all other calls do nothing, even if repeated.
+        After a close no timer can be set, cancelled or moved, and all other calls do nothing, even if repeated.
         """
         rig = self.rig()
         timer = rig.set("a", 10)
@@ -70,7 +70,7 @@ class CloseTests(EngineTests):
 
     def test_one_too_many(self) -> None:
         """
-        At max_pending a set is refused and changes nothing. Each cancelled, fired or drained timer makes room for one.
+        With max_pending timers, another one is refused and changes nothing. Each ended timer makes room for one.
         """
         rig = self.rig(max_pending=2)
         rig.set("a", 10)
@@ -99,7 +99,7 @@ class CloseTests(EngineTests):
 
     def test_room_inside_a_firing(self) -> None:
         """
-        Inside a callback there is room for one timer: the firing timer, rescheduled, or a new one, but not both.
+        Inside a callback there is room for one timer: either the firing timer, rescheduled, or a new one.
         """
         rig = self.rig(max_pending=1)
 
@@ -126,7 +126,7 @@ class CloseTests(EngineTests):
 
     def test_a_fork_inside_a_callback(self) -> None:
         """
-        After a fork inside a callback, the firing continues and the rest of its batch is gone.
+        After a fork inside a callback, the child completes this callback and does not fire the rest of its batch.
         """
         rig = self.rig()
 

@@ -1,5 +1,5 @@
 """
-Every method, on a timer in every state, from every place: the answers depend only on the state.
+Every method, on a timer in every state, from every place. The answers depend only on the state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["CrossingTests"]
 FIRST: Final = 10e-9
 """Initial delay of the tested timer."""
 LATER: Final = 40e-9
-"""The delay to which a method moves it."""
+"""Delay to which a method moves the tested timer."""
 
 
 class CrossingRig:
@@ -131,7 +131,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""For each state: a function that brings a pending timer into it, and whether the timer can be ended and moved then."""
+"""For each state, a function that brings a pending timer into it, and whether the timer can then be ended and moved."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),

@@ -1,5 +1,5 @@
 """
-Never early, in the next turn when due, and in order.
+Timers never fire early; they fire in the next turn after they are due, and in order.
 """
 
 from __future__ import annotations

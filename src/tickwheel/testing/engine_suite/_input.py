@@ -34,7 +34,7 @@ class Length:
 class InputTests(EngineTests):
     def test_numbers(self) -> None:
         """
-        Tiny, huge, infinite and integer delays and times are accepted: the timer fires at its time, or never.
+        Tiny, huge, infinite and integer delays and times are accepted. The timer fires at its time, or never.
         """
         rig = self.rig()
         delays: dict[Any, float] = {
@@ -97,7 +97,7 @@ class InputTests(EngineTests):
 
     def test_no_numbers(self) -> None:
         """
-        NaN is a ValueError of ours, None and other objects a TypeError; each names the value and the argument.
+        NaN raises our ValueError; None and other objects raise a TypeError. Each names the value and the argument.
         """
         rig = self.rig()
         verbs = ((rig.engine.call_later, "delay"), (rig.engine.call_at, "when"))
@@ -112,7 +112,7 @@ class InputTests(EngineTests):
 
     def test_nothing_to_call(self) -> None:
         """
-        An object that is not callable, or None, is a TypeError that names it.
+        An object that is not callable raises a TypeError that names it.
         """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
@@ -128,7 +128,7 @@ class InputTests(EngineTests):
 
     def test_slack_and_context(self) -> None:
         """
-        A slack of NaN or None and an unknown keyword are refused by name; negative slack is 0.
+        A slack of NaN or None and an unknown keyword are refused by name. Negative slack counts as 0.
         """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
@@ -162,7 +162,7 @@ class InputTests(EngineTests):
 
     def test_integers_of_other_libraries(self) -> None:
         """
-        An object with only `__index__` is accepted everywhere, as `float` accepts it.
+        An object that has only `__index__` is accepted everywhere, as `float` accepts it.
         """
 
         class Count:

@@ -21,13 +21,9 @@ PENDING, FIRED, CANCELLED = (True, False), (False, False), (False, True)
 
 
 class LifeTests(EngineTests):
-    """
-    The answers of a handle in each state.
-    """
-
     def test_a_life_that_fires(self) -> None:
         """
-        A timer is pending, then firing, then fired; from the start of the firing a cancel is too late.
+        A timer is pending, then firing, then fired. It cannot be cancelled after the firing has begun.
         """
         rig = self.rig()
         timer = rig.set("a", 10, lambda: rig.note(state(timer), timer.cancel(), state(timer)))

@@ -14,9 +14,6 @@ __all__ = ["ListingTests"]
 
 class ListingTests(EngineTests):
     def test_pending_is_listed_in_order(self) -> None:
-        """
-        The list is ordered by deadline, then arrival, has callback, arguments and handle, and honours the limit.
-        """
         rig = self.rig()
         late = rig.engine.call_at(rig.when(50), print, "late")
         never = rig.engine.call_later(math.inf, print, "never")
@@ -48,9 +45,6 @@ class ListingTests(EngineTests):
             rig.engine.pending(1.5)  # type: ignore[arg-type]
 
     def test_a_handle_says_what_it_calls(self) -> None:
-        """
-        A handle returns the given callback and arguments, also with a context; after the timer's end they are empty.
-        """
         rig = self.rig()
         plain = rig.engine.call_later(0, rig.notes.append, "x")
         within = rig.engine.call_later(0, rig.notes.append, "y", context=copy_context())

@@ -1,5 +1,5 @@
 """
-References are dropped at a timer's end, cycles are collected, and finalizers may use the engine.
+References are dropped when a timer ends, cycles are collected, and finalizers may use the engine.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MemoryTests(EngineTests):
 
     def test_an_engine_that_goes(self) -> None:
         """
-        An engine in a cycle with callbacks, handles and hooks is collected, closed or not, fired or not.
+        An engine in a cycle with callbacks, handles and hooks is garbage-collected, whatever its state.
         """
         for is_closed in (False, True):
             for is_fired in (False, True):
@@ -108,9 +108,6 @@ class MemoryTests(EngineTests):
         assert rig.log == ["a"]
 
     def test_a_handle_outlives_its_engine(self) -> None:
-        """
-        A handle of a collected engine still answers, and moves and cancels nothing.
-        """
         clock = ManualClock()
         engine = self.make_engine(clock)
         pending, cancelled = engine.call_later(1, print), engine.call_later(1, print)
@@ -155,7 +152,7 @@ class MemoryTests(EngineTests):
 
     def test_a_collection_at_any_step(self) -> None:
         """
-        Finalizers that run in collections at any point may use the engine.
+        Finalizers may use the engine, at whatever point a garbage collection runs them.
         """
         for verb in ("set", "cancel", "move", "drain", "arm", "close"):
             rig = self.rig()

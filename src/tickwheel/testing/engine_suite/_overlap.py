@@ -1,5 +1,5 @@
 """
-Overlapping calls of one timer: a rescheduled timer is due, or is called again, while an earlier call is running.
+Overlapping calls of one timer. A rescheduled timer is due or called again while an earlier call is running.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from tickwheel.timers.contract import DueTimer
 __all__ = ["OverlapTests"]
 
 PATIENCE_S = 20.0
-"""Maximum wait in seconds; a longer wait means that something hangs."""
+"""Maximum wait in seconds. A longer wait means that something hangs."""
 
 
 class OverlapTests(EngineTests):
-    """
-    Timers that are restarted by their callbacks, in an engine with a runner.
-    """
-
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig, the list of timers handed to its runner, and a due timer; each call of it runs the next of *acts*.
+        Return a rig, the list of timers handed to its runner, and a due timer. Each call of it runs the next of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -87,7 +83,7 @@ class OverlapTests(EngineTests):
 
     def test_two_calls_at_once(self) -> None:
         """
-        The later of two calls in two threads can move its timer after the earlier one has ended.
+        The later of two calls in two threads can move its timer after the earlier call has ended.
         """
         has_begun, may_end = threading.Event(), threading.Event()
 
@@ -116,7 +112,7 @@ class OverlapTests(EngineTests):
 
     def test_a_context_that_is_in_use(self) -> None:
         """
-        If the context of a callback is already in use by another call, the callback runs in a copy of the context.
+        If another call is using the context of a callback, the callback runs in a copy of the context.
         """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()
@@ -162,7 +158,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """
-        The end of a call does not affect a reschedule that was cancelled, drained or closed during it.
+        If a reschedule is cancelled, drained or closed during a call, it stays so after the call has ended.
         """
         ends: tuple[Callable[[Rig, DueTimer], object], ...] = (
             lambda _, timer: timer.cancel(),

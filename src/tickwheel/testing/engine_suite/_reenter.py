@@ -1,5 +1,5 @@
 """
-A callback may do anything, at every position of a batch.
+A callback may call any method, at every position of a batch.
 """
 
 from __future__ import annotations
@@ -14,23 +14,15 @@ from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
 __all__ = ["ReenterTests"]
 
 BATCH = ("a", "b", "c", "d")
-"""Labels of a batch of timers; all have the deadline 10."""
+"""Labels of the timers of a batch. All have the deadline 10."""
 
 
 class ReenterTests(EngineTests):
-    """
-    Callbacks that use the engine which is firing them.
-    """
-
     def batches(self, act: Callable[[Rig], object]) -> Iterator[tuple[int, str, Rig]]:
         """
-        Yield each position of a batch in a fresh rig, with a later timer at 1000.
+        Yield each position of a batch, its label, and a fresh rig in which the timer at that position calls *act*.
 
-        Args:
-            act: The action of the timer at that position, called with the rig.
-
-        Yields:
-            The position, its label, and the rig.
+        Each rig also has a later timer at 1000.
         """
         for position, acting in enumerate(BATCH):
             rig = self.rig()
@@ -41,7 +33,7 @@ class ReenterTests(EngineTests):
 
     def test_set(self) -> None:
         """
-        A timer set to the past, to now and to later, from any position, fires on time.
+        A callback at any position may set a timer to the past, to now and to later. The timer fires on time.
         """
 
         def act(rig: Rig) -> None:
@@ -55,7 +47,7 @@ class ReenterTests(EngineTests):
 
     def test_cancel_one(self) -> None:
         """
-        A callback at any position can cancel another timer of its batch exactly if that timer was not called yet.
+        A callback can cancel another timer of its batch if that timer was not called yet, and only then.
         """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)

@@ -100,7 +100,7 @@ class RunnerTests(EngineTests):
 
     def test_errors(self) -> None:
         """
-        An Exception of a callback goes to `on_error`; anything else propagates from `run`.
+        An Exception of a callback goes to `on_error`. Any other exception propagates from `run`.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

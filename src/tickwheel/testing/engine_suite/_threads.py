@@ -1,5 +1,5 @@
 """
-Every method from any thread, and one turn at a time.
+Any thread may call any method, and only one thread fires at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["ThreadTests"]
 
 PATIENCE_S = 20.0
-"""Maximum wait in seconds; a longer wait means that something hangs."""
+"""Maximum wait in seconds. A longer wait means that something hangs."""
 
 
 class ThreadTests(EngineTests):
@@ -75,7 +75,7 @@ class ThreadTests(EngineTests):
 
     def test_hammered(self) -> None:
         """
-        Each timer has exactly one outcome while four threads set, move and cancel, and a fifth one fires.
+        Each timer has exactly one outcome while four threads set, move and cancel, and a fifth thread fires.
 
         A timer that is moved while it fires may have two outcomes, because it fires once more.
         """
@@ -92,12 +92,9 @@ class ThreadTests(EngineTests):
 
 class Hammering:
     """
-    Four threads with timers of their own, and a fifth thread that fires. Each moves every second timer of its own.
+    Four threads with their own timers, and a fifth thread that fires. Each of the four moves every second timer.
 
-    Attributes:
-        fired: Number of calls per timer.
-        outcomes: Each timer with its number and the result of its cancel.
-        failures: Exceptions of the threads.
+    *fired* has the number of calls per timer, and *outcomes* each timer with its number and the result of its cancel.
     """
 
     def __init__(self, rig: Rig) -> None:

@@ -31,7 +31,7 @@ _EVERY = "every 5 s"
 class ActTests(StoreTests):
     def test_acts_on_a_recurring_job(self) -> None:
         """
-        An effective write to a recurring job is recorded, with its generation, due time and actor.
+        A write that changes a recurring job is recorded, with its generation, due time and actor.
         """
         with self.rig() as rig:
             created = rig.do(Set(Job("key", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM)).job
@@ -64,7 +64,7 @@ class ActTests(StoreTests):
 
     def test_acts_on_a_job_that_fires_once(self) -> None:
         """
-        A write to a one-time job is recorded only if all writes of its actor are recorded; without an actor it is not.
+        A write to a one-time job is recorded only if its actor is known and all writes of that actor are recorded.
         """
         with self.rig() as rig:
             for actor in (None, _SELDOM, _ALWAYS):
@@ -127,7 +127,7 @@ class ActTests(StoreTests):
 
     def test_bulk(self) -> None:
         """
-        The acts of a bulk act are in the history of their keys, and not in the log.
+        The single acts of a bulk act are in the history of their keys, and not in the log.
         """
         with self.rig() as rig:
             rig.pending("a")

@@ -1,5 +1,5 @@
 """
-Adopt: jobs that come from another store.
+Tests of Adopt, which imports jobs from another store.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class AdoptTests(StoreTests):
     def test_all_is_kept_but_the_generation(self) -> None:
-        """
-        A job is stored as given, pending or dead; the answer has its new generation.
-        """
         with self.rig() as rig:
             for state in (State.PENDING, State.DEAD):
                 given = Job(

@@ -30,13 +30,9 @@ MAIL: Skill = ("handler", "mail")
 
 
 class AsideTests(StoreTests):
-    """
-    Jobs that were set aside wait, use no attempt, and are fired by a node that has their handler.
-    """
-
     def test_aside_set_aside(self) -> None:
         """
-        A job that was set aside is pending, marked so, and due in no shard; its other fields are unchanged.
+        A job that was set aside is pending, marked so, and due in no shard. Its other fields are unchanged.
         """
         with self.rig() as rig:
             job, other = rig.pending("k", handler="mail"), rig.pending("other", 50_000, handler="print")
@@ -68,7 +64,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        However many jobs have a rule that a node cannot read, they stay aside and do not hide later jobs.
+        Jobs with rules that a node cannot read stay aside, and do not hide later jobs, however many there are.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
@@ -139,7 +135,7 @@ class AsideTests(StoreTests):
 
     def test_skills(self) -> None:
         """
-        A node claims only jobs that it can run; a skill without a handler covers all jobs of its target.
+        A node claims only jobs that it can run. A skill without a handler covers all jobs of its target.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")
@@ -223,7 +219,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A claimed job that is asked to stop stays in its shard: its owner ends it, or the next owner recovers it.
+        A claimed job that is asked to stop stays in its shard, where its owner ends it or the next owner recovers it.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -241,7 +237,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        The next owner inherits claimed jobs: a job that ran is pending again, and a job that did not is due.
+        The next owner inherits claimed jobs. A job that was running is pending again, and any other job is due.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):
@@ -271,7 +267,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases under which jobs with keys "{k}..." can be claimed: the leases of their partition.
+    Return the leases under which jobs with keys "{k}..." can be claimed, which are the leases of their partition.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

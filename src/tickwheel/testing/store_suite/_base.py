@@ -1,5 +1,5 @@
 """
-Base class of a store's tests: an open store with an owner, and helpers to write and read.
+Base class of a store's tests. It has an open store with an owner, and helpers to write and read.
 """
 
 from __future__ import annotations
@@ -38,20 +38,18 @@ EVER = 2**63 - 1
 OWNER = "the first owner"
 
 PATIENCE_S = 20.0
-"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
+"""Maximum wait in seconds for an event that should be immediate. Only a failure takes that long."""
 
 _E = TypeVar("_E", bound=BaseException)
 _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_phase", "is_over", "if_due_at", "under")
-"""Fields of a set other than its job and mode."""
+"""Fields of a `Set` other than its job and mode."""
 
 
 class Rig:
     """
     An open store. The test owns all its shards.
 
-    Attributes:
-        store: The store.
-        now: The store's time at the start of the test; instants are relative to it.
+    *now* is the store's time at the start of the test; instants are relative to it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +69,7 @@ class Rig:
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
         """
-        Set *key*, due *after* ms from the start; *fields* are conditions of the write or fields of the job.
+        Set *key*, due *after* ms from the start. *fields* are conditions of the write or fields of the job.
         """
         conditions = {name: fields.pop(name) for name in _CONDITIONS if name in fields}
         return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))

@@ -54,7 +54,7 @@ class BatchTests(StoreTests):
 
     def test_a_whole_firing(self) -> None:
         """
-        A batch may have the begin and the settle of one firing, in this order only.
+        A batch may contain the begin and the settle of one firing, in this order only.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch

@@ -1,5 +1,5 @@
 """
-Begin (claim): an attempt is counted before the job is handed to its target.
+Tests of Begin (claim), which counts an attempt before the job is handed to its target.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class BeginTests(StoreTests):
     def test_begun(self) -> None:
-        """
-        A begun job is running, has one more attempt, and is no longer due.
-        """
         with self.rig() as rig:
             job = rig.pending("key", attempt=2)
             answer = rig.do(Begin(job, rig.lease("key").epoch))
@@ -68,9 +65,6 @@ class BeginTests(StoreTests):
             assert rig.get("key").fire_id != first
 
     def test_old_instant_of_a_retry(self) -> None:
-        """
-        A begin with data from before a retry does not start the retry early.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 90_000)

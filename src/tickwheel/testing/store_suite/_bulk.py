@@ -12,9 +12,6 @@ MANY = 100_000
 
 class BulkTests(StoreTests):
     def test_a_hundred_thousand(self) -> None:
-        """
-        All counts are exact after a hundred thousand jobs are set in one batch, and begun in another, settled or not.
-        """
         with self.rig() as rig:
             answers = rig.store.apply([Set(Job(f"job {i * 7919 % MANY}", 0, rig.now + i)) for i in range(MANY)])
             assert {answer.outcome for answer in answers} == {Outcome.CREATED}

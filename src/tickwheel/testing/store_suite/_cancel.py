@@ -1,5 +1,5 @@
 """
-Cancel: a job that will not run.
+Tests of Cancel.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CancelTests(StoreTests):
 
     def test_cancel_stops(self) -> None:
         """
-        A running job that is asked to stop expires, and is running until its firing settles.
+        A running job that is asked to stop expires, and stays running until its firing settles.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -94,9 +94,6 @@ class CancelTests(StoreTests):
             assert rig.get("key").expires_at is None
 
     def test_stops_and_recurring(self) -> None:
-        """
-        A recurring job that is asked to stop is deleted, and has no next run.
-        """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
             stop = Cancel("key", over=rig.status("key", AttemptState.STARTED), stops=True)
@@ -106,7 +103,7 @@ class CancelTests(StoreTests):
 
     def test_stops_many(self) -> None:
         """
-        Running jobs are found by their state and stopped in one batch; one-time jobs remain until they settle.
+        Running jobs are found by their state and stopped in one batch. One-time jobs remain until they settle.
         """
         with self.rig() as rig:
             recurring = {"key 2", "key 4"}
@@ -133,7 +130,7 @@ class CancelTests(StoreTests):
 
     def test_request_to_stop(self) -> None:
         """
-        The owner can read a request to stop or to withdraw until the request is answered.
+        The owner can read a request to stop or to withdraw until it has answered the request.
         """
         with self.rig() as rig:
             job = rig.running("key")

@@ -1,5 +1,5 @@
 """
-Claim: jobs that begin in the transaction that sets them, in a store that `claims_sets`.
+Tests of Claim, with which jobs begin in the transaction that sets them, in a store that `claims_sets`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COUNT = 300
 class ClaimTests(StoreTests):
     def test_a_new_job_begins_as_it_is_set(self) -> None:
         """
-        The answer to the set carries the pending job; the stored one is running, with one attempt.
+        The answer to the set has the pending job. The stored job is running, with one attempt.
         """
         with self.rig() as rig:
             jobs = _jobs(rig)
@@ -47,7 +47,7 @@ class ClaimTests(StoreTests):
 
     def test_a_known_key(self) -> None:
         """
-        A job that another set of the batch replaces or removes, or whose key had one, does not begin.
+        A new job does not begin if its key had a job, or if a later write of the batch replaces or removes it.
         """
         with self.rig() as rig:
             rig.pending("known")
@@ -74,7 +74,7 @@ class ClaimTests(StoreTests):
 
     def test_the_next_owner(self) -> None:
         """
-        The next owner finds claimed jobs as it finds others that were begun: pending, with their attempt.
+        The next owner finds claimed jobs like other jobs that have begun: pending, with their attempt.
         """
         with self.rig() as rig:
             *_, claimed = _claim(rig, [Set(job) for job in _jobs(rig)])
@@ -95,7 +95,7 @@ class ClaimTests(StoreTests):
 
 def _jobs(rig: Rig) -> list[Job]:
     """
-    Return due jobs with and without columns that most jobs leave at their defaults.
+    Return due jobs with and without values in the columns that most jobs leave at their defaults.
     """
     due = rig.now - 1
     kept = RetryPolicy(attempts=7)
@@ -106,7 +106,7 @@ def _claim(
     rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
 ) -> list[Answer]:
     """
-    Apply *writes* and a claim of the jobs of the *chosen* ones; a store that takes no claims leaves out all of them.
+    Apply *writes* and claim the jobs of the *chosen* ones. A store that takes no claims omits all of them.
     """
     if not rig.store.abilities.claims_sets:
         return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]

@@ -44,7 +44,7 @@ def value_of(column: Column, due_at: int) -> Any:
 
 def jobs_of_their_own(due_at: int) -> Iterator[tuple[str, Job]]:
     """
-    Yield a plain job, and then, for each column of a set, a job with a unique value in that column only.
+    Yield a plain job, and for each column of a `Set` a job with a unique value in that column only.
     """
     yield "plain", Job("plain", 0, due_at, handler="h", first_set_at=due_at - 1_000)
     for column in ALL:
@@ -58,10 +58,6 @@ def as_given(job: Job) -> Job:
 
 
 class ColumnTests(StoreTests):
-    """
-    No column is lost, whatever values the other columns have, and whatever happens to the job.
-    """
-
     def test_each_column_of_a_near_job(self) -> None:
         self._check_read(NEAR_MS)
 
@@ -92,9 +88,6 @@ class ColumnTests(StoreTests):
                     _assert_kept(before, moved, kept | {"sent_as"} if name == "attempt" else kept)
 
     def test_each_column_of_a_retried_job(self) -> None:
-        """
-        A job that is begun and retried later keeps all fields except attempts, error and due time.
-        """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + NEAR_MS):
                 before = rig.do(Set(job)).job
@@ -113,9 +106,6 @@ class ColumnTests(StoreTests):
                     assert rig.begin(before) is Outcome.BEGUN
 
     def test_each_column_of_a_job_that_waits_elsewhere(self) -> None:
-        """
-        A job that is paused and resumed, or dead and replayed, keeps all columns that do not concern this.
-        """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + NEAR_MS):
                 before = rig.do(Set(job)).job

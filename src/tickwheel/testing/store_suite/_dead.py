@@ -12,9 +12,6 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 
 class DeadTests(StoreTests):
     def test_latest_dead(self) -> None:
-        """
-        The latest dead letters come first, up to the limit, and are complete except for their payloads.
-        """
         with self.rig() as rig:
             assert rig.store.latest_dead(10) == []
             rig.pending("pending")
@@ -26,7 +23,7 @@ class DeadTests(StoreTests):
 
     def test_many_are_read_whole(self) -> None:
         """
-        Jobs in every state can be read by key, with their payloads; keys without a job are left out.
+        Jobs in every state can be read by key, with their payloads. Keys without a job are left out.
         """
         with self.rig() as rig:
             jobs = [rig.pending("pending", payload=b"1"), rig.pending("far", 10 * 86_400_000), rig.running("running")]

@@ -1,5 +1,5 @@
 """
-Declarations: the writes of a manifest, which take effect together or not at all.
+Tests of declarations. The writes of a manifest take effect together or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 HOUR: Final = 3_600_000
 _NAME: Final = "billing"
 _TAG: Final = "{billing}"
-"""A tag for keys, which puts all of them into one partition."""
+"""A key tag that puts all keys into one partition."""
 A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 
 
@@ -59,7 +59,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration of an older version has no effect, and neither has a late part of it.
+        A declaration of an older version has no effect. The same holds for a late part of it.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -96,7 +96,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_none_is_taken_in(self) -> None:
         """
-        A series without a manifest is adopted unchanged: its generation, due time and attempts stay.
+        A series without a manifest is adopted, and its generation, due time and attempts stay the same.
         """
         with self.rig() as rig:
             jobs = {

@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 class DueTests(StoreTests):
     def test_order(self) -> None:
         """
-        Due jobs are ordered by instant; jobs of the same instant are in the order in which they were set.
+        Due jobs are ordered by instant. Jobs of the same instant are in the order in which they were set.
         """
         with self.rig() as rig:
             rng = random.Random(7)
@@ -97,7 +97,7 @@ class DueTests(StoreTests):
 
     def test_look(self) -> None:
         """
-        A scan returns, for each shard in the requested order, a page of jobs and the job that follows the page.
+        A scan returns a page of jobs for each requested shard, and the job that follows the page.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 3)) for i in range(200)])
@@ -117,7 +117,7 @@ class DueTests(StoreTests):
 
     def test_look_at_the_end(self) -> None:
         """
-        A page with the last job has no following job, and jobs at the largest instant are not left out.
+        After a page with the last job no job follows. Jobs at the largest instant are not left out.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
@@ -184,7 +184,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        Jobs written before the mark are left out; the returned jobs are pending, and due before the limit.
+        Jobs written before the mark are left out. The returned jobs are pending, and due before the limit.
         """
         with self.rig() as rig:
             rig.pending("key")

@@ -121,7 +121,7 @@ class DurabilityTests:
 
     def test_an_owner_that_was_killed_is_succeeded(self) -> None:
         """
-        After an owner was killed, the next owner recovers its jobs, also running ones, under another epoch.
+        After an owner was killed, the next owner recovers all its jobs, including running ones, under another epoch.
         """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "owner")
@@ -154,7 +154,7 @@ def _owning(store: Store) -> Rig:
 
 def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str) -> dict[str, int]:
     """
-    Kill a process while it writes; return the generations that were acknowledged to it, by key.
+    Kill a process while it writes. Return the generations that were acknowledged to it, by key.
     """
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,5 +1,5 @@
 """
-The handover of a shard while its jobs run: running jobs stay with the owner that began them.
+The handover of a shard while its jobs run. Running jobs stay with the owner that began them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HandoverTests(SharedTests):
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
         """
-        If the former owner of a shard has ended, too, its running jobs become pending when another node next asks.
+        If the former owner of a shard has also ended, its running jobs become pending at the next request of a node.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -113,7 +113,7 @@ class HandoverTests(SharedTests):
 
 def hand_over(rig: Rig, peer: Store) -> tuple[list[Lease], list[Lease]]:
     """
-    Let a second owner claim shards through *peer*; return the leases of the first owner and of the second.
+    Let a second owner claim shards through *peer*. Return the leases of the first owner and of the second.
     """
     peer.acquire("a second")
     own = rig.store.renew(OWNER)

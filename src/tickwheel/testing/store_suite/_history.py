@@ -1,5 +1,5 @@
 """
-History: records of ended attempts. A record is part of the transaction that ends the attempt.
+Records of ended attempts. A record is part of the transaction that ends the attempt.
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ def record_of(job: Job, outcome: str = "failed", **fields: object) -> HistoryRec
 
 class HistoryTests(StoreTests):
     def test_settled_and_recorded(self) -> None:
-        """
-        The record of a settle is read back in full, whatever happened to the job.
-        """
         ends: list[Callable[[Rig, Job, HistoryRecord], Settle]] = [
             lambda rig, job, record: Settle(job, rig.lease(job.key).epoch, record=record),
             lambda rig, job, record: Settle(
@@ -164,7 +161,9 @@ class HistoryTests(StoreTests):
 
     def test_cut_off(self) -> None:
         """
-        A takeover writes a record for each attempt that the former owner left running; the next attempt gets its own.
+        A takeover writes a record for each attempt that the former owner left running.
+
+        The next attempt has its own record.
         """
         with self.rig() as rig:
             job = rig.running("key", handler="h", trace=None)
@@ -198,7 +197,7 @@ class HistoryTests(StoreTests):
 
     def test_pruned_by_key(self) -> None:
         """
-        The newest records of each key stay; a key with few records loses none.
+        The newest records of each key stay. A key with few records loses none.
         """
         with self.rig() as rig:
             for at in range(12):
@@ -226,7 +225,7 @@ class HistoryTests(StoreTests):
 
     def test_ten_thousand_of_one_key(self) -> None:
         """
-        A page of a key's history costs only a page, even with ten thousand records; pruning runs in bounded steps.
+        A page of a key's history costs only a page, even with ten thousand records. Pruning runs in bounded steps.
         """
         with self.rig() as rig:
             job = rig.pending("key")

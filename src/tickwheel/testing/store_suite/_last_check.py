@@ -1,5 +1,7 @@
 """
-Writes to a job whose attempt is counted but may not have started, and the owner's answers about the attempt.
+Writes to a job whose attempt is counted but may not have started.
+
+The owner answers whether the attempt has started.
 """
 
 from __future__ import annotations
@@ -13,13 +15,9 @@ __all__ = ["LastCheckTests"]
 
 
 class LastCheckTests(StoreTests):
-    """
-    A job whose attempt may still start is not moved, cancelled or replaced.
-    """
-
     def test_without_a_status(self) -> None:
         """
-        Without the attempt's status, every write of a caller to a counted attempt is too late, and changes nothing.
+        Without the attempt's status, every caller's write to a counted attempt is too late, and changes nothing.
         """
         with self.rig() as rig:
             for key, recurrence in (("once", None), ("often", "every 5 s")):
@@ -44,7 +42,7 @@ class LastCheckTests(StoreTests):
 
     def test_has_started(self) -> None:
         """
-        A started attempt cannot be moved or cancelled. It can be replaced; then a settle of it has no effect.
+        A started attempt cannot be moved or cancelled. It can be replaced, and then its settle has no effect.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -79,7 +77,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A set with KEEP makes a withdrawn attempt pending; the attempt does not count.
+        A set with KEEP makes a withdrawn attempt pending, and the attempt does not count.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):
@@ -91,7 +89,7 @@ class LastCheckTests(StoreTests):
 
     def test_a_status_of_what_is_pending(self) -> None:
         """
-        The status of an attempt that has ended is ignored: the write is done as if there were no status.
+        The status of an attempt that has ended is ignored.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -101,7 +99,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner can read the requests; a caller can only read which of its attempts have started.
+        The owner can read the requests. A caller can only read which of its attempts have started.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]
@@ -120,7 +118,7 @@ class LastCheckTests(StoreTests):
 
     def test_nobody_to_answer(self) -> None:
         """
-        An attempt without an owner does not start any more, and a request is answered so at once.
+        An attempt without an owner never starts, so a request about it is answered at once.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")

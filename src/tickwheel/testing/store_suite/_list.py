@@ -35,9 +35,6 @@ ODD_KEYS = (
 
 class ListTests(StoreTests):
     def test_by_key(self) -> None:
-        """
-        A list is in the order of the keys' code points, whatever the page size.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in reversed(ODD_KEYS)])
             for limit in (1, 2, 7, 100):
@@ -101,7 +98,7 @@ class ListTests(StoreTests):
 
     def test_last_generation(self) -> None:
         """
-        The last generation is at least the largest ever assigned, even to deleted jobs; later writes get larger ones.
+        The last generation is at least the largest ever assigned, even to deleted jobs. Later writes get larger ones.
         """
         with self.rig() as rig:
             for n in range(3):

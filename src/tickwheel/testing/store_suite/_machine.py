@@ -15,9 +15,6 @@ WRITES = 2_000
 
 class MachineTests(StoreTests):
     def test_random_writes(self) -> None:
-        """
-        After any sequence of writes, every answer and everything readable is as in the model.
-        """
         for seed in (*SEEDS, random.SystemRandom().randrange(2**32)):
             print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
             report = run_store_machine(self.make_store, seed, WRITES)

@@ -1,5 +1,5 @@
 """
-A run that was tried keeps its message id when it gets another generation or instant.
+A run that has had an attempt keeps its message id when it gets another generation or instant.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ _FAR: Final = 30 * 24 * HOUR
 
 
 class MessageTests(StoreTests):
-    """
-    One message id for all attempts of a run, and another for any other run.
-    """
-
     def test_wanted_now(self) -> None:
         """
         A retried or snoozed run keeps its message id if it is moved to now.
@@ -33,7 +29,7 @@ class MessageTests(StoreTests):
 
     def test_put_off(self) -> None:
         """
-        The run keeps its message id when it is postponed, near or far, but not at the instant of another run.
+        A postponed run keeps its message id, unless it is moved to the instant of another run.
         """
         self._check_kept(lambda rig, job: _move(rig, job, _NEAR + 17))
         self._check_kept(lambda rig, job: _move(rig, job, _FAR + 17))
@@ -52,9 +48,6 @@ class MessageTests(StoreTests):
             self._check_kept(partial(_redated, step=step))
 
     def test_from_another_store(self) -> None:
-        """
-        A run that was tried keeps its message id in another store.
-        """
         self._check_kept(_adopted)
         with self.rig() as rig:
             fresh = rig.do(Adopt(Job("fresh", 5, rig.now, first_set_at=7))).job

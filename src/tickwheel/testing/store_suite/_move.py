@@ -1,5 +1,5 @@
 """
-Move: another due time for a pending job.
+Tests of Move, which changes the due time of a pending job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job that is moved to later forgets its scheduled run; a job that is made to run now keeps it.
+        A recurring job that is moved to later forgets its scheduled run. A job that is made to run now keeps it.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:

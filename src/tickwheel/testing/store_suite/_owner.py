@@ -35,7 +35,7 @@ class OwnerTests(StoreTests):
 
     def test_release(self) -> None:
         """
-        After a release begins and settles are refused, and callers' writes are accepted.
+        After a release, begins and settles are refused, and callers' writes are accepted.
         """
         with self.rig() as rig:
             job, staged = rig.running("running"), rig.pending("pending")
@@ -57,7 +57,7 @@ class OwnerTests(StoreTests):
 
     def test_nodes(self) -> None:
         """
-        An owner is among the nodes until it releases its leases; it has figures if other processes can share the store.
+        An owner is among the nodes until it releases its leases. It has figures if other processes can share the store.
         """
         with self.rig() as rig:
             rig.store.report(OWNER, {"fired": 1})
@@ -69,7 +69,7 @@ class OwnerTests(StoreTests):
 
     def test_shards(self) -> None:
         """
-        Every store object lists each shard with its owner, epoch and end; after a release the shard has no owner.
+        Every store object lists each shard with its owner, epoch and end. After a release the shard has no owner.
         """
         with self.rig() as rig:
             leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}

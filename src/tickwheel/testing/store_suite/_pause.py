@@ -1,5 +1,5 @@
 """
-Pause and resume: a job that is pending and not due.
+Tests of Pause and Resume. A paused job is pending and not due.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ _RULE = '{"anchor_at":1,"every_ms":5,"jitter_ms":0,"misfire":"once","pause_after
 
 
 class PauseTests(StoreTests):
-    """
-    A paused job is pending, due in no shard, and cannot begin, whatever else is written to it.
-    """
-
     def test_paused(self) -> None:
-        """
-        A paused job has the pause's actor, time and reason, and is due in no shard; its other fields are unchanged.
-        """
         with self.rig() as rig:
             job, other = rig.pending("key", payload=b"1"), rig.pending("other", 70_000)
             answer = rig.pause("key", "the disk is full")
@@ -54,7 +47,7 @@ class PauseTests(StoreTests):
 
     def test_pause_not_begun(self) -> None:
         """
-        A job that was read before its pause cannot begin, be set aside or be redated after it, and uses no attempt.
+        A begin, set-aside or redate of a job that was read before its pause is refused, and uses no attempt.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -73,7 +66,7 @@ class PauseTests(StoreTests):
 
     def test_paused_by_the_end_of_a_run(self) -> None:
         """
-        A settle may pause the next run; an existing pause stays as it is.
+        A settle may pause the next run. An existing pause stays as it is.
         """
         with self.rig() as rig:
             pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
@@ -96,7 +89,7 @@ class PauseTests(StoreTests):
 
     def test_resumed(self) -> None:
         """
-        A resumed job keeps its due time and generation; the resume of a job that is not paused changes nothing.
+        A resumed job keeps its due time and generation. A resume of a job that is not paused changes nothing.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -124,7 +117,7 @@ class PauseTests(StoreTests):
 
     def test_refused(self) -> None:
         """
-        Pause and resume need a live job, and the right generation.
+        A pause or resume needs a live job, and the right generation.
         """
         with self.rig() as rig:
             dead, job = rig.dead("dead"), rig.pending("key")
@@ -178,7 +171,7 @@ class PauseTests(StoreTests):
 
     def test_pause_recurring(self) -> None:
         """
-        A recurring job that is paused while it runs completes the run; the next run or attempt is paused.
+        A recurring job that is paused while it runs completes the run. The next run or attempt is paused.
         """
         with self.rig() as rig:
             for key, how in (("next", Settled.DONE), ("again", Settled.AGAIN)):
@@ -198,7 +191,7 @@ class PauseTests(StoreTests):
 
     def test_resumed_while_it_runs(self) -> None:
         """
-        A pause that ends before the run ends has no effect; a dead letter keeps no pause.
+        A pause that ends before the run ends has no effect, and a dead letter keeps no pause.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -238,7 +231,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        A job that was set aside can be paused: then no node claims it. After the resume it is in its own shard.
+        A job that was set aside can be paused, and then no node claims it. After the resume it is in its own shard.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")

@@ -1,5 +1,5 @@
 """
-Redate: the due time of a pending job after a clock step.
+Tests of Redate, which adjusts the due time of a pending job after a clock step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STEPS = (-3_600_000, 3_600_000, 86_400_000)
 class RedateTests(StoreTests):
     def test_redated(self) -> None:
         """
-        The generation is the same; expiry, first set and recurrence move with the due time.
+        The generation is the same. Expiry, first set and recurrence move with the due time.
         """
         with self.rig() as rig:
             fields = {"expires_at": rig.now + 90_000, "recurrence": "every 5 s", "first_set_at": rig.now}

@@ -1,5 +1,5 @@
 """
-Relative due times. A store with a clock of its own counts them from this clock.
+Relative due times. A store that has its own clock counts them from this clock.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RelativeTests(StoreTests):
 
 def _within(rig: Rig, write: JobWrite) -> Answer:
     """
-    Return the answer to *write*; the job is due `_WAIT` after the store applies the write.
+    Check that *write* makes the job due `_WAIT` after the store applies it, and return the answer.
     """
     before = rig.store.now_ms()
     answer = rig.do(write)

@@ -1,5 +1,5 @@
 """
-Repeated writes: a repeat gets the answer of the first, and changes nothing.
+A repeated write gets the answer of the first, and changes nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ _Marked: TypeAlias = Set | Move | SetPause | Resume | Cancel | Replay
 
 
 class RepeatTests(StoreTests):
-    """
-    Kept answers, for stores that declare this ability.
-    """
-
     def test_each_write_is_done_once(self) -> None:
-        """
-        A second write under a mark changes nothing, and gets the first answer again, with the job as it was then.
-        """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
                 return
@@ -62,7 +55,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        If a batch has equal writes under one mark, only the first is done; other parts of the request are done, too.
+        If a batch has equal writes under one mark, only the first is done. Other parts of the request are done, too.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -116,7 +109,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        An expired answer is not used: the write is done again, also as part of another request.
+        An expired answer is not used. The write is done again, also as part of another request.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -130,7 +123,7 @@ class RepeatTests(StoreTests):
 
     def test_the_reply_to_a_request(self) -> None:
         """
-        Only one node at a time claims a request; all repeats get its first reply.
+        Only one node at a time claims a request, and all repeats get the first reply.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -1,5 +1,5 @@
 """
-Replay: a dead job becomes pending again.
+Tests of Replay, which makes a dead job pending again.
 """
 
 from __future__ import annotations

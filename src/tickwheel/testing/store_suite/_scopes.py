@@ -15,10 +15,6 @@ SKILLS = (("handler", "mail"), ("handler", "print"), ("webhook", None))
 
 
 class ScopeTests(StoreTests):
-    """
-    A paused scope is listed, and its jobs are not claimed until it is resumed.
-    """
-
     def test_scopes(self) -> None:
         """
         A pause keeps its texts until it is replaced or ended. The answer to a write has the previous state.
@@ -37,9 +33,6 @@ class ScopeTests(StoreTests):
             assert rig.store.scopes() == [again]
 
     def test_history(self) -> None:
-        """
-        The history has a record of each change, and none if nothing changed.
-        """
         with self.rig() as rig:
             record = HistoryRecord(0, 5, "handler:mail", 0, 0, "paused", OWNER, "handler", "mail", 5, error="why")
             rig.store.set_scope("handler:mail", None, record._replace(outcome="resumed"))
@@ -52,7 +45,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_take_up(self) -> None:
         """
-        Jobs in a paused scope (handler, target, or everything) are not claimed, whatever the skill; other jobs are.
+        Jobs in a paused scope (handler, target, or everything) are not claimed, whatever the skill. Other jobs are.
         """
         for paused, open_ in (
             ((), NAMES),

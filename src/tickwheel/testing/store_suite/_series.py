@@ -1,5 +1,5 @@
 """
-An existing series that is set again keeps the runs that it still owes.
+A recurring job that is set again keeps the runs that are still due.
 """
 
 from __future__ import annotations
@@ -17,13 +17,9 @@ _KEY: Final = "series"
 
 
 class SeriesTests(StoreTests):
-    """
-    A series that is set again, in each situation, with the same rule, another rule, or another payload.
-    """
-
     def test_the_same_rule(self) -> None:
         """
-        The same rule and payload write nothing: no generation, no due time, no byte changes.
+        The same rule and payload write nothing. Generation, due time and bytes stay the same.
         """
         with self.rig() as rig:
             for situation in (_waits, _is_owed, _waits_for_its_retry, _was_snoozed, _is_paused, _runs):
@@ -82,7 +78,7 @@ class SeriesTests(StoreTests):
 
     def test_more_runs_while_the_last_one_lasts(self) -> None:
         """
-        A series that gets more runs during its last run continues.
+        A series continues if its number of runs is raised during its last run.
         """
         with self.rig() as rig:
             for key, runs in (("more", 2), ("none", None)):
@@ -95,7 +91,7 @@ class SeriesTests(StoreTests):
 
     def test_a_changed_interval(self) -> None:
         """
-        A changed interval counts from the last nominal run. If it has already passed, the run is due now.
+        A changed interval counts from the last nominal run. If its end has already passed, the run is due now.
         """
         with self.rig() as rig:
             for every, due in ((36 * HOUR, 24 * HOUR), (13 * HOUR, HOUR), (12 * HOUR, 0), (5 * HOUR, 0)):
@@ -131,7 +127,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        An end counts from the start of the series, with its past runs. A run that is owed still runs.
+        An end counts from the start of the series, with its past runs. A run that is already due still runs.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
@@ -150,7 +146,7 @@ class SeriesTests(StoreTests):
 
     def test_modes(self) -> None:
         """
-        KEEP leaves a series unchanged, EARLIEST keeps its phase, and only RESTART begins a new one.
+        KEEP leaves a series unchanged, EARLIEST keeps its phase, and only RESTART begins a new series.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)
@@ -171,7 +167,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        The same rule does not revive a dead letter. A rule with other runs begins a new series, and so does a restart.
+        The same rule does not revive a dead letter. A rule with other runs begins a new series, like a restart.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)
@@ -185,7 +181,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        Changed policies do not move a run, except that a changed jitter moves it by another share.
+        Changed policies do not move a run. Only a changed jitter moves it, to its new share of the jitter.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)

@@ -1,5 +1,5 @@
 """
-Set: the upsert by key.
+Tests of Set, the upsert by key.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ class SetTests(StoreTests):
             assert answer.job.first_set_at >= rig.now
 
     def test_all_fields_come_back(self) -> None:
-        """
-        Every field of a job is stored as given, except generation and state.
-        """
         retry = RetryPolicy(7, "list", 5, 9, 0.25, (1, 2, 3))
         with self.rig() as rig:
             job = Job(
@@ -68,7 +65,7 @@ class SetTests(StoreTests):
 
     def test_keep(self) -> None:
         """
-        With KEEP the first set wins, and nothing of the second is stored.
+        With KEEP the first set wins, and no part of the second is stored.
         """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, payload=b"1")
@@ -91,7 +88,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload(self) -> None:
         """
-        A set that keeps the payload changes all other fields of a live job; without a job it stores its own payload.
+        A set that keeps the payload changes all other fields of a live job. Without a job it stores its own payload.
         """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
@@ -112,7 +109,7 @@ class SetTests(StoreTests):
 
     def test_change(self) -> None:
         """
-        A pending job with the named due time is changed, and its attempts, error and pause stay.
+        A change is applied if the job is pending with the expected due time. Its attempts, error and pause stay.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, payload=b"1", recurrence="every 5 s")
@@ -170,9 +167,6 @@ class SetTests(StoreTests):
             assert rig.get("key").due_at == rig.now + 9_000
 
     def test_maximum_wait_of_the_first(self) -> None:
-        """
-        The maximum also limits the wait of the first set.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 9_000, max_wait_ms=2_000)
             assert job.due_at == job.first_set_at + 2_000
@@ -187,7 +181,7 @@ class SetTests(StoreTests):
 
     def test_set_if_generation(self) -> None:
         """
-        A conditional set is done if its condition holds; otherwise the answer has the current job.
+        A conditional set is done if its condition holds. Otherwise the answer has the current job.
         """
         with self.rig() as rig:
             job = rig.pending("key")

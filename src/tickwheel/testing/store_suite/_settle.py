@@ -1,5 +1,5 @@
 """
-Settle (acknowledge): the end of a firing.
+Tests of Settle (acknowledge), which ends a firing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class SettleTests(StoreTests):
     def test_done(self) -> None:
-        """
-        A finished job has no row, and the answer has no job.
-        """
         with self.rig() as rig:
             answer = rig.settle(rig.running("key"))
             assert (answer.outcome, answer.job) == (Outcome.SETTLED, None)
@@ -23,7 +20,7 @@ class SettleTests(StoreTests):
 
     def test_done_and_recurring(self) -> None:
         """
-        After a run, a recurring job is pending in a new generation with attempt 0; its expiry moves with its due time.
+        After a run, a recurring job is pending in a new generation with attempt 0. Its expiry moves with its due time.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s", expires_at=rig.now + 1_400, first_set_at=3)
@@ -55,7 +52,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A settle may replace the recurrence of a live job; otherwise, and if the job dies, the recurrence stays.
+        A settle may replace the recurrence of a live job. Otherwise, and if the job dies, the recurrence stays.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")
@@ -77,7 +74,7 @@ class SettleTests(StoreTests):
 
     def test_settle_again(self) -> None:
         """
-        A retried job is pending in the same generation, with the given attempt and error; its expiry does not change.
+        A retried job is pending in the same generation, with the given attempt and error. Its expiry does not change.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, expires_at=rig.now + 1_400)
@@ -88,7 +85,7 @@ class SettleTests(StoreTests):
 
     def test_again_at_once(self) -> None:
         """
-        A retry without a due time keeps the current one, and a snooze gives its attempt back.
+        A retry without a due time keeps the current one, and a snooze does not count as an attempt.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -97,9 +94,6 @@ class SettleTests(StoreTests):
             assert rig.get("key") == job
 
     def test_settle_dead(self) -> None:
-        """
-        A dead job keeps its error and attempts, is not due, and does not run.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             answer = rig.settle(job, Settled.DEAD, attempt=1, error="broken")

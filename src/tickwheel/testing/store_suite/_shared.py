@@ -1,5 +1,5 @@
 """
-Two store objects on the same data: one owns the jobs, and the other writes, or becomes the next owner.
+Two store objects on the same data. One owns the jobs, and the other writes, or becomes the next owner.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SharedTests(StoreTests):
 
     def test_one_write_at_two_objects_at_once(self) -> None:
         """
-        Of simultaneous equal writes under one mark, only one is done, and all get its answer.
+        If equal writes under one mark are simultaneous, only one is done, and all get its answer.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.keeps_answers:
@@ -99,9 +99,6 @@ class SharedTests(StoreTests):
                 assert sorted(type(answer) is Recalled for answer in answers) == [False, True]
 
     def test_one_owner(self) -> None:
-        """
-        An owned store cannot be acquired until it is released.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners:
                 refused(StoreInUseError, lambda: peer.acquire("a second"))
@@ -116,7 +113,7 @@ class SharedTests(StoreTests):
 
     def test_others_see_the_owners(self) -> None:
         """
-        A store without leases lists the same shards and owners; a second owner appears in time.
+        A store without leases lists the same shards and owners. It soon also lists a second owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
@@ -135,9 +132,6 @@ class SharedTests(StoreTests):
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
     def test_others_may_write(self) -> None:
-        """
-        A store without leases may set, move, cancel and replay, and the owner sees it at once.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("moved")
             rig.pending("cancelled")
@@ -239,7 +233,7 @@ class SharedTests(StoreTests):
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """
-        A store object without leases gets no changes, and takes no changes away from the owner.
+        A store object without leases gets no changes, and does not consume the changes of the owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")
@@ -320,7 +314,7 @@ class SharedTests(StoreTests):
 
     def test_readers_beside_a_writer(self) -> None:
         """
-        Reads continue while a batch of one partition is written, and see either the whole batch or nothing of it.
+        Reads continue while a batch of one partition is written, and see either the whole batch or no part of it.
         """
         with self.rig() as rig:
             seen: list[int] = []

@@ -1,5 +1,5 @@
 """
-Old wheels: they run past every power of 64 and 256, and for years, with far and near deadlines.
+Old wheels, which run past every power of 64 and 256, and for years, with far and near deadlines.
 """
 
 from __future__ import annotations

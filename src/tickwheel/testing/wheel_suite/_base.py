@@ -1,5 +1,5 @@
 """
-Base class of a wheel's tests: a wheel that is checked after each call, and deadlines in its ticks.
+Base class of a wheel's tests. It has a wheel that is checked after each call, and deadlines in ticks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "CheckedWheel", "Ruler", "WheelTests", "payloads", "refused"]
 
 START = 1_000_000_123_456_789
-"""Start time of a test, in nanoseconds: about 11.5 days, and not at the edge of a level."""
+"""Start time of a test, in nanoseconds. It is about 11.5 days, and not at the edge of a level."""
 
 
 class CheckedWheel:
@@ -75,7 +75,7 @@ class CheckedWheel:
 
 class Ruler:
     """
-    Converts ticks since the start to deadlines; a tick is a microsecond if the wheel has no ticks.
+    Converts ticks since the start to deadlines. A tick is a microsecond if the wheel has no ticks.
     """
 
     def __init__(self, wheel: CheckedWheel, start: int = START) -> None:

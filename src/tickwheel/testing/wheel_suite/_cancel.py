@@ -1,5 +1,5 @@
 """
-An entry has exactly one outcome: it expires, is cancelled, or is drained. The counters show which.
+An entry has exactly one outcome: it expires, is cancelled, or is drained. The counters show the outcomes.
 """
 
 from __future__ import annotations
@@ -110,9 +110,6 @@ class CancelTests(WheelTests):
         assert payloads(wheel.drain()) == ["c", "d", "b", "a"]
 
     def test_counts(self) -> None:
-        """
-        Every outcome changes exactly its own counter, and `pending`.
-        """
         wheel, ruler = self.checked()
         before = {name: wheel.stats()[name] for name in ("pending", "sets", "moves", "cancels", "fires", "cascades")}
         assert set(before.values()) == {0}

@@ -1,5 +1,5 @@
 """
-Expiry: when entries expire, and in which order.
+The time and the order in which entries expire.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class DueTests(WheelTests):
 
     def test_time_goes_back(self) -> None:
         """
-        After a step back of the time, no entry expires before its deadline, and every entry expires on time.
+        After the time steps back, no entry expires before its deadline, and every entry expires on time.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))

@@ -19,9 +19,6 @@ NO_DEADLINES = (-1, -(2**63), 2**63, 2**64, 10**300)
 
 class InputTests(WheelTests):
     def test_no_integers(self) -> None:
-        """
-        A deadline or *now* that is not an integer raises a TypeError that names it.
-        """
         wheel, entry = self._one_entry()
         for value in NO_INTEGERS:
             with refused(TypeError, value):
@@ -67,7 +64,7 @@ class InputTests(WheelTests):
 
     def test_span(self) -> None:
         """
-        A delay of exactly the span fits; one nanosecond more is refused with the span in the message.
+        A delay of exactly the span fits. One nanosecond more is refused with the span in the message.
         """
         wheel, ruler = self.checked()
         start = ruler.at(3, 1)

@@ -23,9 +23,6 @@ class LimitTests(WheelTests):
         assert wheel.advance(now, 5) == []
 
     def test_resumes_across_slots(self) -> None:
-        """
-        The order is kept wherever the limit splits a delivery of many ticks.
-        """
         for limit in (1, 2, 3, 7, 100):
             wheel, ruler = self.checked()
             deadlines = [ruler.at(tick, -part) for tick in (7, 2, 5, 3, 1) for part in range(4)]
@@ -106,9 +103,6 @@ class LimitTests(WheelTests):
             assert payloads(wheel.advance(ruler.at(tick))) == [tick]
 
     def test_a_crowded_slot(self) -> None:
-        """
-        A hundred thousand entries of one tick are delivered under a limit, in order, each once.
-        """
         checked, ruler = self.checked()
         wheel = checked.wheel
         size, limit = 100_000, 4_999

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryTests"]
 
 ROUNDS = 2_000
-"""Number of rounds, so that one leaked word per round exceeds other allocations."""
+"""Number of rounds, high enough that one leaked word per round exceeds other allocations."""
 
 
 class Payload: ...
@@ -58,9 +58,6 @@ class MemoryTests(WheelTests):
             assert watched() is None
 
     def test_released_on_expiry(self) -> None:
-        """
-        An expired entry's payload is referenced by the caller only.
-        """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, ruler.at(tick)) for tick in (1, 2, 2, 3)]
         expired = wheel.advance(ruler.at(2), 2)
@@ -71,9 +68,6 @@ class MemoryTests(WheelTests):
         assert [watch() is None for watch in watched] == [True] * 4
 
     def test_released_on_drain(self) -> None:
-        """
-        A drain releases every payload, also the payloads of a split delivery and of entries at NEVER.
-        """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, deadline) for deadline in (0, 1, ruler.at(3), ruler.at(7), NEVER)]
         wheel.advance(ruler.at(1), 1)

@@ -1,5 +1,5 @@
 """
-Moves: earlier, later, to the past, to never and back.
+Tests of moves: earlier, later, to the past, to never and back.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ __all__ = ["MoveTests"]
 
 
 class MoveTests(WheelTests):
-    """
-    A moved entry keeps its id and expires once, at its new deadline.
-    """
-
     def test_every_small_move(self) -> None:
         """
         An entry with any delay, moved at any time to any other, expires at its last deadline (go-zero: 26 % wrong).

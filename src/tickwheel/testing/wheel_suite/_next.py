@@ -1,5 +1,5 @@
 """
-`next_expiration`: exactly the next time at which there is something to do.
+`next_expiration` returns exactly the next time at which there is something to do.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ class NextTests(WheelTests):
         assert wheel.next_expiration() is None
 
     def test_earliest(self) -> None:
-        """
-        The result is the due time of the earliest entry, whatever the order of the inserts.
-        """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick, offset_ns in [(7, 0), (5, 1), (6, 0), (5, -1), (2, 1), (8, 0)]]
         for number, deadline in enumerate(deadlines, start=1):
@@ -58,7 +55,7 @@ class NextTests(WheelTests):
 
     def test_after_a_move_of_the_earliest(self) -> None:
         """
-        A move of the earliest entry, to later or earlier, changes the result, even in a design that moves lazily.
+        A move of the earliest entry changes the result, even in a design that moves lazily.
         """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(2))
@@ -80,7 +77,7 @@ class NextTests(WheelTests):
 
     def test_following_it_delivers_everything(self) -> None:
         """
-        Advancing only to its results delivers every entry exactly when due, with one step per due time.
+        Advancing only to the returned times delivers every entry exactly when due, with one step per due time.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick in (1, 2, 3, 5, 8) for offset_ns in (-1, 0, 1)]
