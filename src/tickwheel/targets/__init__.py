@@ -6,12 +6,10 @@ Targets: the destinations of fired jobs.
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
-Other targets are created by users and passed as `targets=`: each from its own module, or by `make_target` from a URL:
+A user creates the other targets, from their own modules or by `make_target` from a URL, and passes them as `targets=`:
 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task in its queue, see `apply_at`
-
-`contract` has the protocol of a target, and the results of calls.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Refuses webhooks to internal addresses: the author of a URL could not reach these from outside.
+Refuses webhooks to internal addresses, which the author of a URL could not reach from outside.
 
 It refuses loopback, private, shared, link-local (where clouds serve metadata), multicast, reserved and unspecified
 addresses, also if they are wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is
-public only within 2000::/3, the block of public addresses.
+public only within 2000::/3.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPECIAL: tuple[Network, ...] = (
 class AddressRefusedError(OSError):
     def __init__(self, address: str) -> None:
         """
-        Store the *address*, but not in the text: errors of one host must have equal texts to be grouped.
+        Store the *address*, but not in the text, because errors of one host must have equal texts to be grouped.
         """
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")
@@ -39,13 +39,7 @@ class AddressRefusedError(OSError):
 
 class Guard:
     """
-    Distinguishes public addresses from internal ones.
-
-    Args:
-        allow: Internal networks that may be reached nevertheless, such as "10.1.0.0/16" or "127.0.0.1".
-
-    Raises:
-        ValueError: If one of them is not a network.
+    Distinguishes public addresses from internal ones. *allow* lists internal networks that may be reached nevertheless.
     """
 
     def __init__(self, allow: Iterable[str] = ()) -> None:

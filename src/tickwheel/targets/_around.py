@@ -1,5 +1,5 @@
 """
-Middleware, and the errors that end a job: both wrap the call of a handler.
+Middleware around the call of a handler, and the check for errors that end a job.
 """
 
 from __future__ import annotations
@@ -73,6 +73,6 @@ def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) 
 
 def is_end(error: Exception, is_final: IsFinal) -> bool:
     """
-    Return True if *error* ends its job. Errors that interrupt an attempt from outside do not.
+    Return True if *error* ends its job. Errors that interrupt an attempt from outside never do.
     """
     return not isinstance(error, Abandoned | FinalError | JobStoppedError) and is_final(error)

@@ -1,12 +1,12 @@
 """
-Circuit breakers: a failing receiver gets no calls for a while; then one firing probes it.
+Circuit breakers: a failing receiver gets no calls for a while, and then one firing probes it.
 
     state        meaning                                    event                       next
     closed       every call may begin                       n failures in a row         open
-    open         no call may                                the wait is over            half-open
-    half-open    one may; all others wait for it            it succeeds                 closed
+    open         no call may begin                          the wait is over            half-open
+    half-open    one call may begin; others wait for it     it succeeds                 closed
                                                             it fails                    open
-    full         like open, for a receiver that works and   the wait is over            half-open
+    full         like open, but the receiver works and      the wait is over            half-open
                  has no room
 
 The waits grow with the outage. A receiver that was down for seconds is probed within seconds; a receiver that has been
@@ -32,7 +32,10 @@ _SHARE: Final = 1 / 100
 """A receiver is probed again after this fraction of its downtime."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum number of jobs called again per second while their receiver gets no calls: each is a write to the store."""
+"""
+Maximum number of jobs per second that are called again while their receiver gets no calls. Each of them is a write to
+the store.
+"""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
@@ -43,15 +46,12 @@ def back_off(elapsed_s: float, most_s: float) -> float:
 
 
 def jitter() -> float:
-    """
-    Return a random factor that spreads waiting jobs over time.
-    """
     return 1 + _SPREAD * random.random()  # noqa: S311  not a secret
 
 
 class Wait(NamedTuple):
     """
-    The answer to a call that must not begin: the *seconds* until the next try, and the reason.
+    The wait for a call that must not begin: the *seconds* until the next try, and the reason.
     """
 
     seconds: float
@@ -72,12 +72,9 @@ class _Breaker:
 
 class Breakers:
     """
-    The circuit breakers of one target, by destination. Used on one thread; `figures` from any.
+    The circuit breakers of one target, by destination. Used on one thread, except `figures`.
 
-    Args:
-        failures_max: Number of consecutive failures that opens a breaker.
-        open_s: Longest wait before the next probe of a destination.
-        clock: Monotonic seconds.
+    *failures_max* consecutive failures open a breaker. *open_s* is the longest wait before the next probe.
     """
 
     def __init__(
@@ -88,7 +85,6 @@ class Breakers:
         self.clock = clock
         self._breakers: dict[str, _Breaker] = {}
         self.emit: Callable[[Event], object] = lambda _event: None
-        """Receives the events."""
 
     def enter(self, name: str) -> Wait | None:
         breaker = self._breakers.get(name)
@@ -123,8 +119,8 @@ class Breakers:
         """
         Record the result of a call to *name*: True for success, False for failure, None for neither.
 
-        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is the wait that it
-        requests.
+        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is the wait that the
+        destination requests.
         """
         breaker = self._breakers.get(name)
         if is_up:

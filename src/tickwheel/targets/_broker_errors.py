@@ -75,7 +75,7 @@ _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exception:
     """
-    Return the verdict on *error*: the end of the job, or an exception to raise.
+    Return the dead letter for *error*, or an exception to raise.
     """
     names, text, is_wrapper = set(), "", False
     for each in _chain(error):
@@ -98,7 +98,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """
-    Yield *error* and its causes: libraries wrap the errors of their drivers.
+    Yield *error* and its causes, because libraries wrap the errors of their drivers.
     """
     seen: set[int] = set()
     current: BaseException | None = error

@@ -1,5 +1,5 @@
 """
-The options that a task declares in its code. They are read in the process that sets the job.
+The options that a task declares in its code. The process that sets the job reads them.
 """
 
 from __future__ import annotations

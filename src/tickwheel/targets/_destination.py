@@ -1,5 +1,5 @@
 """
-The address of a broker. It is printed without its secrets.
+The address of a broker, which is printed without its secrets.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ _MASK = "***"
 
 class Destination:
     """
-    The address that a target sends to.
-
-    Attributes:
-        url: The whole URL, for connecting.
-        shown: The URL without user and password, for messages.
+    The address that a target sends to. *url* is complete; *shown* has no user and password.
     """
 
     __slots__ = ("_secrets", "shown", "url")
@@ -50,7 +46,7 @@ class Destination:
     @classmethod
     def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination for an address that only the library knows; *secrets* (passwords or URLs) are masked.
+        Return a destination for an address that only the library knows. *secrets* (passwords or URLs) are masked.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", shown, found)
@@ -59,9 +55,6 @@ class Destination:
         return f"<{self.shown}>"
 
     def failed(self, error: object) -> DeliveryError:
-        """
-        Return the error to raise for *error*, without secrets in the text.
-        """
         return DeliveryError(self.shown, self.masked(error))
 
     def masked(self, error: object) -> str:

@@ -1,5 +1,5 @@
 """
-Remembers leases that have ended: a worker that settles one late, or again, gets the result.
+Remembers leases that have ended, so that a worker that settles one late or again gets the result.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ _ENDED_MAX: Final = 10_000
 
 
 class Endings:
-    """
-    The ends of leases, by fire id. Not thread-safe.
-    """
-
     def __init__(self) -> None:
         self._ended: OrderedDict[str, str] = OrderedDict()
         self._settling: dict[str, tuple[str, Future[None]]] = {}

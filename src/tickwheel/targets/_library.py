@@ -17,7 +17,7 @@ def library(name: str, extra: str) -> Any:
     Return the module called *name*.
 
     Raises:
-        MissingExtraError: If it is missing. Names the pip *extra* to install, and the missing library or dependency.
+        MissingExtraError: If it or a dependency is missing. The error names the pip *extra* to install.
     """
     try:
         return importlib.import_module(name)

@@ -9,7 +9,8 @@ The link to one receiver: a connection, a circuit breaker and the unanswered mes
     can never take the message                         a dead letter
 
 If a message was written but not answered, its outcome is unknown. The link keeps waiting for the answer while the
-connection lasts, and the next attempt of the job gets it. The message is sent again only after the connection is gone.
+connection lasts, and the next attempt of the job gets the answer. The message is sent again only after the connection
+is gone.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _T = TypeVar("_T")
 _OPEN_S: Final = 30.0
 """Maximum wait before a receiver is probed again."""
 _RECONNECT_S: Final = 1.0
-"""Minimum time between two connections. The breaker delays probes further, and its waits grow during an outage."""
+"""Minimum time between two connections. During an outage the breaker's growing waits delay probes further."""
 _CLOSE_S: Final = 1.0
-"""Time limit of a close, which would never end with a stopped receiver."""
+"""Time limit of closing a connection, which would never end if the receiver has stopped."""
 _KEPT_MAX: Final = 100_000
 """Maximum number of messages kept for jobs that have not fetched the answer."""
 
@@ -91,11 +92,8 @@ class Link(Generic[_T]):
         """
         Send the message of *firing* with *publish*, or wait again for the answer to a message sent earlier.
 
-        Args:
-            firing: The attempt.
-            publish: Sends the message on the given connection, and returns when the receiver has it. Raises
-                DeliveryError if the receiver refuses the message, and NotTakenError if it does not take it for another
-                reason.
+        *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
+        message, and NotTakenError if the receiver does not take it for another reason.
 
         Raises:
             DeliveryError: If the receiver refused the message, or did not take it for a day.
@@ -200,7 +198,7 @@ class Link(Generic[_T]):
 
     def _note_silence(self, firing: Firing, sending: _Sending) -> None:
         """
-        Record a missing answer. The receiver is silent only if it has answered no other message since.
+        Record a missing answer. The receiver is silent if it has answered no other message since *sending* began.
         """
         is_silent = self._answered_at < sending.begun
         self.breakers.leave(self._name, is_up=False if is_silent else None, reason=self._silence())

@@ -1,8 +1,8 @@
 """
-Messages that a receiver did not take through no fault of their own: the job waits, and no attempt counts.
+Messages that a receiver did not take for a reason other than the message.
 
-A job waits until it `expires`, or for a day; then each try is an attempt, and fails. The start of the wait is stored
-with the job's error, so that it survives a restart or a change of nodes.
+The job waits, and no attempt counts, until the job `expires` or for a day. After that, each try is a failed attempt.
+The start of the wait is stored with the job's error, so that it survives a restart or a change of nodes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ class NotTakenError(Exception):
     """
     A message was not taken, for a *reason* other than the message.
 
-    Attributes:
-        is_up: True if the receiver works; None if that is unknown, as after a broken connection.
-        is_full: True if the receiver works but has no room for the messages of this handler.
-        after_s: Seconds until the next try, if the receiver named them.
+    *is_up* is True if the receiver works, and None if that is unknown, as after a broken connection. *is_full* is True
+    if it has no room for the messages of this handler. *after_s* is the wait that the receiver named, if any.
     """
 
     def __init__(

@@ -41,20 +41,21 @@ MODULES: Final = {
     "rq+": "rq",
     "dramatiq+": "dramatiq",
 }
-"""The module of each URL scheme; a plus precedes the scheme of a queue's broker."""
+"""The module of each URL scheme. For a queue, the scheme of its broker follows a plus sign."""
 
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
-    Make the target that *url* names, for `targets=`; it connects on first use.
+    Make the target that *url* names, for `targets=`. It connects on first use.
 
     Args:
-        url: Its scheme selects the target, see `docs/targets.md`.
-        has_to_run: True to check at once that it can run here: its library and settings.
+        url: The URL, in one of the forms of the module's docstring.
+        has_to_run: True to check at once that the target's library and settings allow it to run here.
 
     Raises:
-        InvalidJobError: If it names no target, or has an unknown option; no message shows a password.
-        MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
+        InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.
+        MissingExtraError: If a library is missing. Some libraries are needed to make the target, and all if it
+            *has_to_run*.
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")

@@ -72,14 +72,7 @@ def check_options(
     """
     Refuse an option that *library* does not have, or an invalid value.
 
-    Args:
-        library: The usual name of the library.
-        options: The options of a job.
-        kinds: The options that exist.
-        refused: Options that contradict the job, each with the remedy.
-
-    Raises:
-        InvalidJobError: Naming the option and the remedy.
+    *kinds* has the options that exist. *refused* has options that contradict the job, each with the remedy.
     """
     for name, value in options.items():
         shown = f"options[{name!r}]"
@@ -97,9 +90,6 @@ def check_headers(
 ) -> None:
     """
     Refuse *headers* that would replace headers of a firing, or headers of the *library* (*theirs*).
-
-    Raises:
-        InvalidJobError: If a header is refused; it names the header.
     """
     for each in headers or ():
         if each.lower().startswith(_OURS):

@@ -1,15 +1,15 @@
 """
 Learns the pace of a receiver, the number of messages that it accepts per second, from its refusals.
 
-At the first refusal, the pace is the number of messages accepted within the last second. From then on messages are sent
-a little slower. The receiver may accept many more: perhaps few were offered, or the refusal was momentary. The pace
-therefore grows fast, until a second refusal proves that there is a limit. Then it grows slowly at first, and is cut at
+At the first refusal, the pace is set to the number of messages accepted within the last second, and then messages are
+sent a little slower. The true limit may be much higher, because few messages were offered or the refusal was momentary.
+So the pace grows fast until a second refusal proves that there is a limit. Then it grows slowly at first, and is cut at
 each refusal. Each refusal also delays all messages as long as the receiver asks.
 
-If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes it. When
-one is accepted, all waiting messages may go, as at first.
+If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
+receiver. After one is accepted, all waiting messages may be sent, as at first.
 
-Pure: the caller passes the time.
+The module reads no clock: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -27,38 +27,34 @@ _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """Growth of a pace per square second since the last refusal, as a fraction of the pace at the refusal."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Growth factor per second while no limit is known. A momentary refusal thus causes little delay."""
+"""Growth factor per second while no limit is known. So a momentary refusal causes little delay."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
-"""Time without a refusal or a waiting message after which the pace is dropped."""
+"""Seconds without a refusal or a waiting message after which the pace is dropped."""
 _PAUSE_SHARE: Final = 1 / 50
 """Default wait after a refusal, as a fraction of the time since the receiver last accepted a message."""
 _PAUSE_S: Final = 1.0
-"""Minimum of the default wait."""
+"""Minimum of the default wait, in seconds."""
 _PAUSE_MAX_S: Final = 30.0
-"""Maximum of the default wait."""
+"""Maximum of the default wait, in seconds."""
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
 """Maximum number of messages called again per second while one message probes the receiver."""
 _WAIT_MIN_S: Final = 1.0
-"""Minimum wait before a retry, see `Snooze`."""
+"""Minimum seconds before a retry, see `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0
-"""Maximum wait for a turn while no limit is known."""
+"""Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""Fraction of the pace that may be sent at once after late messages."""
+"""Number of seconds of the pace that may be sent at once after messages were late."""
 _TURNS_MAX: Final = 100_000
 
 
 class Pace:
-    """
-    Paces the messages for one receiver. Not thread-safe.
-    """
-
     def __init__(self) -> None:
         self._limit: float | None = None
-        """Messages per second at the last refusal, from which the pace grows; None without a refusal."""
+        """Messages per second at the last refusal, from which the pace grows. None before the first refusal."""
         self._is_known = False
         """True after a second refusal, which shows that there is a limit."""
         self._refused_at = 0.0
@@ -75,7 +71,7 @@ class Pace:
 
     def enter(self, name: str, now: float) -> float | None:
         """
-        Return the seconds until the message *name* may be sent; None if it may be sent now.
+        Return the seconds until the message *name* may be sent, or None if it may be sent now.
         """
         if self._limit is None:
             return None
@@ -113,7 +109,7 @@ class Pace:
 
     def note_refused(self, now: float, after_s: float | None) -> float:
         """
-        Record a refusal that asks for a wait of *after_s*; return the seconds for which all messages wait.
+        Record a refusal that asks for a wait of *after_s*. Return the seconds for which all messages wait.
         """
         self._is_probed = False
         if now >= self._open_at:  # the first refusal among messages sent together

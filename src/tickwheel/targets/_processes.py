@@ -1,9 +1,9 @@
 """
-Handlers in separate processes: a crash or a hang there ends only its attempt.
+Handlers in separate processes, where a crash or a hang ends only its attempt.
 
 Each process runs one call at a time, for one of the dispatcher's threads, and is kept for later calls. Processes are
 spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's
-name. It imports the main module and does not run it, so the main module needs its `if __name__ == "__main__":`.
+name. It imports the main module under another name, so the main module needs its `if __name__ == "__main__":`.
 
     parent                                       process
                                                  ready: it has started, or its last call has ended
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 __all__ = ["ProcessPool", "check_importable", "check_sendable"]
 
 _UP_S: Final = 60.0
-"""Time limit for each of three steps: starting a process, sending a call, importing its modules."""
+"""Seconds allowed for each of three steps: starting a process, sending a call, importing its modules."""
 _PIPE_BYTES: Final = 4_096
 """Number of bytes that a pipe without a reader buffers on every system."""
 _LEAVE_S: Final = 1.0
-"""Time limit for the end of an idle process."""
+"""Seconds allowed for an idle process to end."""
 
 _READY, _BEGUN, _BEAT, _DONE, _FAILED = "ready", "begun", "beat", "done", "failed"
 _REMEDY: Final = (
@@ -69,11 +69,7 @@ class ProcessPool:
         """
         Call *function* in a process. Return its result if it is a `DeadLetter`, `Snooze` or `Retry`.
 
-        Args:
-            function: A function importable by name.
-            timeout_s: Seconds after which the process is killed; a heartbeat restarts the time.
-            arguments: The payload, the `Firing`, or both.
-            firing: The attempt. If its job is cancelled, the process is killed.
+        The process is killed after *timeout_s*, which a heartbeat restarts, or if the job of *firing* is cancelled.
 
         Raises:
             HandlerFailedError: If the function raised, or its process ended.
@@ -144,8 +140,7 @@ class _Process:
     """
     The parent's end of one process. The process leads its own session, so that its children can be killed with it.
 
-    Attributes:
-        was_idle: True if the process has run calls before, and has not started the current one.
+    *was_idle* is True if the process has run calls before, and has not started the current one.
     """
 
     def __init__(self) -> None:
@@ -171,9 +166,7 @@ class _Process:
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
         """
-        Kill the process unless the block ends within *seconds*.
-
-        The limit needs a thread, whose start takes longer than most calls.
+        Kill the process unless the block ends within *seconds*. The timer's thread costs more than most calls.
         """
         limit = Timer(seconds, self.kill)
         limit.start()
@@ -223,9 +216,7 @@ class _Process:
 
     def kill(self) -> None:
         """
-        Kill the process and its children, except children in sessions of their own.
-
-        Windows has no sessions: there, only the process itself is killed.
+        Kill the process and its children, except children in sessions of their own. On Windows, children survive.
         """
         leads, self._leads_group = self._leads_group, False  # only once: another process may get its id later
         with suppress(ValueError):  # another thread has closed it
@@ -245,7 +236,7 @@ class _Process:
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
     """
-    Kill *process* if the job of *firing* is cancelled within the block. Later the process may run another call.
+    Kill *process* if the job of *firing* is cancelled within the block. After the block it may run another call.
     """
     stopping = firing.stopping
     if stopping is None:
@@ -283,7 +274,7 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 
 def check_sendable(name: str, function: Callable[..., Any]) -> None:
     """
-    Refuse a handler that cannot be sent to another process: the function must be importable by name there.
+    Refuse a handler that cannot be sent to another process, because the process cannot import it by name.
     """
     try:
         pickle.dumps(function)
@@ -313,7 +304,7 @@ def _pack(firing: Firing) -> tuple[Any, ...]:
 
 def _serve(pipe: Connection) -> None:
     """
-    Run calls until the other end of *pipe* is closed: the main loop of the process.
+    Run calls until the other end of *pipe* is closed.
     """
     if hasattr(os, "setsid"):
         os.setsid()

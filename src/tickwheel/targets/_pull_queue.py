@@ -35,7 +35,7 @@ class JobLease:
     @property
     def fire_id(self) -> str:
         """
-        The name of this firing. It is used to acknowledge the firing, and to recognise repeats.
+        The name of this firing, with which a worker acknowledges it and recognises repeats.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
 
@@ -64,7 +64,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 @dataclass(slots=True, eq=False)
 class LeasedFiring:
     """
-    A firing that was dispatched to the queue. It is ready first, then started for a worker and leased.
+    A firing that was dispatched to the queue. At first it is ready; when a worker gets it, it is started and leased.
     """
 
     queue: str

@@ -17,12 +17,12 @@ __all__ = ["read_secret", "signature"]
 
 _PREFIX = "whsec_"
 _BYTES_MIN, _BYTES_MAX = 24, 64
-"""Minimum length by the specification; a shorter key could be guessed."""
+"""Range of a key's length by the specification. A shorter key could be guessed."""
 
 
 def read_secret(secret: str) -> bytes:
     """
-    Return the key that *secret* ("whsec_" and base64) encodes; no error shows the secret.
+    Return the key that *secret* ("whsec_" and base64) encodes. No error shows the secret.
     """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
@@ -37,7 +37,7 @@ def read_secret(secret: str) -> bytes:
 
 def signature(keys: tuple[bytes, ...], message: str, timestamp: int, body: bytes) -> str:
     """
-    Return the header's value: one signature for each key, so that keys can be rotated without a gap.
+    Return the header's value. It has one signature for each key, so that keys can be rotated without a gap.
     """
     signed = f"{message}.{timestamp}.".encode() + body
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode() for key in keys)

@@ -61,7 +61,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
     """
 
     _library: ClassVar[str]
-    """The name of the library, and of the pip extra that installs it."""
+    """Name of the library, and of the pip extra that installs it."""
     _example: ClassVar[str] = "tasks.send_mail"
 
     def __init__(
@@ -111,7 +111,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Return the end of the job, or raise the exception that *error* means. From any thread.
+        Return the dead letter for *error*, or raise the exception that it means. Callable from any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error
@@ -128,7 +128,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
 class BlockingTaskTarget(TaskTarget[Threads]):
     """
-    The common part of targets whose libraries block: they run on threads of the target's own.
+    The common part of targets whose libraries block. They run on threads that belong to the target.
     """
 
     _close: Callable[[], object] | None = None
@@ -161,7 +161,7 @@ class BlockingTaskTarget(TaskTarget[Threads]):
     @abstractmethod
     def _enqueue(self, firing: Firing, task: Task) -> None:
         """
-        Enqueue the *task* of a *firing*; runs on a thread that may block.
+        Enqueue the *task* of a *firing*. It runs on a thread that may block.
         """
 
 
@@ -201,7 +201,7 @@ def apply_at(
 
     Args:
         scheduler: A scheduler with the library's target, or a client of its store.
-        task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
+        task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of any of these.
         args: Its positional arguments, as JSON values.
         kwargs: Its arguments by name.
         eta: An aware datetime, or seconds since the epoch.

@@ -31,11 +31,8 @@ class TargetUrl:
     """
     A URL, split into parts.
 
-    Attributes:
-        scheme: The scheme, in lower case.
-        base: The URL without its options.
-        shown: The base without user and password, for messages.
-        options: Names and values as written, including %-escapes. A plus sign is not a space.
+    *base* has no options, and *shown* has also no user and password. *options* are as written, including %-escapes; a
+    plus sign is not a space.
     """
 
     __slots__ = ("base", "options", "scheme", "shown")
@@ -52,7 +49,7 @@ class TargetUrl:
 
     def check_port(self, example: str) -> None:
         """
-        Refuse an invalid host or port. The error shows no part of the URL, as a password may be anywhere in it.
+        Refuse an invalid host or port. The error shows no part of the URL, because any part may contain a password.
         """
         try:
             _ = urlsplit(self.base).port
@@ -142,12 +139,7 @@ def text(_name: str, value: str) -> str:
 
 class UrlForm(NamedTuple):
     """
-    The URL form of a target.
-
-    Attributes:
-        make: Parses a URL, and makes the target.
-        example: A complete URL.
-        handler: A handler's name that is valid for any target of the kind.
+    The URL form of a target: a function that makes the target, an example URL, and a valid handler name.
     """
 
     make: Callable[[TargetUrl], Target]

@@ -45,18 +45,17 @@ _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_s
 _SMALL_BYTES: Final = 4096
 """A message size that every broker accepts."""
 _LONE_MAX: Final = 32
-"""Maximum number of channels besides the shared one: enough to hide the round trips of opening them."""
+"""Maximum number of channels besides the shared one. It is enough to hide the round trips of opening them."""
 _HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
-"""Maximum number of sends by one attempt; it repeats only if another message closed the channel."""
+"""Maximum number of sends by one attempt. It sends again only if another message closed the channel."""
 
 
 class _Open:
     """
     A connection, its shared channel, and a record of the messages that the broker has accepted on it.
 
-    Attributes:
-        lone: Lock for a caller with a channel of its own.
+    *lone* limits the number of channels that are opened for one message each.
     """
 
     def __init__(self, connection: Any, channel: Any) -> None:
@@ -91,7 +90,7 @@ class _Open:
 
     def has_taken(self, exchange: str, size: int) -> bool:
         """
-        Return True if a similar message was accepted before: this one should then not close the channel.
+        Return True if a similar message was accepted before, so that this message should not close the channel.
         """
         return exchange in self._exchanges and size <= self._size
 
@@ -193,10 +192,7 @@ class AmqpTarget(Linked):
 
     async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
-        Publish, and raise the broker's error about this message.
-
-        Returns:
-            True if it was accepted; False if another message has closed the shared channel.
+        Publish, and raise the broker's error about this message. Return False if another one has closed the channel.
         """
         exchange, _ = _split(firing.job.handler)
         size = len(firing.job.payload)

@@ -75,7 +75,7 @@ _HEADERS: Final = frozenset(
         *("stamped_headers", "stamps"),
     }
 )
-"""The headers that identify the task for Celery's workers; a job must not replace them."""
+"""The headers that identify the task for Celery's workers. A job must not replace them."""
 _LIBRARIES: Final = frozenset(
     {
         *("bzip2", "bzip", "brotli", "lzma", "xz", "zstd", "zstandard"),
@@ -89,7 +89,7 @@ class CeleryTarget(BlockingTaskTarget):
     """
     Sends tasks by name. The process that fires need not have their code.
 
-    It has connections of its own. On these, kombu does not repeat messages, and RabbitMQ confirms each message.
+    It has its own connections. On them kombu does not repeat messages, and RabbitMQ confirms each message.
 
     Args:
         app: The `celery.Celery` application. Its broker and routes are used.
@@ -111,9 +111,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     def require(self) -> None:
         """
-        Import Celery, and the library for its broker's scheme.
-
-        Celery itself would import the library only at the first task.
+        Import Celery, and the library for its broker's scheme, which Celery would import only at the first task.
         """
         super().require()
         if self._url().startswith("redis"):
@@ -126,13 +124,13 @@ class CeleryTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target of an application of its own, with the broker at *url*.
+        Return a target that has its own application, with the broker at *url*.
 
         Args:
             url: As Celery's `broker_url`.
             queue: Queue of tasks whose job names no queue.
-            timeout_s: As above.
-            rate: As above.
+            timeout_s: As for the class.
+            rate: As for the class.
 
         Raises:
             InvalidJobError: For a timeout that no socket takes.
@@ -151,7 +149,7 @@ class CeleryTarget(BlockingTaskTarget):
 
     async def close(self) -> None:
         """
-        Close the target's own connections; those of the application stay open.
+        Close the target's own connections. The connections of the application stay open.
         """
         await super().close()
         producers, self._producers = self._producers, None
@@ -187,11 +185,9 @@ class CeleryTarget(BlockingTaskTarget):
 
 def _check_compression(name: str | None) -> None:
     """
-    Refuse a compression that kombu does not support: its transports would report a broken connection.
+    Refuse a compression that kombu does not support, because its transports would report a broken connection.
 
-    Raises:
-        ImportError: If its library is missing here.
-        ValueError: If it does not exist.
+    An ImportError means that the compression's library is missing here, and a ValueError that the name is unknown.
     """
     if name is None:
         return

@@ -54,13 +54,15 @@ class Default(Enum):
 
 
 DEFAULT: Final = Default.DEFAULT
-"""The value for the scheduler's default limit; None means no limit."""
+"""The value for the scheduler's default limit. None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """
-    A handler returns it to end the job without a retry or a next run. The job becomes a dead letter with *reason*.
+    A result with which a handler ends the job, without a retry or a next run.
+
+    The job becomes a dead letter with *reason*.
     """
 
     reason: str = "cancelled by its handler"
@@ -69,7 +71,9 @@ class DeadLetter:
 @dataclass(frozen=True, slots=True)
 class Snooze:
     """
-    A handler returns it to be called again in *delay* seconds, at least one. The attempt does not count.
+    A result with which a handler asks to be called again in *delay* seconds, at least one.
+
+    The attempt does not count.
 
     Attributes:
         delay: Seconds until the next call.
@@ -87,7 +91,9 @@ GIVE_BACK: Final = Snooze(0)
 @dataclass(frozen=True, slots=True)
 class Retry:
     """
-    A handler returns it for another attempt in *after* seconds (None: by the job's policy), if an attempt is left.
+    A result with which a handler asks for another attempt in *after* seconds (None: by the job's policy).
+
+    It has an effect only if the policy allows another attempt.
     """
 
     after: Duration | None = None
@@ -100,7 +106,7 @@ class Stopping(Protocol):
 
     Attributes:
         is_stopped: True if the attempt must stop.
-        overlap_cancelled: True if the reason is the next run of its job, and not a cancel.
+        overlap_cancelled: True if the reason is the next run of its job, and not a cancellation.
         expire: Called when the attempt must stop. A function that is set later is not called.
     """
 
@@ -118,7 +124,7 @@ class Firing:
         job: The job, with its encoded payload.
         attempt: Number of the attempt, from 1.
         fired_at: Time of the call, in ms since the epoch by the store's clock, with a fraction.
-        stopping: For targets: shows that the running job was cancelled.
+        stopping: For targets: shows whether the running job was cancelled.
     """
 
     job: Job
@@ -138,10 +144,11 @@ class Firing:
     @property
     def message_id(self) -> str:
         """
-        The name of the message, the same for all attempts of one run: use it to recognise duplicates.
+        The id of the message, the same for all attempts of one run. Use it to recognise duplicates.
 
-        At most 50 letters, digits and underscores. It differs between keys, runs, lives of a key, and independent
-        stores. A run that was tried keeps it when it is moved, or migrated to another store.
+        It has at most 50 letters, digits and underscores. It differs between keys, between runs, between a job and a
+        later job with the same key, and between independent stores. A run that has had an attempt keeps its id when it
+        is moved, or migrated to another store.
         """
         return message_id_of(self.job)
 
@@ -165,7 +172,7 @@ class Firing:
     @property
     def trace(self) -> str | None:
         """
-        The W3C traceparent to pass on: the firing's own if it is traced, otherwise the job's.
+        The W3C traceparent to pass on. It is the firing's own if the firing is traced, otherwise the job's.
         """
         return self._trace or self.job.trace
 
@@ -213,7 +220,7 @@ class Firing:
         """
         True if the job was cancelled while it runs, or its next run is due and it has `overlap="cancel"`.
 
-        A handler on a thread checks it, and returns early.
+        A handler on a thread should check it, and return early.
         """
         return self.stopping is not None and self.stopping.is_stopped
 
@@ -273,7 +280,7 @@ class End(Protocol):
 
     def start(self) -> Callable[[], object] | None:
         """
-        Start the attempt; until then the job can be moved, cancelled and set again.
+        Start the attempt. Until then the job can be moved, cancelled and set again.
 
         It calls no other code and may be called under a lock.
 
@@ -307,9 +314,10 @@ class Limits:
 
     Attributes:
         concurrency: Maximum number of its attempts at once, or None. An attempt counts from shortly before its due time
-            until its end is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
+            until its result is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
         rate: Maximum number of starts per second, evenly spaced, or None.
-        places: For a limit that changes: returns the current maximum number of attempts at once; or None.
+        places: A function that returns the current maximum number of attempts at once, for a limit that changes; or
+            None.
     """
 
     concurrency: int | Default | None = DEFAULT
@@ -328,7 +336,8 @@ class Target(Protocol):
         """
         Refuse a handler's name that is invalid for this target.
 
-        Called when a job is set, possibly in a process that fires nothing: an unknown but valid name is allowed.
+        It is called when a job is set, possibly in a process that fires no jobs. So an unknown but valid name is
+        allowed.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.
@@ -336,16 +345,16 @@ class Target(Protocol):
 
     def resolve(self, handler: str) -> Call:
         """
-        Return the call for the jobs of *handler*; it is valid until `close`.
+        Return the call for the jobs of *handler*. It is valid until `close`.
 
         Raises:
-            HandlerNotFoundError: If there is no such handler; the job is parked.
-            TickwheelError: If it cannot be run here, with the remedy; the job is parked.
+            HandlerNotFoundError: If there is no such handler; the job is set aside.
+            TickwheelError: If the handler cannot be run here, with the remedy; the job is set aside.
         """
 
     async def close(self) -> None:
         """
-        Release connections; awaited once, after the last call, on the event loop that awaited the calls.
+        Release connections. It is awaited once, after the last call, on the event loop that awaited the calls.
 
         A scheduler that is started later may use the target again, on another event loop.
         """
@@ -356,7 +365,7 @@ class HasHandlers(Protocol):
     """
     The methods of a target that can run some handlers and not others.
 
-    A job with a missing handler uses no attempt here: it waits for a node with the handler. A target without these
+    A job with a missing handler uses no attempt here, and waits for a node with the handler. A target without these
     methods accepts every job.
     """
 
@@ -408,7 +417,7 @@ class Checking(Protocol):
 
     def check_payload(self, payload: bytes) -> None:
         """
-        Refuse an encoded payload that is invalid for this target; called when a job is set, from any thread.
+        Refuse an encoded payload that is invalid for this target. It is called when a job is set, from any thread.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.
@@ -420,8 +429,8 @@ class Choosy(Protocol):
     """
     The methods of a target that can run some payloads of a handler and not others.
 
-    A job with an unsuitable payload uses no attempt here: it waits for a node whose handler accepts it, for example
-    with another version of the program.
+    A job with an unsuitable payload uses no attempt here. It waits for a node whose handler accepts the payload, for
+    example with another version of the program.
     """
 
     def is_choosy(self, handler: str) -> bool:

@@ -35,7 +35,7 @@ _MESSAGE: Final[Kind] = (
 _QUEUE: Final = matching(
     r"[a-zA-Z_][a-zA-Z0-9._-]*", "begin with a letter or _, and go on with letters, digits, points, dashes and _"
 )
-"""The queue names that actors of Dramatiq may declare; workers serve no other queues."""
+"""The queue names that actors of Dramatiq may declare. Workers serve no other queues."""
 _OPTIONS: Final[dict[str, Kind]] = {
     "queue_name": _QUEUE,
     **dict.fromkeys(("max_retries", "min_backoff", "max_backoff", "max_age", "time_limit"), count),
@@ -53,8 +53,7 @@ class DramatiqTarget(BlockingTaskTarget):
 
     Args:
         broker: A `dramatiq.Broker`. Its creator closes it.
-        queue: The name of the queue. A job's option "queue_name" takes precedence; the queue of a known actor comes
-            last.
+        queue: The queue of actors that *broker* does not know. A job's option "queue_name" takes precedence.
         timeout_s: Time limit of enqueuing a message.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
@@ -80,7 +79,7 @@ class DramatiqTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target with a broker of its own, in the Redis at *url*.
+        Return a target that has its own broker, in the Redis at *url*.
 
         Raises:
             InvalidJobError: For a timeout that no socket takes.

@@ -24,12 +24,12 @@ _BOTH = 2
 
 class Typed(Protocol):
     """
-    The members of a task: a function whose payload is its arguments by name.
+    The members of a task, which is a function whose payload is its arguments by name.
     """
 
     def prepare(self) -> None:
         """
-        Resolve the annotations of its parameters; may be called twice.
+        Resolve the annotations of its parameters. A second call is harmless.
 
         Raises:
             InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
@@ -87,8 +87,9 @@ class HandlerTarget:
         Register *function* as the handler *name*, for the payloads of *task* if that is given.
 
         Raises:
-            InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process could not find it.
-            TypeError: If *function* takes neither one nor two arguments, or yields.
+            InvalidJobError: If the name is taken or invalid, a limit is not positive, or a worker process cannot import
+                *function*.
+            TypeError: If *function* takes neither one nor two arguments, or is a generator.
         """
         _check_name(check_handler(name))
         if "<lambda>" in name or "<locals>" in name:
@@ -141,7 +142,7 @@ class HandlerTarget:
 
     def policy(self, name: str) -> RetryPolicy | None:
         """
-        Return the policy that the handler was registered with.
+        Return the retry policy that the handler was registered with.
         """
         return self._policies.get(name)
 
@@ -150,7 +151,7 @@ class HandlerTarget:
 
     def add_middleware(self, middleware: Middleware) -> None:
         """
-        Run all future attempts inside the context manager that *middleware* returns for each.
+        Run each future attempt inside the context manager that *middleware* returns for it.
         """
         self._middleware = [*self._middleware, middleware]
         if self._on_registered is not None:
@@ -205,7 +206,7 @@ class HandlerTarget:
 
     def end_processes(self) -> None:
         """
-        Kill busy processes, and let idle ones end; called by a stop.
+        Kill busy processes, and let idle ones end. A stop calls it.
         """
         self._processes.close()
 
@@ -232,7 +233,7 @@ def name_of(function: Callable[..., Any]) -> str:
     Return the default name of the handler *function*.
 
     Raises:
-        InvalidJobError: If another process could not find it: a lambda, or a nested function.
+        InvalidJobError: If another process could not import it: a lambda, or a nested function.
     """
     name = str(getattr(function, "__name__", ""))
     qualified = str(getattr(function, "__qualname__", name))
@@ -245,7 +246,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def _arguments(name: str, function: Callable[..., Any]) -> int:
     """
-    Return the number of arguments of *function*: its required ones, and a second one called `firing`.
+    Return the number of arguments to pass: the required ones, and a second one if it is called `firing`.
     """
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         message = f"handler {name!r} is a generator, which nobody iterates: let it return"

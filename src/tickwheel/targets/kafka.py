@@ -2,7 +2,7 @@
 The Kafka target: a record in the topic that the job names as its handler.
 
 The record's key is the job's key, so that the firings of one key stay in order in one partition. The job is done when
-all in-sync replicas have the record (`acks=all`). The producer is idempotent: its automatic retries are not stored
+all in-sync replicas have the record (`acks=all`). The producer is idempotent, so its automatic retries are not stored
 twice. A later attempt is a separate record with the same `message-id` header.
 """
 
@@ -35,7 +35,7 @@ _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
 _MARGIN_S: Final = 1.0
-"""An attempt waits this much longer than librdkafka's timeout, so that its answer has the reason."""
+"""Seconds that an attempt waits longer than librdkafka's timeout, so that its answer has the reason."""
 _UNREACHABLE: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",
@@ -152,7 +152,7 @@ class KafkaTarget(Linked):
 
 class _Producer:
     """
-    A producer, and the thread that polls it for delivery reports; idle without records.
+    A producer, and the thread that polls it for delivery reports while records are on their way.
     """
 
     def __init__(self, kafka: Any, config: Mapping[str, Any]) -> None:

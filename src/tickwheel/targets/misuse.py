@@ -15,7 +15,7 @@ _SENTINELS: Final = ((Retry, "Retry()"), (Snooze, "Snooze(30)"), (DeadLetter, "D
 
 def misuse_of(result: object) -> str | None:
     """
-    Return the error message for a *result* that a handler should have constructed or raised; None for other results.
+    Return the error message for a *result* that a handler returned by mistake, or None for other results.
     """
     kind = type(result)  # isinstance() also reads `__class__`, which an object may define, and which may raise
     if issubclass(kind, BaseException):

@@ -3,7 +3,7 @@ The NATS target: a message on the subject that the job names as its handler.
 
 With JetStream, the default, the job is done when a stream has stored the message. The header `Nats-Msg-Id` is the same
 for all attempts, so the stream drops a repeat within its duplicate window (two minutes by default). Without JetStream,
-the job is done when the server has read the message; only current subscribers get it.
+the job is done when the server has read the message, and only current subscribers get it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ _FULL: Final = frozenset({10023, 10028, 10047, 10077})
 Error codes: insufficient resources, account limits, storage, and the limits of a stream that discards new messages.
 """
 _ANSWER_S: Final = 86_400.0
-"""The client's wait for an answer on a working connection. An attempt waits less, and a later one asks again."""
+"""
+Seconds that the client waits for an answer on a working connection. An attempt waits less, and a later attempt gets the
+answer.
+"""
 _PING_S: Final = 10
-"""Interval of the client's pings; it closes a connection after two unanswered pings."""
+"""Seconds between the client's pings. It closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"
 _REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 
@@ -49,7 +52,7 @@ class NatsTarget(Linked):
 
     Args:
         url: Such as "nats://user:password@localhost:4222"; with tls://, a server without TLS is refused.
-        jetstream: True if a stream must store it; False for plain subscribers.
+        jetstream: True if a stream must store the message; False to reach plain subscribers.
         timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
@@ -182,7 +185,7 @@ class _Connection:
 
     async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
         """
-        Await *sending*, which sends a message on *subject*. If the server refuses the message, raise the refusal.
+        Await *sending*, which sends a message on *subject*. Raise the server's refusal of the message, if any.
         """
         name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client passes it on
         refusal = self._refusals.get(name)
@@ -205,7 +208,7 @@ class _Connection:
 
     async def note(self, error: Exception) -> None:
         """
-        Pass a refusal on to the messages that it concerns. Any other error is raised by the failing call.
+        Pass a refusal on to the messages on its subject. Any other error is raised by the failing call.
 
         Without this callback the client would log the error and its contents.
         """
@@ -217,10 +220,7 @@ class _Connection:
 
 def _require_tls(client: Any) -> None:
     """
-    Make *client* reject a server without TLS before anything is sent to it.
-
-    The client itself follows only the server's announcement. Without this check, password and payloads could be sent
-    unencrypted.
+    Make *client* refuse a server without TLS, before it could send password and payloads unencrypted.
     """
     process = client._process_info  # noqa: SLF001  it processes the announcement before the client answers
 

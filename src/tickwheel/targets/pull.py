@@ -1,19 +1,20 @@
 """
 The pull target: firings wait in a named queue for workers in any language.
 
-    a firing is              until                                what follows
-    waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
-    ready                    taken, or no worker for a second     leased; or back to the store, the attempt given back
-                             moved, cancelled or set again        forgotten
-    leased                   acknowledged                         done
-                             refused                              again, or dead
-                             its job is cancelled                 gone, and the worker is refused
-                             its shard is another node's          the worker is refused; that one fires it again
-                             its time is over                     a failed attempt: again by its policy, or dead
+    a firing is              until                                then
+    waiting in the store     it is due, and a worker asks         its attempt is counted, and it is ready
+    ready                    a worker takes it                    it is leased
+                             no worker asks for a second          it waits in the store; the attempt does not count
+                             it is moved, cancelled or set again  it is dropped
+    leased                   it is acknowledged                   it is done
+                             it is refused                        it is retried, or dead
+                             its job is cancelled                 the job ends, and the worker is refused
+                             another node gets its shard          the worker is refused, and that node fires it again
+                             the lease ends                       the attempt has failed: it is retried, or dead
 
 A queue takes only as many firings as its waiting workers ask for. Other firings stay pending: they can be moved and
 cancelled, and use no attempt. A lease exists only in the memory of the process that granted it; in the store the job is
-running until it is settled. If that process ends, so does the lease, and the job is fired again with the next attempt.
+running until it is settled. If that process ends, the lease ends too, and the job is fired again with the next attempt.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Sno
 __all__ = ["JobLease", "PullTarget"]
 
 _GRACE_S: Final = 1.0
-"""Time that a counted firing stays ready without a worker. A polling worker has returned within it."""
+"""Seconds that a counted firing stays ready without a worker. A polling worker has returned within this time."""
 _LEASED_MAX: Final = 5_000
-"""Maximum number of leases: half of the allowed running jobs, so that other targets continue."""
+"""Maximum number of leases. It is half of the allowed running jobs, so that other targets continue."""
 _WAITING_MAX: Final = 1_000
 """Maximum number of waiting workers."""
 
@@ -69,7 +70,7 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start. Leases are timed by the scheduler's clock, waits of workers by the real clock.
+        Start. The scheduler's clock times the leases, and the real clock times the waits of workers.
 
         Args:
             lease_timer: The timer of leases.
@@ -142,7 +143,7 @@ class PullTarget:
 
     def _stop(self, held: LeasedFiring) -> None:
         """
-        Release a firing: its job was cancelled, its next run is due, or its shard was lost.
+        Release a firing whose job was cancelled, whose next run is due, or whose shard was lost.
         """
         with self._lock:
             if self._leases.get(held.firing.fire_id) is held:
@@ -230,7 +231,7 @@ class PullTarget:
         Extend the lease of *fire_id* to *seconds* from now, store its *progress*, and return its end in ms.
 
         Raises:
-            LeaseEndedError: If it has ended.
+            LeaseEndedError: If the lease has ended.
         """
         with self._lock:
             held = self._leases.get(fire_id)
@@ -250,7 +251,7 @@ class PullTarget:
 
     def _stop_waiting(self, name: str, worker: Worker) -> None:
         """
-        Answer a waiting worker with an empty list; forget a worker that has left.
+        Answer a waiting worker with an empty list. Forget a worker that has left.
         """
         with self._lock:
             queue = self._queues.get(name)
@@ -273,7 +274,7 @@ class PullTarget:
 
     def _serve(self, queue: PullQueue) -> Served:
         """
-        Lease ready firings to waiting workers. Return the pairs; they are reported without the lock.
+        Lease ready firings to waiting workers. Report the returned leases without the lock.
         """
         served: Served = []
         while queue.workers and self._start_first(queue):
@@ -341,7 +342,7 @@ class PullTarget:
 
 def _stopped(held: LeasedFiring) -> str | None:
     """
-    Return the reason why *held* was asked to stop; without another reason, the scheduler stops.
+    Return the reason why *held* was asked to stop, or None if it was not.
     """
     stopping = held.firing.stopping
     if stopping is None or not stopping.is_stopped:

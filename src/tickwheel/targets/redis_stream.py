@@ -6,9 +6,8 @@ The Redis target: an entry in the stream that the job names as its handler.
     message-id        the same for all attempts
     tickwheel-...     see `_headers`
 
-If a message was added but not confirmed, it is sent again. While its mark is kept, it is not added twice.
-
-Messages are sent over one connection, without waiting for answers to earlier messages.
+If a message was added but not confirmed, it is sent again. The server does not add it twice while the message's mark is
+kept. Messages are sent over one connection, without waiting for answers to earlier messages.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CANNOT_WRITE: Final = (
 """Error prefixes and classes of a server that temporarily cannot write."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
-"""Silence after which a connection that waits for answers is closed; a repeat is not added twice."""
+"""Seconds without an answer after which a connection that waits for answers is closed. A repeat is not added twice."""
 
 
 class RedisStreamTarget(Linked):

@@ -1,7 +1,7 @@
 """
 The RQ target: a function is put into its queue at its due time, without RQ's scheduler.
 
-The RQ job's id is the same for all attempts. RQ does not add a job twice that it still knows.
+The RQ job's id is the same for all attempts. RQ does not add a job again if it still knows the id.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_retry(value: Any) -> bool:
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
     """
-    Return the kind of option for durations of at least *least* seconds, and with *forever* also -1 for no end.
+    Return the kind of option for durations of at least *least* seconds. With *forever*, -1 means no end.
     """
 
     def is_one(value: Any) -> bool:
@@ -113,7 +113,7 @@ class RqTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target with a connection of its own, to the Redis at *url*.
+        Return a target that has its own connection, to the Redis at *url*.
 
         Raises:
             InvalidJobError: For a timeout that no socket takes.

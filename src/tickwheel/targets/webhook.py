@@ -12,10 +12,10 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
 If a receiver (scheme, host and port) several times in a row does not answer, or answers 5xx, its jobs are delayed for a
 while and use no attempt. Then one of them probes the receiver.
 
-When a URL is full, it gets a pace (see `_pace`): each job gets a time at which it is sent. If several URLs of one
-receiver are full, the receiver has one pace for all its URLs. Each receiver has places of its own, so that a hanging
-receiver does not delay others. The timeout of an attempt, and the time that its breaker sees, begin when the attempt
-gets a place.
+When a URL is full, it gets a pace (see `_pace`), and each job gets a time at which it is sent. If several URLs of one
+receiver are full, the receiver has one pace for all its URLs. Each receiver has its own limit of concurrent requests,
+so that a hanging receiver does not delay others. The timeout of an attempt, and the time that its breaker sees, begin
+when the attempt may send its request.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["WebhookError", "WebhookTarget"]
 TIMEOUT_S = 15.0
 """Time limit from the DNS look-up to the end of the answer's head."""
 _AT_ONCE = 100
-"""Maximum number of concurrent requests to one receiver; `SchedulerOptions.coroutines` bounds their total."""
+"""Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits their total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
@@ -63,7 +63,7 @@ _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 _PACES_MAX = 10_000
 """Maximum number of URLs with a pace."""
 _FULL_ADDRESSES = 3
-"""When this number of a receiver's URLs are full, the receiver itself counts as full."""
+"""Number of full URLs of one receiver from which the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """Maximum wait that a receiver may request. A longer one is shortened to a day."""
 _BROKEN = 500
@@ -296,7 +296,7 @@ class WebhookTarget:
 
     def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         """
-        Create the socket for one address, just before it connects. Used for names and literal addresses alike.
+        Create the socket for one address, just before it connects. It is used for names and literal addresses alike.
         """
         family, kind, protocol, _, address = info
         self._guard.check(address[0])
@@ -329,7 +329,7 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
 
 async def _body(answer: aiohttp.ClientResponse) -> str:
     """
-    Return the beginning of the body of *answer*; "" if it does not arrive, or breaks off.
+    Return the beginning of the body of *answer*, or "" if it does not arrive completely.
     """
     import asyncio  # noqa: PLC0415  the loop has loaded it by now
 
@@ -344,7 +344,7 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
 
 def _is_host(name: str) -> bool:
     """
-    Return True if *name* can be looked up: no label is empty or longer than the DNS allows.
+    Return True if *name* can be looked up, because no label is empty or longer than the DNS allows.
     """
     return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
 
