@@ -19,9 +19,6 @@ from tickwheel.testing import ManualClock
 
 @pytest.fixture
 def path(tmp_path):
-    """
-    Return a path for a store's file.
-    """
     return tmp_path / "jobs.db"
 
 
@@ -44,16 +41,13 @@ def open_file(path):
 
 @pytest.fixture
 def clock():
-    """
-    Return a clock that reads the start of a slot of far jobs.
-    """
     return ManualClock(wall=1_699_963_200.0)
 
 
 @pytest.fixture
 def weighed(monkeypatch):
     """
-    Return a list that gets the weight of each commit; no thread moves the log of the stores that are owned from now on.
+    Return a list to which each commit appends its weight; stores that are owned from now on start no checkpoint thread.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)
@@ -75,7 +69,7 @@ def store(path, clock):
 @pytest.fixture
 def open_database(postgres, database):
     """
-    Return a function that opens stores in that database; they are closed at the end.
+    Return a function that opens stores in *database*; they are closed at the end.
     """
     opened = []
 
@@ -111,7 +105,9 @@ NOBODY = 65534
 @pytest.fixture
 def own_as_nobody():
     """
-    Return a function that sets a thousand jobs in a file as a user without rights, who owns it; it returns the output.
+    Return a function that lets an unprivileged user open a file and set a thousand jobs in it.
+
+    The function returns the output of that user's process.
     """
 
     def own(path):

@@ -22,7 +22,7 @@ FAR_S = 86_400
 @contextlib.contextmanager
 def busy(url):
     """
-    Set jobs continuously; yield a function that returns the acknowledged sets: by key, their generations.
+    Set jobs continuously; yield a function that returns the generations of all acknowledged sets, by key.
     """
     answered, is_over = {}, threading.Event()
 
@@ -58,7 +58,7 @@ def restored(url, before):
 
 def test_sqlite(tmp_path, until):
     """
-    A copy that SQLite makes during writes has everything that was acknowledged before, and fires.
+    A copy that SQLite makes while jobs are set has every job acknowledged before the copy, and its jobs fire.
     """
     path, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
     with busy(f"sqlite:///{path}") as answered:
@@ -76,7 +76,7 @@ def test_sqlite(tmp_path, until):
 @pytest.mark.parametrize("how", ["into a new database", "over the old one", "copied"])
 def test_postgres_on_the_same_server(postgres, database, caplog, how):
     """
-    After a restored dump or a copied database on the same server, no generation is given out twice.
+    If a dump or a copied database is restored on the same server, no generation is used twice.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -108,7 +108,7 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
 
 def test_postgres_restored_beneath_a_node(postgres, database, until):
     """
-    A client that is open while a dump is restored over its tables notices it with its next set.
+    An open client notices with its next set that a dump has been restored over its tables.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -123,7 +123,7 @@ def test_postgres_restored_beneath_a_node(postgres, database, until):
 
 def test_postgres(make_postgres, until):
     """
-    All acknowledged writes are in a base backup that was made during writes, and no generation is given out twice.
+    A base backup made while jobs are set has all jobs acknowledged before it, and no generation is used twice.
     """
     server = make_postgres()
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")

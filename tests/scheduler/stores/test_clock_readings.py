@@ -1,5 +1,5 @@
 """
-Every store truncates its clock to whole milliseconds, and never rounds up, whatever computes it.
+Every store truncates its clock to whole milliseconds, whether the clock is read by the client or by the server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FRACTIONS = (0, 1, 499, 500, 501, 999)
 
 def instants_us():
     """
-    Return *count* instants in microseconds, beginning with those around the middle and the end of a millisecond.
+    Return *count* instants in microseconds, the first of them around the middle and the end of a millisecond.
     """
     dice = random.Random(1)
     edges = [EPOCH_US + 1_000 * n + fraction for n in range(100) for fraction in FRACTIONS]
@@ -29,16 +29,12 @@ def instants_us():
 
 
 class Readings:
-    """
-    A clock whose wall time is set by the test.
-    """
-
     def __init__(self):
         self.us = 0
 
     def wall_ns(self):
         """
-        Return the wall time in nanoseconds: the last one of its microsecond.
+        Return the wall time in nanoseconds, set to the last nanosecond of its microsecond.
         """
         return self.us * 1000 + 999
 

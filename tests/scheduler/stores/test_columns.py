@@ -1,5 +1,5 @@
 """
-The columns of a job are declared once, and the statements follow that list.
+The columns of a job are declared in one list, from which the statements are made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite._queries import SQL as SQLITE
 
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
-"""At least four columns of a job in succession, or three assigned ones, as in an update of a row."""
+"""Matches three columns of a job in succession, each with a comma after it; assigned ones count, as in an update."""
 CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
 STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 MARK = re.compile("^-- columns: .", re.MULTILINE)
@@ -44,7 +44,7 @@ def names_columns(statement):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_statements_do_not_name_columns(path):
     """
-    A statement that lists columns of a job uses a macro, or states why it does not.
+    A statement that lists columns of a job uses a macro, or has a comment that says why it does not.
     """
     statements = STATEMENT.findall(path.read_text("utf-8"))
     assert statements
@@ -53,7 +53,7 @@ def test_statements_do_not_name_columns(path):
 
 def test_lists_of_columns_are_found():
     """
-    The test above finds lists in every form that occurs in statements.
+    The test above recognises a list of columns in every form that occurs in statements.
     """
     for text in (
         "SELECT key, generation, due_at, payload FROM tickwheel_job",
@@ -69,7 +69,7 @@ def test_lists_of_columns_are_found():
 
 def test_macros():
     """
-    Each macro follows the list; an unknown macro or column is refused.
+    Each macro expands to the declared list of columns; an unknown macro or column is refused.
     """
 
     def expand(text):
@@ -92,15 +92,14 @@ def test_macros():
 
 
 def test_no_macro_is_left():
-    """
-    All macros of all statements are expanded.
-    """
     assert [name for sql in (SQLITE, POSTGRES) for name, text in sql.items() if "@" in text] == []
 
 
 def test_tables_have_the_columns_and_defaults():
     """
-    A row with only the columns of a plain job has the defaults elsewhere, and no column of a table is missing here.
+    A row that gives only the columns of a plain job gets the defaults for all others.
+
+    The tables have exactly the declared columns.
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _schema.migrate(connection, "url")
@@ -116,7 +115,7 @@ def test_tables_have_the_columns_and_defaults():
 
 def test_tables_of_postgres_have_the_columns(postgres, database, open_database):
     """
-    The tables of PostgreSQL have the columns of the list.
+    The tables of PostgreSQL have exactly the columns of the declared list.
     """
     open_database().close()
     query = (
@@ -139,7 +138,9 @@ def test_every_field_is_a_column_but_two():
 @pytest.mark.parametrize("column", columns.ALL, ids=lambda column: column.name)
 def test_a_row_holds_every_value(column):
     """
-    A job with a non-default value in one column is read back from a row; it is plain only if all jobs have that value.
+    A job with a non-default value in one column is read back from its row unchanged.
+
+    It counts as plain only if every plain job has this value.
     """
     own = {
         "state": model.State.RUNNING,
@@ -169,7 +170,7 @@ class Nothing(dict):
 @pytest.mark.parametrize("name", SQLITE)
 def test_sqlite_prepares_every_statement(name):
     """
-    No statement refers to a table or column that does not exist.
+    SQLite can prepare every statement: none refers to a table or column that does not exist.
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
@@ -182,7 +183,7 @@ def test_sqlite_prepares_every_statement(name):
 
 def test_postgres_prepares_every_statement(postgres, database, open_database):
     """
-    No statement refers to a table or column that does not exist; the server infers the types of all parameters.
+    PostgreSQL can prepare every statement and infers the types of all its parameters.
     """
     psycopg = pytest.importorskip("psycopg")
     open_database().close()
@@ -204,7 +205,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 
 def test_a_plain_set_of_postgres_writes_its_columns():
     """
-    The statement for plain sets writes each column that a plain set may give, and no other with a value of the set.
+    The statement for plain sets takes from the set exactly the columns that a plain set may give.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES["set_new"])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -213,7 +214,7 @@ def test_a_plain_set_of_postgres_writes_its_columns():
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_that_asks_for_more_is_not_plain(field):
     """
-    A write is plain only if its other fields mean nothing for a key without a job.
+    A write is plain only if none of its other fields has an effect on a key without a job.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

@@ -1,5 +1,5 @@
 """
-The suite of durable stores: on stores that keep data, on an exclusive one, and on one that keeps nothing.
+The suite of durable stores, run on stores that keep data, on an exclusive store, and on a store that keeps nothing.
 """
 
 from __future__ import annotations
@@ -11,33 +11,25 @@ from tickwheel.testing.store_suite import DurableStoreSuite
 
 
 class TestDurableSqlite(DurableStoreSuite):
-    """
-    The suite on a SQLite file.
-    """
-
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path):
         self.folder = tmp_path
 
     def recipe(self):
         """
-        Return a function that opens one file.
+        Return a function that opens the store on one file.
         """
         return make_store, (f"sqlite:///{self.folder / 'jobs.db'}",)
 
 
 class TestDurableServer(DurableStoreSuite):
-    """
-    The suite on PostgreSQL and Redis.
-    """
-
     @pytest.fixture(autouse=True)
     def _server(self, server_url):
         self.url = server_url
 
     def recipe(self):
         """
-        Return a function that opens one database, with short leases.
+        Return a function that opens a store in one database, with short leases.
         """
         return make_store, (f"{self.url}{'&' if '?' in self.url else '?'}lease_s=2",)
 
@@ -49,9 +41,6 @@ class TestDurableExclusive(TestDurableSqlite):
     """
 
     def recipe(self):
-        """
-        Return a function that opens the file.
-        """
         from exclusive_store import ExclusiveStore  # noqa: PLC0415  its lock is POSIX's
 
         return ExclusiveStore, (str(self.folder / "jobs.db"),)
@@ -60,7 +49,7 @@ class TestDurableExclusive(TestDurableSqlite):
 class Forgetful(DurableStoreSuite):
     def recipe(self):
         """
-        Return a function that opens a store which keeps nothing.
+        Return a function that opens a store that forgets everything when it closes.
         """
         return MemoryStore, ()
 

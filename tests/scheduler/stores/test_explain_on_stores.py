@@ -1,5 +1,5 @@
 """
-Each store explains a job that has not run yet: each reason in turn; see `tests/scheduler/test_explain.py`.
+Each store gives the reason why a job has not run yet, for each reason in turn; see `tests/scheduler/test_explain.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def store(request, tmp_path):
     """
-    Return an empty store of each kind in turn, with leases of a second if they end.
+    Return an empty store of each kind in turn; if its leases can expire, they last one second.
     """
     if request.param == "memory":
         return make_store("memory://")
@@ -43,7 +43,7 @@ def down(*_args, **_kwargs):
 
 def test_each_reason(store, make, go_on, until, monkeypatch):
     """
-    Every store gives each reason, until the cause of the reason ends.
+    Every store names each reason for as long as its cause lasts.
     """
     abilities = store.abilities
     scheduler = make(store, options=SchedulerOptions(workers=1, running_max=16))
@@ -118,7 +118,7 @@ def test_each_reason(store, make, go_on, until, monkeypatch):
         assert why("ahead") is WaitReason.STORE_UNREACHABLE
     assert why("ahead") is WaitReason.NOT_DUE
 
-    if abilities.has_many_owners:  # other leases do not end
+    if abilities.has_many_owners:  # leases of the other stores do not expire
         with monkeypatch.context() as patched:
             patched.setattr(store, "renew", down)
             patched.setattr(store, "acquire", down)

@@ -1,5 +1,5 @@
 """
-A promoted standby that lagged behind: numbers that were given out before are never used again.
+After a failover to a standby that lagged behind, no number given out before is used again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOST = 80
 
 class RedisPair:
     """
-    A socket that leads to one of two Redis servers.
+    Two Redis servers, a primary and its standby, behind one socket.
     """
 
     def __init__(self, make_redis, until):

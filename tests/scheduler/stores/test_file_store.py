@@ -1,5 +1,5 @@
 """
-The store of docs/write-a-store.md, made of public names only, keeps the contract, also through kills and failures.
+The example store of docs/write-a-store.md uses public names only and keeps the contract, also through kills.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def set_one(store, key, payload=b""):
 
 class TestFileStore(StoreSuite):
     """
-    The contract suite on one object.
+    The contract suite on one store object.
     """
 
     @pytest.fixture(autouse=True)
@@ -50,15 +50,12 @@ class TestFileStore(StoreSuite):
         self.paths = (tmp_path / f"{number}.log" for number in itertools.count())
 
     def make_store(self):
-        """
-        Return a store on a new file.
-        """
         return file_store.FileStore(str(next(self.paths)))
 
 
 class TestDurableFileStore(DurableStoreSuite):
     """
-    The promises across closes and kills.
+    The durability suite: the promises hold across closes and kills.
     """
 
     @pytest.fixture(autouse=True)
@@ -67,15 +64,12 @@ class TestDurableFileStore(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return how a store on the file is made.
+        Return a function that makes a store on the file.
         """
         return file_store.FileStore, (str(self.path),)
 
 
 def test_it_imports_public_names_only():
-    """
-    The example imports no private module or name of tickwheel.
-    """
     names = [
         f"{node.module}.{alias.name}"
         for node in ast.walk(ast.parse(EXAMPLE.read_text("utf-8")))
@@ -89,7 +83,7 @@ def test_it_imports_public_names_only():
 
 def test_a_scheduler_on_it(tmp_path):
     """
-    A scheduler opens it by URL, and the next one fires the jobs of the first.
+    A scheduler opens the store by its URL, and a second scheduler on it fires the jobs of the first.
     """
     url = f"file_store:FileStore?path={tmp_path / 'jobs.log'}"
     with Scheduler(url) as scheduler:
@@ -119,7 +113,7 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize("tail", [b"0", b"00000000 []\n", b'cafecafe [["job/x",null]]', b"\n", b"\xff" * 100])
 def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
     """
-    Bytes after the last whole line were not acknowledged, and later lines are read again.
+    Bytes after the last complete line were not acknowledged and are dropped; lines written later can be read.
     """
     path = tmp_path / "jobs.log"
     with closing(opened(path)) as store:
@@ -136,7 +130,7 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
 
 def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
     """
-    A log whose larger part is outdated is rewritten, with the same jobs, also while it is open.
+    A log that is mostly outdated is rewritten with the same jobs, even while the store is open.
     """
     monkeypatch.setattr(file_store, "ROOM", 10_000)
     path = tmp_path / "jobs.log"
@@ -152,7 +146,9 @@ def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_after_a_failed_flush_the_file_is_read_again(tmp_path, monkeypatch, is_written):
     """
-    A commit whose flush fails is unknown; the next call reads the file again, and the owner keeps its lease.
+    If the flush of a commit fails, its outcome is unknown.
+
+    The next call reads the file again, and the owner keeps its lease.
     """
     path = tmp_path / "jobs.log"
     with closing(opened(path)) as store:
@@ -178,7 +174,9 @@ def test_after_a_failed_flush_the_file_is_read_again(tmp_path, monkeypatch, is_w
 
 def test_a_damaged_entry_is_an_error(tmp_path):
     """
-    An entry that no store wrote, under a right checksum, is refused with a remedy, and the file can be opened again.
+    An entry with a valid checksum but contents that no store writes is refused with a remedy.
+
+    The file can be opened again later.
     """
     path = tmp_path / "jobs.log"
     for entry in (("job/a", b"x"), ("table/a", b"{}"), ("scope/x", b"[]"), ("generation", b"many")):

@@ -102,7 +102,7 @@ def url(request, tmp_path):
 @pytest.mark.parametrize("story", [REFUSED, STOPPED, ENDED, DROPPED], ids=["refused", "stopped", "ended", "dropped"])
 def test_what_the_child_does(url, state, story):
     """
-    The child is refused; its stop, its exit and its garbage collector leave the parent's connections alone.
+    The child is refused, and its stop, exit and garbage collection leave the parent's connections alone.
     """
     command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
@@ -140,7 +140,7 @@ scheduler.stop()
 
 def test_a_fork_while_another_thread_starts():
     """
-    A stop in the child does not wait for a lock that another thread of the parent held.
+    A stop in the child does not wait for a lock that another thread of the parent held during the fork.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
@@ -176,7 +176,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_the_name_of_a_child(tmp_path):
     """
-    A scheduler that is made before a fork and first used after it has the child's process id in its name.
+    A scheduler made before a fork, and first used in the child, has the child's process id in its name.
     """
     command = [sys.executable, "-W", "ignore", "-c", MADE_BEFORE, f"sqlite:///{tmp_path / 'jobs.db'}"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

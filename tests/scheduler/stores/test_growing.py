@@ -1,5 +1,5 @@
 """
-A store that gets more shards in place, while nodes that know the old number write, wait and run jobs.
+A store gets more shards in place, while nodes that know only the old number write, wait and run jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVER = 2**63 - 1
 @pytest.fixture
 def lease_s():
     """
-    Return the length of a lease: longer than most stalls, in tests that do not wait for its end.
+    Return a lease length in seconds that is longer than most stalls, for tests that do not wait for a lease to expire.
     """
     return 6
 
@@ -47,7 +47,7 @@ def address(request, lease_s):
 @pytest.fixture
 def make(address):
     """
-    Return a function that opens the store with at least *shards* shards; all stores are closed at the end.
+    Return a function that opens the store with at least *shards* shards; the fixture closes all stores at the end.
     """
     opened = []
 
@@ -78,7 +78,9 @@ def where(leases, store):
 
 def test_jobs_stay_where_they_are(make):
     """
-    A store has the largest number of shards ever requested; waiting jobs stay in their shards, and new jobs spread.
+    A store has the largest number of shards ever requested.
+
+    Jobs that already wait stay in their shards, and new jobs use all shards.
     """
     store = make(3)
     jobs = set_jobs(store, "old")
@@ -104,7 +106,7 @@ def test_old_and_new_nodes_share_a_store(make):
     """
     Nodes opened with the old and with the new number of shards fire each other's jobs.
 
-    They are notified of each other's writes.
+    Each is notified of the other's writes.
     """
     old, new = make(4), make(9)
     for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):
@@ -129,7 +131,7 @@ def test_old_and_new_nodes_share_a_store(make):
     }
     for key, shard in places.items():
         name, epoch = owners[shard]
-        # then the store may have written the job itself, and needs no note
+        # the store may have written the job itself, which needs no notification
         is_own = stores[name].shard_of(key) == shard
         assert is_own or key in told
         for write, outcome in (
@@ -142,10 +144,10 @@ def test_old_and_new_nodes_share_a_store(make):
     assert old.count() == {"pending": 0, "running": 0, "dead": 0}
 
 
-@pytest.mark.parametrize("seed", [3, 41, None])  # 41: a job that was paused while it ran is recovered
+@pytest.mark.parametrize("seed", [3, 41, None])  # 41: seed 41 recovers a job that was paused while it ran
 def test_random_writes_while_it_grows(address, seed):
     """
-    Any random writes agree with the model, however often the store is opened with more shards in between.
+    However often the store is opened with more shards, its answers to random writes agree with the model.
     """
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -175,7 +177,7 @@ time.sleep(3600)
 @pytest.mark.parametrize("lease_s", [2])
 def test_a_node_is_killed_while_the_store_grows(make, address, until):
     """
-    A node that knows the old number of shards is killed while jobs wait and fire; other nodes run all jobs.
+    If a node that knows only the old number of shards is killed, other nodes run all jobs.
     """
     make(4)
     runs, there = [], []

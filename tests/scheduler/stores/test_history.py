@@ -1,5 +1,5 @@
 """
-The history in each store: its cost, interrupted attempts, and two pruning processes.
+The history in each store: its cost, its records of interrupted attempts, and two processes that prune it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR = 2**40
 @pytest.fixture
 def served(request, server_url):
     """
-    Return the URL of an empty store of one shard on a server, and a function that lets its owner's lease end.
+    Return the URL of an empty store of one shard on a server, and a function that makes its owner's lease expire.
     """
     if server_url.startswith("redis"):
         server, prefix = request.getfixturevalue("redis_server"), server_url.partition("prefix=")[2]
@@ -36,7 +36,7 @@ def served(request, server_url):
 
 def test_who_cut_it_off(served):
     """
-    An attempt whose owner has lost its lease is recorded once, with that owner's name.
+    An attempt whose owner lost its lease is recorded exactly once, with that owner's name.
     """
     url, end_lease = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -59,7 +59,7 @@ def test_who_cut_it_off(served):
 
 def test_two_prune(served):
     """
-    Two processes that prune at once delete each old record once, and nothing else.
+    Two processes that prune at the same time delete each old record once, and no other record.
     """
     url, _ = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -76,7 +76,7 @@ def test_two_prune(served):
             store.apply([write for firing in firings for write in firing])
         gone = []
 
-        def prune(each):  # repeated, because a call deletes nothing while the other store prunes
+        def prune(each):  # repeated, because a call deletes nothing while the other process prunes
             while len(each.history("key", None, 101)) > 100:
                 gone.append(each.prune(0, 100, 10**6, 20))
 
@@ -91,7 +91,7 @@ def test_two_prune(served):
 
 def test_a_success_costs_no_statement(tmp_path):
     """
-    The end of a job that fires once runs no statement on the history; each record costs one statement.
+    Settling a job that fires once runs no statement on the history; each record that is kept costs one statement.
     """
     with noted_connections() as made, closing(SqliteStore(tmp_path / "jobs.db")) as store:
         store.open()
@@ -113,7 +113,7 @@ def test_a_success_costs_no_statement(tmp_path):
 
 def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatch):
     """
-    In PostgreSQL all records of a batch cost one statement, and a batch without records is one statement.
+    In PostgreSQL a batch takes one statement more if it has records for the history, however many.
     """
     psycopg = pytest.importorskip("psycopg")
     statements, execute, send = [], psycopg.Connection.execute, Prepared.send
@@ -150,7 +150,7 @@ def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatc
 @pytest.mark.parametrize(("keep", "left"), [("none", []), ("usual", []), ("all", ["succeeded", "created"])])
 def test_what_a_success_leaves(server_url, make, events, keep, left):
     """
-    A job that fires once, and succeeds, leaves no record unless all are kept.
+    A one-time job that succeeds leaves no record, unless all records are kept.
     """
     scheduler = make(server_url, options=SchedulerOptions(history=HistoryOptions(keep=keep)))
     told, keys = events(scheduler), [f"k{number}" for number in range(9)]

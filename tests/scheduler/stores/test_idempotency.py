@@ -1,5 +1,5 @@
 """
-Effects in the handler's own transaction happen once, on SQLite and PostgreSQL, for any repetition.
+An effect in the handler's own transaction takes place once, however often the job fires, on SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def firing(key="bill/17", generation=1, attempt=1, first_set_at=5):
 @pytest.fixture(params=["sqlite", "postgres"])
 def connect(request, tmp_path):
     """
-    Return a function that opens connections to one database with the table.
+    Return a function that opens connections to one database that has the table of effects.
     """
     if request.param == "sqlite":
         path = tmp_path / "own.db"
@@ -56,13 +56,13 @@ def connect(request, tmp_path):
         conn.execute("CREATE TABLE bills (what text)")
     yield connect_one
     for each in made:
-        with suppress(sqlite3.ProgrammingError):  # another thread's, which has closed it
+        with suppress(sqlite3.ProgrammingError):  # a connection of another thread, which has closed it
             each.close()
 
 
 def bill(conn, each):
     """
-    Perform the effect once.
+    Perform the effect of the firing *each*, unless it is recorded already.
     """
     is_first = first_time(conn, each)
     if is_first:
@@ -71,15 +71,14 @@ def bill(conn, each):
 
 
 def count(conn):
-    """
-    Return the number of effects.
-    """
     return conn.execute("SELECT count(*) FROM bills").fetchone()[0]
 
 
 def test_a_repeat_has_no_effect(connect):
     """
-    The first commit performs the effect; a later attempt of the same life skips it, and another life performs its own.
+    The first commit performs the effect, and later attempts of the same generation skip it.
+
+    Another generation performs its own effect.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -95,7 +94,7 @@ def test_a_repeat_has_no_effect(connect):
 
 def test_a_rollback_takes_it_back(connect):
     """
-    An effect that was rolled back has not happened, and the next firing may perform it.
+    A rollback undoes the effect, so the next firing may perform it.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -108,9 +107,9 @@ def test_a_rollback_takes_it_back(connect):
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_two_at_the_same_time(connect, ends):
     """
-    A second firing waits for the first one's transaction.
+    While one firing's transaction is open, a second firing of the same job waits for it.
 
-    It skips the effect after a commit, and performs it after a rollback.
+    The second firing skips the effect after a commit, and performs it after a rollback.
     """
     first, found, begun = connect(), [], threading.Event()
     assert bill(first, firing())
@@ -133,7 +132,7 @@ def test_two_at_the_same_time(connect, ends):
 
 def test_prune(connect):
     """
-    Old records of effects are pruned, recent ones are not.
+    Old records of effects are deleted, recent ones are kept.
     """
     conn = connect()
     bill(conn, firing())
@@ -144,7 +143,7 @@ def test_prune(connect):
 
 def test_with_asyncio(postgres, database):
     """
-    An async connection of psycopg behaves alike.
+    An async connection of psycopg behaves in the same way.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
@@ -158,7 +157,7 @@ def test_with_asyncio(postgres, database):
 
 def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
-    A connection that would commit the record without the effect is refused with the remedy.
+    A connection in autocommit mode would commit the record without the effect, so it is refused with a remedy.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
@@ -216,7 +215,9 @@ scheduler.stop()
 
 def test_killed_between_commit_and_settle(tmp_path):
     """
-    A process killed after its effect was committed fires again, without a second effect.
+    A process is killed after its effect was committed and before the job was settled.
+
+    The job fires again, without a second effect.
     """
     run = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     first = subprocess.run([*run, "first"], capture_output=True, text=True, timeout=60, check=False)

@@ -1,5 +1,5 @@
 """
-The promises of several nodes on one store, on every store that may have several owners: real servers.
+The promises that hold when several nodes share a store, on every store that permits this, with real servers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def postgres_url(postgres, database):
-    """
-    Return the address of an empty database.
-    """
     return f"{postgres.url(database)}&"
 
 
@@ -54,7 +51,7 @@ def address(request):
 @pytest.fixture
 def make(address):
     """
-    Return a function that opens nodes on one store; they are closed at the end.
+    Return a function that opens nodes on one store; the fixture closes them at the end.
     """
     opened = []
 
@@ -69,7 +66,7 @@ def make(address):
 
 def test_new_store_has_sixteen_shards(make):
     """
-    A new store has room for sixteen nodes, whichever node makes it.
+    A new store has sixteen shards, whichever node creates it.
     """
     store = make()
     assert len(store.acquire("owner")) == len(store.shards()) == 16
@@ -78,7 +75,9 @@ def test_new_store_has_sixteen_shards(make):
 
 def test_shards_are_shared(make):
     """
-    A new node gets its share at the next renewal of the node that has all, and returns its shards when it stops.
+    A new node gets its share of the shards when the node that has all of them renews its leases.
+
+    When the new node stops, it returns its shards.
     """
     first, second = make("shards=4"), make()
     assert len(first.acquire("first")) == 4
@@ -94,7 +93,7 @@ def test_shards_are_shared(make):
 
 def test_every_node_is_seen_with_its_figures(make):
     """
-    All clients can read the nodes' last reports until a node releases its leases; only nodes can report.
+    All clients can read each node's last report until the node releases its leases; only nodes can report.
     """
     first, second, third = make("shards=4"), make(), make()
     for name, store in (("first", first), ("second", second)):
@@ -116,7 +115,7 @@ def test_every_node_is_seen_with_its_figures(make):
 
 def test_a_node_that_ended_is_seen_for_a_while(make):
     """
-    A killed node stays in the list for a while, with its last figures and an end of lease in the past.
+    A killed node stays in the list for a while, with its last report and a lease that has expired.
     """
     killed, other = make("shards=2&lease_s=1"), make("lease_s=1")
     killed.acquire("killed")
@@ -133,7 +132,7 @@ def test_a_node_that_ended_is_seen_for_a_while(make):
 @pytest.mark.parametrize(("shards", "nodes"), [(4, 3), (5, 3), (2, 3)])
 def test_no_node_has_two_more_than_another(make, shards, nodes):
     """
-    Shards are spread evenly, so that no node is idle while another has two.
+    No node has two shards more than another.
     """
     stores = [make(f"shards={shards}") for _ in range(nodes)]
     for _ in range(3):
@@ -146,9 +145,6 @@ def test_no_node_has_two_more_than_another(make, shards, nodes):
 
 
 def test_epochs_are_unique(make):
-    """
-    No two leases of any shards have the same epoch.
-    """
     store = make("shards=5")
     first = [lease.epoch for lease in store.acquire("owner")]
     store.release("owner")
@@ -159,7 +155,7 @@ def test_epochs_are_unique(make):
 
 def test_node_that_does_not_renew(make, until):
     """
-    A node that is suspended past its lease loses its shards; its writes are refused when it continues.
+    A node that is suspended until its lease expires loses its shards, and its writes are refused when it continues.
     """
     paused, heir = make("shards=2&lease_s=1"), make("lease_s=1")
     epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
@@ -204,7 +200,9 @@ def set_clock_back(request, address):
 
 def test_a_clock_that_was_set_back(make, until, set_clock_back):
     """
-    A lease written before the server's clock was set back ends within its length; a living node keeps its lease.
+    If the server's clock is set back, an earlier lease still expires within its length.
+
+    A living node keeps its lease.
     """
     dead, alive, looker = make("shards=4&lease_s=1"), make("lease_s=1"), make()
     dead.acquire("dead")
@@ -244,7 +242,7 @@ def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
 
 def test_what_an_owner_writes_after_its_lease(make, until):
     """
-    If a node sets a job while it still believes in a lease that has ended, the shard's new owner learns of the job.
+    If a node sets a job after its lease has expired without its knowledge, the shard's new owner learns of the job.
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")
@@ -256,7 +254,7 @@ def test_what_an_owner_writes_after_its_lease(make, until):
 
 def test_two_schedulers_of_one_process(address, until):
     """
-    Two schedulers of one process, with the same host and process id, are two owners, and share the shards.
+    Two schedulers in one process have the same host and process id, but are two owners and share the shards.
     """
     with Scheduler(f"{address}shards=4&lease_s=1") as first, Scheduler(f"{address}lease_s=1") as second:
         for scheduler in (first, second):
@@ -270,7 +268,7 @@ def test_two_schedulers_of_one_process(address, until):
 
 def test_one_question_for_all_shards(address, until, monkeypatch):
     """
-    Other clients' writes in many shards are found by one query for all shards.
+    Writes by other clients in many shards are found by one query for all shards.
     """
     store, looks, others, fired = make_store(address), [], [], set()
     look = store.look
@@ -292,7 +290,9 @@ def test_one_question_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    Attempts that run while a node joins run once, at the same node, and their owner still reports them as started.
+    If a node joins while attempts run, each attempt runs once and on the same node.
+
+    Its owner still reports it as started.
     """
     runs, goes_on = [], threading.Event()
     stores = [make_store(f"{address}shards=4&lease_s=6") for _ in range(2)]
@@ -330,7 +330,9 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
 
 def test_what_workers_pulled_before_another_node_took_over(address, until):
     """
-    A node whose shards are taken over drops its workers' leases and notifies the workers; the new owner fires the jobs.
+    A node that loses its shards drops its pull workers' leases and notifies the workers.
+
+    The new owner fires these jobs.
     """
     store, is_awake = make_store(f"{address}shards=1&lease_s=3"), threading.Lock()
 
@@ -376,7 +378,9 @@ time.sleep(3600)
 
 def test_restarted_in_place(address, record, until):
     """
-    A container that is killed and restarted in place, with the same host and process id, fires the running jobs again.
+    A container that is killed and restarted in place fires the interrupted jobs again.
+
+    It has the same host name and process id as before.
     """
     url = f"{address}shards=2&lease_s=1"
     with subprocess.Popen([sys.executable, "-c", BEGINS_AND_HANGS, url], stdout=subprocess.PIPE, text=True) as former:
@@ -392,7 +396,7 @@ def test_restarted_in_place(address, record, until):
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres_url", "redis_url"])
 def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
     """
-    A start whose lease was granted, but whose answer was lost, can be repeated, and fires at once.
+    If the answer that grants a lease at the start is lost, the start can be repeated, and jobs fire at once.
     """
     urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
     store = make_store(urls.get(kind) or request.getfixturevalue(kind))
@@ -429,7 +433,7 @@ os._exit(0)
 @pytest.mark.needs("os.fork")
 def test_forked_before_the_start():
     """
-    Processes forked from one with a scheduler that had not started are owners with different names.
+    Processes forked from a scheduler that had not started become owners with different names.
     """
     answer = subprocess.run(
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
@@ -439,7 +443,7 @@ def test_forked_before_the_start():
 
 def test_progress_on_another_node(address, until):
     """
-    A process that fires nothing reads the progress of a job from the node's report.
+    A process that fires nothing reads a job's progress from the report of the node that runs it.
     """
     ended = threading.Event()
     owner, client = Scheduler(f"{address}lease_s=3"), Scheduler(address)
@@ -459,7 +463,7 @@ def test_progress_on_another_node(address, until):
 
 def test_what_another_node_runs_is_stopped(address, until):
     """
-    A node asks the node that runs a job to stop it, and neither retries it.
+    A node can stop a job that another node runs, and neither node retries it.
     """
     begun, ended = threading.Event(), threading.Event()
     owner, client = Scheduler(f"{address}lease_s=30"), Scheduler(address)

@@ -1,5 +1,5 @@
 """
-Answers kept for requests that may be repeated: they expire, and are deleted a few at a time.
+Answers stored for repeatable requests expire and are deleted a few at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.stores import open_store
 
 def marked(number, lasts_ms):
     """
-    Return a set with the idempotency mark of request *number*.
+    Return a set with the idempotency key of request *number*, stored for *lasts_ms*.
     """
     return Set(Job("k", 0, 5), once=Once(f"{number:032x}", "0:k", "0" * 32, lasts_ms))
 
@@ -48,7 +48,7 @@ def kept(request, tmp_path):
 
 def test_lapsed_answers_go(kept):
     """
-    Each commit that stores new answers deletes at most two expired answers for each new one, and no others.
+    For each new answer, a commit deletes at most two expired answers, and none that has not expired.
     """
     store, count = kept
     store.apply([marked(number, 3_600_000) for number in range(5)])
@@ -66,7 +66,7 @@ def test_lapsed_answers_go(kept):
 
 def test_writes_without_a_mark_keep_nothing(kept):
     """
-    Writes without a mark leave no answer behind.
+    Writes without an idempotency key store no answer.
     """
     store, count = kept
     store.apply([Set(Job(f"{number}", 0, 5)) for number in range(10)])

@@ -1,5 +1,5 @@
 """
-Stores opened by URL, and refusals of wrong URLs.
+The URLs that open a store, and the errors for wrong ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_memory():
 
 def test_a_store_of_the_users(tmp_path, monkeypatch):
     """
-    A module and a name open a class of the user's; an error of that module is raised as it is.
+    A URL can name a class of the user's by module and name; an error raised by that module is passed on unchanged.
     """
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "half_a_store.py").write_text("class Half:\n def __init__(self, clock): self.url = ''\n")
@@ -40,7 +40,7 @@ def test_a_store_of_the_users(tmp_path, monkeypatch):
 
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
-    Three slashes begin at the working directory, four at the root, and the path is taken literally.
+    In a SQLite URL three slashes begin a relative path and four an absolute one, and the path is taken literally.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (
@@ -57,7 +57,7 @@ def test_sqlite_paths(tmp_path, monkeypatch):
 
 def test_sqlite_options(tmp_path):
     """
-    The faster mode is requested in the URL.
+    A URL can ask for the faster mode of SQLite.
     """
     for mode, loses in (("full", False), ("normal", True), ("NORMAL", True)):
         store = open_store(f"sqlite:///{tmp_path}/{mode}.db?synchronous={mode}")
@@ -90,7 +90,7 @@ def test_sqlite_options(tmp_path):
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):
     """
-    A URL that does not name a store is refused with the fault and the remedy, and leaves no file behind.
+    A URL that names no store is refused with the fault and the remedy, and creates no file.
     """
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message):
@@ -119,7 +119,7 @@ def test_wrong_urls(url, message, tmp_path, monkeypatch):
 )
 def test_passwords_are_masked(url):
     """
-    No part of a password is in an error or in a masked URL, whatever characters it has.
+    Neither an error nor a masked URL contains any part of a password, whatever its characters.
     """
     with pytest.raises(StoreError) as caught:
         open_store(url)
@@ -146,7 +146,9 @@ def test_passwords_are_masked(url):
 )
 def test_passwords_that_are_not_escaped(url):
     """
-    A URL that a driver would misread is refused first, so that the driver's message shows no part of a password.
+    A URL that a driver would misread is refused before the driver sees it.
+
+    The driver's message could show a part of the password.
     """
     with pytest.raises(StoreError, match=r"cannot be understood: %-escape the user's name and the password") as caught:
         open_store(url)
@@ -157,7 +159,7 @@ def test_passwords_that_are_not_escaped(url):
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 def test_escaped_passwords_are_understood(scheme):
     """
-    A password with %-escaped characters is passed on decoded.
+    A password with %-escaped characters reaches the driver decoded.
     """
     with pytest.raises(StoreError, match="the connection failed"):
         open_store(f"{scheme}://app:%40%2F%3F%23%25%5B@127.0.0.1:1/0")
@@ -179,7 +181,7 @@ def test_nothing_is_masked_without_a_password():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_opened_once(kind, request, tmp_path):
     """
-    A scheduler on a store that is already open uses its connections, and leaves none behind.
+    A scheduler on a store that is already open uses the store's connections, and leaves none open.
     """
     if kind == "postgres":
         url = request.getfixturevalue("postgres_url")

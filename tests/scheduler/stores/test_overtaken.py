@@ -1,5 +1,5 @@
 """
-An answer close to the due time is final: after `cancelled`, `moved`, `replaced` or `paused` the old job never starts.
+After the answer `cancelled`, `moved`, `replaced` or `paused` the old job never starts, however close its due time is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 NUMBERS = itertools.count()
 PATIENCE_S = 300.0
 INSTANTS, JOBS_EACH = 50, 50
-"""Four races of 2,500 jobs in each store that other processes can reach."""
+"""Numbers for four races of 2,500 jobs in each store that other processes can reach."""
 
 
 @pytest.fixture
@@ -33,9 +33,6 @@ def memory_url():
 
 @pytest.fixture
 def sqlite_url(tmp_path):
-    """
-    Return the address of an empty file.
-    """
     return f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
@@ -71,9 +68,6 @@ class Starts:
             self.gate.set()
 
     def __call__(self, _payload, firing):
-        """
-        Handle a job.
-        """
         self.times.setdefault((firing.job.key, firing.job.generation), []).append(firing.fired_at / 1000)
         assert self.gate.wait(PATIENCE_S)
 
@@ -81,7 +75,7 @@ class Starts:
 @pytest.fixture
 def owner(url):
     """
-    Return a function that starts a scheduler on the store, with a handler; it is stopped at the end.
+    Return a function that starts a scheduler on the store, with a handler; the fixture stops it at the end.
     """
     made = []
 
@@ -105,7 +99,7 @@ def owner(url):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_race(url, owner, begin, is_same, is_busy):
     """
-    Of 2,500 jobs that are changed, cancelled or paused within 5 ms of their due time none starts after the answer.
+    2,500 jobs are changed, cancelled or paused within 5 ms of their due time; none of them starts after the answer.
     """
     starts = Starts(is_open=not is_busy)
     scheduler = owner(starts, workers=2)
@@ -139,7 +133,7 @@ def test_race(url, owner, begin, is_same, is_busy):
 
 def is_overtaken(times, key, generation, facts):
     """
-    Return True if the older generation of *key* started, or started after the answer, contrary to the answer.
+    Return True if the older generation of *key* started although it was withdrawn, or after it was replaced.
     """
     outcome, _, answered_at = facts
     started = times.get((key, generation), [])
@@ -151,7 +145,7 @@ def is_overtaken(times, key, generation, facts):
 @pytest.fixture
 def begin():
     """
-    Return a function that starts a process that waits for its plan; it is stopped at the end.
+    Return a function that starts a process that waits for its plan; the fixture stops it at the end.
     """
     started = []
 
@@ -192,7 +186,7 @@ def wait_until(is_true):
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
 def test_what_waits_is_shown_as_waiting(url, until):
     """
-    The firing scheduler shows a job that waits for a worker as waiting, until it starts.
+    A job that waits for a worker is shown as waiting by the scheduler that fires it, until it starts.
     """
     go_on, begun = threading.Event(), threading.Event()
     with Scheduler(url, options=SchedulerOptions(workers=1)) as scheduler:

@@ -15,7 +15,7 @@ from processes import lent
 @pytest.fixture
 def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its driver is missing
     """
-    Return a function that makes two servers; the second has everything that the first has acknowledged.
+    Return a function that makes two servers, of which the second replicates synchronously.
     """
     for program in ("patroni", "etcd"):
         if not shutil.which(program):
@@ -27,10 +27,10 @@ def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its d
 @pytest.mark.slow
 def test_the_leader_is_switched_and_lost_under_load(make_group, until):
     """
-    No acknowledged write is lost in a planned switchover, and then in the death of the leader's machine.
+    A planned switchover, and then the death of the leader's machine, lose no acknowledged write.
 
-    Nothing fires early, twice, or after its cancel. The one caller gets only transient errors, and at most the calls in
-    flight have an unknown outcome. Everything continues automatically.
+    No job fires early, twice or after its cancel. The caller gets only transient errors, and at most the calls in
+    flight have an unknown outcome. Everything recovers without an operator.
     """
     group = make_group()
     with loaded(f"{group.url}shards=4&lease_s=2", pause_s=0.01) as load:

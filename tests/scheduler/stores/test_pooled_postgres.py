@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 class PooledTests:
     """
-    Makes stores in databases of their own, whose connections all share two sessions.
+    Makes stores, each in its own database, whose connections all share two sessions of the server.
     """
 
     shards = 1
@@ -35,9 +35,6 @@ class PooledTests:
             postgres.take_back(name)
 
     def make_store(self):
-        """
-        Return a store in a database of its own.
-        """
         return self.opened_by(self.server.lend())
 
     def opened_by(self, name):
@@ -52,13 +49,13 @@ class PooledTests:
 
 class TestPooledStore(PooledTests, StoreSuite):
     """
-    The contract suite on one object.
+    The contract suite on one store object.
     """
 
 
 class TestSharedPooledStore(PooledTests, SharedStoreSuite):
     """
-    The contract suite on two objects that share several shards.
+    The contract suite on two store objects that share several shards.
     """
 
     shards = 6
@@ -73,14 +70,14 @@ class TestSharedPooledStore(PooledTests, SharedStoreSuite):
 @pytest.fixture(scope="module")
 def pooler(make_pgbouncer):
     """
-    Return a pooler that refuses unknown settings, as poolers do by default.
+    Return a pooler that refuses startup settings, as poolers do by default.
     """
     return make_pgbouncer()
 
 
 def test_a_pooler_that_refuses_settings(pooler, database):
     """
-    Without `pooler=` the pooler's refusal is a permanent error that names the remedy.
+    Without the option `pooler=`, the pooler's refusal is a permanent error that names the remedy.
     """
     with pytest.raises(StoreError, match="add pooler=transaction to the URL") as caught:
         open_store(pooler.url(database))
@@ -89,7 +86,7 @@ def test_a_pooler_that_refuses_settings(pooler, database):
 
 def test_a_pooler_that_drops_settings(make_pgbouncer, database):
     """
-    A session whose settings were silently dropped is not used.
+    A session is not used if the pooler silently dropped its settings.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options")
     with pytest.raises(StoreError, match=r"drops the settings .* add pooler=transaction") as caught:
@@ -99,7 +96,7 @@ def test_a_pooler_that_drops_settings(make_pgbouncer, database):
 
 def test_settings_come_with_each_transaction(pooler, database):
     """
-    A session's settings are made for each transaction, and none remains for the next client.
+    The settings of a session apply to each transaction alone, and none remains for the pooler's next client.
     """
     store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
@@ -114,7 +111,7 @@ def test_settings_come_with_each_transaction(pooler, database):
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
-    A due job set by another process is fired soon, by polling or by listening on the server itself.
+    A due job set by another process fires soon, whether the node polls or listens on a direct connection to the server.
     """
     url = f"{pooler.url(database)}&pooler=transaction"
     if is_direct:
@@ -146,7 +143,7 @@ def test_options_that_mean_nothing(options, expected):
 
 def test_the_password_of_the_server_itself_is_masked():
     """
-    The URL of the connection that listens has its own password, which no message shows.
+    The URL of the direct connection has its own password, which no message shows.
     """
     store = make_store("postgres://a:one@host/jobs?pooler=transaction&listen=postgres%3A%2F%2Fa%3Atwo%40host%2Fjobs")
     assert store.url == "postgres://a:***@host/jobs?pooler=transaction&listen=***"

@@ -10,7 +10,7 @@ from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 class PostgresTests:
     """
-    Makes stores in databases of their own.
+    Makes stores, each in its own database.
     """
 
     shards = 1
@@ -24,9 +24,6 @@ class PostgresTests:
             postgres.take_back(url.partition("///")[2].partition("?")[0])
 
     def make_store(self) -> PostgresStore:
-        """
-        Return a store in a database of its own.
-        """
         return self.opened_by(self.server.url(self.server.lend_made()))
 
     def opened_by(self, url: str) -> PostgresStore:
@@ -40,13 +37,13 @@ class PostgresTests:
 
 class TestPostgresStore(PostgresTests, StoreSuite):
     """
-    The contract suite on one object.
+    The contract suite on one store object.
     """
 
 
 class TestShardedPostgresStore(PostgresTests, StoreSuite):
     """
-    The contract suite on one object with several shards.
+    The contract suite on one store object with several shards.
     """
 
     shards = 5
@@ -54,7 +51,7 @@ class TestShardedPostgresStore(PostgresTests, StoreSuite):
 
 class TestSharedPostgresStore(PostgresTests, SharedStoreSuite):
     """
-    The contract suite on two objects that share several shards.
+    The contract suite on two store objects that share several shards.
     """
 
     shards = 6

@@ -1,5 +1,5 @@
 """
-The cost of the PostgreSQL store's queries, in rows that the server reads: a count, not a time.
+The cost of the PostgreSQL store's queries, counted in rows that the server reads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def filled(postgres, database):
     """
     Yield a session of a store with fifty jobs due soon and five thousand far ahead.
 
-    The server has no statistics about them.
+    The server has no statistics about these jobs.
     """
     with noted_sessions() as sessions, closing(open_store(f"{postgres.url(database)}&shards=1&lease_s=60")) as store:
         postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = off)", database)
@@ -58,7 +58,7 @@ def filled(postgres, database):
 @pytest.fixture
 def session(postgres, database):
     """
-    Return a session of such a store, whose statistics the test may change.
+    Return a session of a filled store, whose statistics the test may change.
     """
     with filled(postgres, database) as session:
         yield session
@@ -67,7 +67,7 @@ def session(postgres, database):
 @pytest.fixture(scope="module")
 def reader(postgres):
     """
-    Return a session of such a store for all tests that only read.
+    Return a session of a filled store, shared by all tests that only read.
     """
     database = postgres.lend()
     with filled(postgres, database) as session:
@@ -77,7 +77,7 @@ def reader(postgres):
 
 def nodes_of(plan):
     """
-    Yield a plan's nodes, the inner ones last.
+    Yield a plan's nodes, outer ones before the nodes inside them.
     """
     yield plan
     for inner in plan.get("Plans", ()):
@@ -161,7 +161,7 @@ def pages(monkeypatch):
 
 def test_what_is_settled_is_passed_once(postgres, database, pages):
     """
-    Dead rows in front of pending jobs, kept for an old snapshot, are not read again by each scan.
+    Dead rows in front of pending jobs, which an old snapshot keeps from removal, are read by the first scan only.
     """
     store = open_store(f"{postgres.url(database)}&shards=1")
     (lease,) = store.acquire("owner")
@@ -189,7 +189,7 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
 def test_writes_of_a_firing_go_by_instant(reader, name):
     """
-    Begins and ends find their jobs in the index of due jobs, where jobs of one instant are adjacent.
+    Claims and acknowledgements find their jobs in the index of due jobs, where jobs with one due time are adjacent.
     """
     ((explained,),) = reader.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
@@ -209,7 +209,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
 )
 def test_statistics_of_another_moment(session, statement, state, past):
     """
-    Bulk writes find each job by its position, even if the server's statistics are older than these jobs.
+    Bulk writes find each job by its index position, even if the server's statistics are older than the jobs.
     """
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
     if statement in {"begin_jobs", "end_jobs"}:
@@ -238,7 +238,7 @@ def test_statistics_of_another_moment(session, statement, state, past):
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
 def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
     """
-    A check for remaining jobs in a draining shard reads at most one row of it, with any statistics of the server.
+    With any statistics, the check whether jobs remain in a draining shard reads at most one row of it.
     """
     with session.transaction(force_rollback=True):
         session.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
@@ -255,7 +255,9 @@ def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
 @pytest.mark.parametrize("shards", [1, 64])
 def test_a_takeover_takes_as_many_round_trips_for_many_shards(postgres, database, monkeypatch, shards):
     """
-    A standby takes over any number of shards in one round trip, so its lease outlasts a takeover over a slow link.
+    A standby takes over any number of shards in one round trip.
+
+    So a takeover over a slow link takes less time than the lease.
     """
     store = open_store(f"{postgres.url(database)}&shards={shards}")
     asked = []

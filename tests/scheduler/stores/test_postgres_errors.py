@@ -1,5 +1,5 @@
 """
-Transient and permanent errors, by SQLSTATE: the table of all classes, and a server that refuses connections.
+The table that classifies PostgreSQL's errors as transient or permanent, by SQLSTATE, and refused connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tickwheel.stores.postgres._errors import _CLASSES, state_of_refusal, store_
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
 TRANSIENT = {"08", "25", "40", "53", "55", "57", "72"}
-"""The transient classes: connection, interfering transactions, resources, locks, an operator's intervention."""
+"""
+Classes of transient errors: lost connections, conflicts, lack of resources, locks, and an operator's intervention.
+"""
 PERMANENT = {
     *(
         "00",
@@ -92,7 +94,7 @@ REFUSALS = {
 
 def error_of(state):
     """
-    Return an error like the driver's.
+    Return an error as the driver raises it.
     """
     error = psycopg.Error("it says something about a database, a role and authentication failed")
     error.sqlstate = state
@@ -101,7 +103,7 @@ def error_of(state):
 
 def test_every_class_is_known():
     """
-    The table has every class that the driver knows, and classifies it like this test.
+    The table contains every error class that the driver knows, and classifies it as this test does.
     """
     known = {
         kind.sqlstate[:2] for kind in vars(psycopg.errors).values() if isinstance(getattr(kind, "sqlstate", None), str)
@@ -117,7 +119,7 @@ def test_every_class_is_known():
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_states(state, is_connected):
     """
-    An error is classified by its SQLSTATE, whether or not the connection was lost with it.
+    An error is classified by its SQLSTATE, even if the connection was lost with it.
     """
     is_transient, what = STATES[state]
     found = store_error(error_of(state), "db", is_connected=is_connected)
@@ -131,7 +133,7 @@ def test_states(state, is_connected):
 )
 def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
-    A commit whose connection is lost, or whose end the server does not know, has an unknown outcome.
+    If the connection is lost during a commit, or the server does not know how it ended, the outcome is unknown.
     """
     found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)
@@ -140,7 +142,7 @@ def test_commit_of_unknown_end(state, is_connected, is_unknown):
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refused_connections(text):
     """
-    A refused connection is permanent only if the whole message says so; anything that may pass is transient.
+    A refused connection is a permanent error only if the whole message says so; any refusal that may pass is transient.
     """
     assert (
         state_of_refusal(f'connection failed: connection to server on socket "/database/role": {text}')
@@ -150,7 +152,7 @@ def test_refused_connections(text):
 
 def test_server_without_a_connection(postgres, database):
     """
-    A server without a free connection for this user or database may have one later.
+    If the server has no free connection for this user or database, the error is transient.
     """
     postgres.execute("CREATE ROLE crowded LOGIN CONNECTION LIMIT 0")
     postgres.execute(f"CREATE DATABASE closed_{database} ALLOW_CONNECTIONS false")
@@ -164,7 +166,7 @@ def test_server_without_a_connection(postgres, database):
 
 def test_server_that_shuts_down(make_postgres):
     """
-    A server that shuts down and accepts no new session is not mistaken for a missing database.
+    A server that is shutting down refuses new sessions; this is not reported as a missing database.
     """
     server = make_postgres()
     with psycopg.connect(host=str(server.folder), user="tick", dbname="postgres"):

@@ -1,5 +1,5 @@
 """
-Low watermarks: no job is pending below them, as far as was scanned.
+Low watermarks: as far as the scans know, no pending job is below them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def clock():
 @pytest.fixture
 def floors(clock):
     """
-    Return watermarks that use that clock.
+    Return empty watermarks on *clock*.
     """
     return Floors(clock.monotonic)
 
@@ -35,14 +35,14 @@ def of(floors, *shards):
 
 def learn(floors, *firsts):
     """
-    Make *floors* learn the first pending instants found by a scan of everything up to now.
+    Record in *floors* a scan of everything up to now that found these first pending due times.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 
 
 def test_learnt(floors):
     """
-    A watermark is the first pending instant, or some seconds below the end of the scan.
+    A scan sets the watermark to the first pending due time, or to some seconds before the end of the scan.
     """
     learn(floors, (0, 5), (1, None), (2, NOW - 1))
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
@@ -50,7 +50,7 @@ def test_learnt(floors):
 
 def test_lowered(floors):
     """
-    A new pending job lowers all watermarks above it, even those that an earlier scan would raise.
+    A new pending job lowers all watermarks above it, even those that a scan begun earlier would raise.
     """
     turn = floors.of()[1]
     learn(floors, (0, 500), (1, 5))
@@ -63,7 +63,7 @@ def test_lowered(floors):
 
 def test_forgotten(floors, clock):
     """
-    After a minute, and in any doubt, a scan starts from the beginning.
+    After a minute, or if anything is uncertain, a scan starts from the beginning.
     """
     learn(floors, (0, 5))
     clock.advance(50)

@@ -1,5 +1,5 @@
 """
-Guesses of the PostgreSQL store that keys are new and jobs unchanged: right guesses and wrong ones.
+The PostgreSQL store guesses that keys are new and jobs unchanged; the tests make right and wrong guesses.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def set_all(store, keys):
 
 def test_what_was_guessed_right_is_stored(make):
     """
-    Every field of a new job is stored with the value in the answer.
+    If the guess is right, every field of a new job is stored with the value in the answer.
     """
     store = make()
     answers = store.apply([model.Set(job) for job in JOBS])
@@ -80,7 +80,7 @@ def test_what_was_guessed_right_is_stored(make):
 )
 def test_columns_of_one_value_and_of_several(make, values):
     """
-    A column whose value is the same for all rows is sent once, and any other with a value for each row.
+    A column that has the same value in all rows is sent once; any other column is sent with a value for each row.
     """
     store = make()
     jobs = [
@@ -96,7 +96,7 @@ def test_columns_of_one_value_and_of_several(make, values):
 
 def test_a_job_under_another_key_is_an_error(make, postgres, database):
     """
-    Only a job of the same key is a wrong guess: that another row exists already is an error, not a reason to try again.
+    A conflict with a row of another key is an error and not a wrong guess, so the store does not try again.
     """
     store = make()
     postgres.execute("CREATE UNIQUE INDEX theirs ON tickwheel_job (handler)", database)
@@ -107,7 +107,7 @@ def test_a_job_under_another_key_is_an_error(make, postgres, database):
 
 def test_wrong_guess(make):
     """
-    An existing key among new ones, a key set twice, and a conditional set are answered as usual.
+    If keys exist, occur twice or are set conditionally, the guess is wrong, and the answers are still right.
     """
     store = make()
     assert set_all(store, ["a"]) == [CREATED]
@@ -122,7 +122,7 @@ def test_wrong_guess(make):
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
 def test_what_cannot_be_stored(make, bad):
     """
-    A value that does not fit any column is refused as permanent, and nothing of its batch is stored.
+    A batch with a value that does not fit its column is refused as permanent, and nothing of it is stored.
     """
     store = make()
     with pytest.raises(StoreError) as caught:
@@ -134,7 +134,9 @@ def test_what_cannot_be_stored(make, bad):
 
 def test_two_who_set_the_same_new_keys(make):
     """
-    Two nodes set the same keys at the same moment, in opposite orders: each key is created once, both are answered.
+    Two nodes set the same new keys at the same moment, in opposite orders.
+
+    Each key is created once, and both nodes get answers.
     """
     stores = [make(), make()]
     outcomes = [[], []]
@@ -158,7 +160,7 @@ def test_two_who_set_the_same_new_keys(make):
 
 def test_begins_and_sets_of_the_same_jobs(make):
     """
-    An owner that begins jobs and a caller that sets them again at the same moment never deadlock.
+    An owner that claims jobs and a caller that sets them again at the same moment never deadlock.
     """
     owner, caller = make(), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -197,7 +199,7 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    A new plain job is as the rules say, in the answer and in the table, counted from the server's clock or not.
+    The answer and the table give a new plain job the fields that the rules give it, also if its due time is relative.
     """
     jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
     store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
@@ -213,7 +215,7 @@ def test_plain_sets_are_answered_by_the_rules(make, counted_from):
 
 def names_of(monkeypatch):
     """
-    Return a list that gets the names of the statements that are transactions of their own.
+    Return a list that gets the name of each statement that is a whole transaction.
     """
     names, execute = [], Prepared.execute
 
@@ -227,7 +229,7 @@ def names_of(monkeypatch):
 
 def fired(store, epoch, keys):
     """
-    Set jobs of *keys* and begin them, and return them.
+    Set jobs under *keys*, claim them, and return them.
     """
     jobs = [answer.job for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in keys])]
     assert store.apply([model.Begin(job, epoch) for job in jobs]) == [rules.BEGUN] * len(jobs)
@@ -236,7 +238,7 @@ def fired(store, epoch, keys):
 
 def running_of(postgres, database):
     """
-    Return the number of running jobs by the counts of the shards, and the number of running rows.
+    Return the number of running jobs twice: by the counts of the shards, and by the rows.
     """
     counted = postgres.execute("SELECT sum(running)::integer FROM tickwheel_shard", database)
     return counted + postgres.execute("SELECT count(*) FROM tickwheel_job WHERE state = 1", database)
@@ -244,7 +246,7 @@ def running_of(postgres, database):
 
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
-    A batch of sets is one statement, and a batch of ends and begins is one statement; the counts match the jobs.
+    A batch of sets is one statement, and so is a batch of acknowledgements and claims; the counts match the jobs.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -263,7 +265,7 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
 @pytest.mark.parametrize("wrong", ["gone", "twice", "ended in the batch", "not owned", "pending"])
 def test_a_wrong_guess_among_firings(postgres, database, wrong):
     """
-    If one write of a batch is not as guessed, its statement changes nothing, and the rules decide each answer.
+    If one write of a batch does not match its guess, the statement changes nothing, and the rules decide each answer.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -293,7 +295,7 @@ def test_a_wrong_guess_among_firings(postgres, database, wrong):
 
 def test_a_firing_after_a_takeover_is_refused(postgres, database):
     """
-    The statement of an owner whose shard another node has taken over changes nothing.
+    If another node has taken the shard over, the former owner's statement changes nothing.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
@@ -310,7 +312,7 @@ def test_a_firing_after_a_takeover_is_refused(postgres, database):
 
 def test_counts_of_sessions_are_gathered(postgres, database):
     """
-    At the next renewal the counts of sessions are moved to the shared rows, and the sums stay the same.
+    At the next renewal the counts of the sessions are added to the shared rows, and the sums stay the same.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")

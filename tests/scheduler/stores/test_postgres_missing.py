@@ -1,5 +1,5 @@
 """
-The errors of the PostgreSQL store if its driver, or the library below it, is missing.
+The errors of the PostgreSQL store if its driver, or the library libpq that the driver uses, is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ except MissingExtraError as error:
 @pytest.mark.parametrize(("missing", "named"), [("driver", "psycopg"), ("libpq", "libpq, which psycopg needs,")])
 def test_what_is_missing_is_named(missing, named):
     """
-    Without the driver, or without libpq, the error names the missing one and the extra that installs both.
+    If the driver or libpq is missing, the error names it and the extra that installs both.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres-binary]'")
     command = [sys.executable, "-P", "-c", SCRIPT, missing]

@@ -26,7 +26,7 @@ LISTENERS = "FROM pg_stat_activity WHERE query = 'LISTEN tickwheel' AND datname 
 @pytest.fixture
 def make(postgres, database):
     """
-    Return a function that opens stores in that database; they are closed at the end.
+    Return a function that opens stores in *database*; the fixture closes them at the end.
     """
     opened = []
 
@@ -42,7 +42,7 @@ def make(postgres, database):
 @pytest.fixture
 def payload(postgres, database):
     """
-    Return a function that returns the next payload on the channel, received like a node that ignores payloads.
+    Return a function that returns the next payload on the channel.
     """
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:
         connection.execute("LISTEN tickwheel")
@@ -55,14 +55,14 @@ def key_in(store, shard):
 
 def set_in(store, shard):
     """
-    Set a job of *shard* and return it.
+    Set a job in *shard* and return it.
     """
     return store.apply([model.Set(model.Job(key_in(store, shard), 0, 0))])[0].job
 
 
 def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
     """
-    The owner of its shard reads a client's set once, and the other three owners do not read it.
+    A client's set wakes only the owner of its shard, which reads it once; the other three owners do not scan.
     """
     looks = Counter()
     execute = psycopg.Connection.execute
@@ -91,7 +91,7 @@ def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
     """
-    A payload is read if it names an owned shard or unroutable jobs, or if it is empty, as from older nodes.
+    An owner reads a payload that names one of its shards or unroutable jobs, and the empty payload of older nodes.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -101,7 +101,7 @@ def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
 
 def test_each_write_names_its_shards(make, payload):
     """
-    A client's set or withdrawal request wakes older nodes; newer nodes read the shard numbers in it.
+    A client's set or withdrawal request names its shards in the payload; older nodes wake up for any payload.
     """
     owner, client = make("&shards=3"), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -119,7 +119,7 @@ def test_each_write_names_its_shards(make, payload):
 
 def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
     """
-    A set within a transaction is announced with its shard after the commit.
+    A set within a caller's transaction is announced with its shard after the commit.
     """
     client = make("&shards=3")
     with psycopg.connect(postgres.url(database)) as connection:
@@ -132,7 +132,7 @@ def test_a_callers_transaction_names_its_shards(make, postgres, database, payloa
 
 def test_more_shards_than_a_payload_can_name(make, payload):
     """
-    If there are too many shard numbers for a payload, all owners are woken.
+    A payload cannot name more than a limited number of shards; with more, all owners are woken.
     """
     store = make()
     store._notify({*range(1_000)})
@@ -145,7 +145,7 @@ def test_more_shards_than_a_payload_can_name(make, payload):
 
 def test_what_moves_to_another_owner_wakes_that_one(make, until):
     """
-    After a hand-over or a takeover, writes wake the new owner; the former one is woken only for its own shards.
+    After a hand-over or a takeover, writes wake the new owner, and the former owner only for shards that it still has.
     """
     former, heir, client = make("&shards=2&lease_s=2"), make("&lease_s=60"), make()
     former.acquire("former")
@@ -161,7 +161,7 @@ def test_what_moves_to_another_owner_wakes_that_one(make, until):
 
 def test_a_listener_that_lost_its_session(make, postgres, database, until):
     """
-    An owner whose session ended scans, listens again, and then hears the notes of its own shards and no others.
+    An owner whose session ended scans and subscribes again, and then hears the notifications of its own shards only.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -200,7 +200,9 @@ builtins.kept = Closing()
 
 def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
-    A close that runs after the daemon threads have stopped, as in a destructor, does not wait for the listening thread.
+    A close after the end of the daemon threads does not wait for the listening thread.
+
+    This happens, for example, in a destructor at the end of the interpreter.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)

@@ -38,7 +38,7 @@ def test_no_such_database(postgres):
 
 def test_a_silent_host(postgres, database):
     """
-    A host that accepts connections but does not answer, like a hanging machine, is skipped for the next one in the URL.
+    A host that accepts connections but never answers is skipped, and the next host in the URL is used.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hosts = f"127.0.0.1,{postgres.folder}&port={silent.getsockname()[1]},5432"
@@ -57,7 +57,7 @@ def test_a_silent_host(postgres, database):
 )
 def test_options_that_lead_nowhere(open_database, options, said):
     """
-    An option of the driver that cannot be applied is named, and the error is permanent.
+    An option that the driver cannot apply is named in a permanent error.
     """
     with pytest.raises(StoreError, match=said) as caught:
         open_database(options)
@@ -66,7 +66,7 @@ def test_options_that_lead_nowhere(open_database, options, said):
 
 def test_dropped_tables(postgres, database, open_database):
     """
-    Tables dropped under an open store are reported as missing, not as a lack of privileges.
+    Tables dropped under an open store are reported as missing, not as forbidden.
     """
     store = open_database()
     postgres.execute("DROP TABLE tickwheel_job", database)
@@ -117,7 +117,7 @@ def test_wrong_options(open_database, options, message):
 
 class TooSlowError(Exception):
     """
-    The exception of a signal handler, like those that task queues use for slow tasks.
+    An exception raised by a signal handler, as task queues do to stop slow tasks.
     """
 
 
@@ -125,7 +125,7 @@ class TooSlowError(Exception):
 @pytest.mark.parametrize("options", ["", "&pooler=transaction"])
 def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, until, options):
     """
-    A read interrupted by a signal handler's exception leaves no unusable connection behind.
+    If a signal handler's exception interrupts a read, no unusable connection stays in the pool.
     """
 
     def too_slow(*_):
@@ -152,7 +152,7 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, unt
 )
 def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
-    A write interrupted at its begin or end leaves no transaction open.
+    A write that is interrupted at its begin or end leaves no transaction open.
     """
     with noted_sessions() as sessions:
         store = open_database()
@@ -167,7 +167,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
         return answer
 
     monkeypatch.setattr(Prepared, "send", interrupted)
-    is_plain = statement == "set_new"  # only a plain set is one statement
+    is_plain = statement == "set_new"  # only a plain set is a single statement
     with pytest.raises(KeyboardInterrupt):
         store.apply([model.Set(model.Job("lost", 0, 7), if_generation=None if is_plain else 5)])
     idle = [each for each in sessions if not each.closed]
@@ -180,7 +180,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
 
 def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     """
-    A node that cannot start completely leaves all shards to the others.
+    A node whose start fails releases all shards to the other nodes.
     """
     scheduler = Scheduler(postgres.url(database))
 
@@ -197,7 +197,7 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
 
 def test_key_that_postgres_does_not_take(open_database):
     """
-    A NUL in a key is refused as permanent, and does no harm.
+    A key with a NUL character is refused as permanent, and nothing else fails.
     """
     store = open_database()
     with pytest.raises(StoreError, match="a value cannot be stored") as caught:
@@ -208,13 +208,13 @@ def test_key_that_postgres_does_not_take(open_database):
 
 def test_lost_connections(postgres, open_database, until):
     """
-    Calls fail as transient after the server has ended all sessions, until there are new ones, and nothing is lost.
+    After the server has ended all sessions, calls fail as transient until new sessions are open, and nothing is lost.
     """
     store = open_database()
     (job,) = [set_one(store)]
     store.count()
     ours = "FROM pg_stat_activity WHERE application_name = 'tickwheel'"
-    until(lambda: len(postgres.execute(f"SELECT pid {ours}")) >= 2)  # a thread makes the second session
+    until(lambda: len(postgres.execute(f"SELECT pid {ours}")) >= 2)  # a background thread opens the second session
     postgres.execute(f"SELECT pg_terminate_backend(pid) {ours}")
     assert until(lambda: store.get("key")) == job
     assert until(lambda: set_one(store, "more")).key == "more"
@@ -223,7 +223,9 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    All idle sessions are dropped as soon as one call meets a session that the server has ended: only that call fails.
+    The first call on a session that the server has ended fails, and drops all idle sessions.
+
+    So no other call fails.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -238,7 +240,7 @@ def test_lost_connections_that_waited(postgres, open_database):
 
 def test_crash_of_the_server(postgres, open_database, until):
     """
-    After a crash and a restart of the server all acknowledged writes are there, and the owner keeps its epochs.
+    After a crash and a restart of the server all acknowledged writes exist, and the owner keeps its epochs.
     """
     store = open_database("&lease_s=120")  # the lease must outlast a slow restart of the server
     leases = store.acquire("owner")
@@ -263,14 +265,14 @@ def test_crash_of_the_server(postgres, open_database, until):
 
 def test_begin_between_two_leases(postgres, database, open_database):
     """
-    An attempt that begins between two leases is recovered by the next owner.
+    An attempt that begins after one lease has expired and before the next is recovered by the next owner.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
     job = set_one(store)
     postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
     assert store.shards() == [Shard(0, None, lease.epoch)]
-    # A begin that does not find its job makes the store apply the whole batch on the slow path, row by row.
+    # A claim that does not find its job makes the store apply the whole batch on the slow path, row by row.
     ghost = model.Job("ghost", job.generation + 1, 0)
     answers = store.apply([model.Begin(job, lease.epoch), model.Begin(ghost, lease.epoch)])
     assert answers[0].outcome is model.Outcome.BEGUN
@@ -281,7 +283,9 @@ def test_begin_between_two_leases(postgres, database, open_database):
 
 def test_node_that_is_paused_in_a_transaction(open_database, until):
     """
-    The server ends a transaction that is idle past its lease, so it does not keep the shards from other nodes.
+    The server ends a transaction that stays idle past the node's lease.
+
+    Otherwise the transaction would keep the shards from other nodes.
     """
     paused, heir = open_database("&shards=1&lease_s=1"), open_database("&lease_s=1")
     (lease,) = paused.acquire("paused")
@@ -303,7 +307,7 @@ def test_node_that_is_paused_in_a_transaction(open_database, until):
 
 def test_begins_rewrite_in_place(postgres, database, open_database, until):
     """
-    A begin changes no index, even if all jobs of a page begin: PostgreSQL counts these updates as HOT.
+    A claim changes no index, even if all jobs of a page are claimed: PostgreSQL counts these updates as HOT.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -324,7 +328,7 @@ def test_begins_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have ended settles any number of retries of one job, and leaves a note of each.
+    An owner whose lease may have expired can settle any number of retries of one job, and leaves one note for each.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -340,9 +344,9 @@ def test_retries_after_a_lease(open_database, monkeypatch):
 
 def test_what_a_server_may_lose(open_database, make_postgres):
     """
-    A server that waits for its disk loses nothing that it acknowledged.
+    A server that waits for its disk loses no acknowledged write.
 
-    A server that does not wait names its loss and the remedy.
+    For a server that does not wait, the store states the possible loss and the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
@@ -354,7 +358,7 @@ def test_what_a_server_may_lose(open_database, make_postgres):
 
 def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
-    With an asynchronous standby, a scheduler warns of the possible loss in a failover, at its start or while it runs.
+    With an asynchronous standby, a scheduler warns that a failover may lose writes, at its start or later.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client does not warn
@@ -376,10 +380,10 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
 def test_a_server_gone_without_a_word_is_noticed(make_postgres):
     """
-    Over TCP the system detects a silent server within seconds, unless the URL says otherwise.
+    Over TCP a silent server is detected within seconds, unless the URL sets other limits.
     """
     number = os.getpid()
-    # an address of this machine on which no other server listens
+    # an address of this machine on which no server listens
     address = f"127.54.{number >> 8 & 255}.{number & 255}"
     make_postgres(f"listen_addresses={address}")
     for given, idle_s in ("", 5), ("&keepalives_idle=60", 60):
@@ -395,7 +399,7 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
 
 def truncate(postgres, database):
     """
-    Empty all tables of tickwheel, which their nodes keep using.
+    Empty all tables of tickwheel while nodes use them.
     """
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:
@@ -410,7 +414,7 @@ def truncate(postgres, database):
 
 def test_emptied_tables(postgres, database, until, caplog):
     """
-    After the tables were emptied, later sets fire, under numbers that were never given out.
+    After the tables were emptied, new sets fire, and their numbers were never given out before.
     """
     url, ran = f"{postgres.url(database)}&lease_s=2", []
     with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:
@@ -440,7 +444,7 @@ def test_emptied_tables(postgres, database, until, caplog):
 
 def test_emptied_tables_that_nobody_made_again(open_database, postgres, database):
     """
-    A store that starts on emptied tables reports them and the remedy: their version is missing, too.
+    A store that starts on emptied tables reports that the version is missing, and the remedy.
     """
     open_database().close()
     truncate(postgres, database)

@@ -1,5 +1,5 @@
 """
-A session of PostgreSQL: settings of the URL and of the environment, and the encoding.
+The settings of a PostgreSQL session from the URL and from the environment, and its encoding.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PATIENCE_S = 30.0
 
 def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
     """
-    The session options of the URL are used, except those that the store sets itself, such as `jit`.
+    The store uses the session options of the URL, except for options that it sets itself, such as `jit`.
 
-    The tables are in the schema of its `search_path`, and a node that owns shards there is notified of writes.
+    Its tables are in the schema that `search_path` names, and its owners are notified of writes there.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()
@@ -40,7 +40,7 @@ def test_what_the_url_says_of_the_session(postgres, database, open_database, unt
 
 def test_what_the_environment_says_of_the_session(postgres, database, open_database, monkeypatch):
     """
-    The options in PGOPTIONS are used if the URL has none, so all programs use the same schema.
+    The options in PGOPTIONS apply if the URL has none, so that all programs use the same schema.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
@@ -52,7 +52,7 @@ def test_what_the_environment_says_of_the_session(postgres, database, open_datab
 
 def encoded(postgres, database, encoding):
     """
-    Recreate that empty database in *encoding*.
+    Recreate the empty *database* in *encoding*.
     """
     postgres.execute(f"DROP DATABASE {database}")
     postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
@@ -61,7 +61,7 @@ def encoded(postgres, database, encoding):
 @pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
 def test_keys_of_any_script(postgres, database, open_database, monkeypatch, encoding):
     """
-    Text is returned unchanged in all encodings of the database, the environment and the URL.
+    Text is read back unchanged, with any encoding of the database, the environment and the URL.
     """
     encoded(postgres, database, encoding)
     monkeypatch.setenv("PGCLIENTENCODING", "latin1")

@@ -48,21 +48,18 @@ SELECT i %% {shards}, i, i, 1, md5(i::text), {ever} FROM generate_series(%s::int
 
 def running(rows):
     """
-    Return the number up to which the filled-in jobs run.
+    Return the number of the last running job: `fill` lets the jobs from 1 to this number run.
     """
     return rows // 10
 
 
 def key_of(number):
-    """
-    Return the key of job *number*.
-    """
     return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
 def firing(first):
     """
-    Return the positions of a batch of jobs from number *first* on: shards, instants and generations.
+    Return the columns of a batch of jobs from number *first* on: shards, due times and generations.
     """
     numbers = [i for i in range(first, first + 2 * BATCH) if i % 40 not in {1, 2, 3}][:BATCH]
     return [i % SHARDS for i in numbers], numbers, numbers
@@ -290,7 +287,7 @@ def planned():
 
 def fill(connection, first, last):
     """
-    Make jobs numbered *first* to *last*, with notes, history and requests.
+    Make jobs numbered *first* to *last*, with their notes, history and withdrawal requests.
     """
     script = FILL.format(running=running(last), shards=SHARDS, aside=ASIDE, paused=PAUSED, ever=EVER)
     for statement in script.split(";")[:-1]:
@@ -299,7 +296,7 @@ def fill(connection, first, last):
 
 def forget_statistics(connection, reltuples):
     """
-    Remove the server's statistics about the tables, except that they have *reltuples* rows.
+    Remove the server's statistics about the tables, and set their number of rows to *reltuples*.
     """
     tables = connection.execute("SELECT oid FROM pg_class WHERE relname LIKE 'tickwheel%'").fetchall()
     numbers = [number for (number,) in tables]
@@ -309,7 +306,7 @@ def forget_statistics(connection, reltuples):
 
 def set_statistics(connection, state, rows):
     """
-    Bring the server from one of the `STATES` to the next; the rows exist from the first one on.
+    Bring the server into *state*, one of the `STATES`, which come in order; the rows exist from the first state on.
     """
     if state == "small":
         fill(connection, 1, 100)
@@ -369,7 +366,7 @@ def rows_in(plan):
 @pytest.fixture
 def connection(postgres, database):
     """
-    Return a connection to a store whose tables are never analysed automatically.
+    Return a connection to a store's database, in which autovacuum never analyses the tables.
     """
     url = f"{postgres.url(database)}&shards={SHARDS}"
     with noted_sessions() as sessions, closing(open_store(url)) as store:
@@ -383,7 +380,7 @@ def connection(postgres, database):
 
 def test_every_statement_is_tried():
     """
-    The values cover exactly the statements that have a plan.
+    The parameter values cover exactly the statements that have a plan.
     """
     assert set(values_of(1_000)) == set(planned())
 
@@ -391,9 +388,9 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state, no statement touches more than three times the pages of the best state plus a hundred.
+    In each state, a statement touches at most three times as many pages as in the best state, plus a hundred.
 
-    The same holds for rows.
+    The same limit holds for the rows that it reads.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:
@@ -409,7 +406,7 @@ def test_statistics_change_no_cost(connection, rows):
 
 def is_dear(costs, margin):
     """
-    Return True if the pages or rows of one of *costs* exceed three times those of another plus *margin*.
+    Return True if one of *costs* exceeds three times another plus *margin*, in pages or in rows.
     """
     pages, looked_at = zip(*costs, strict=True)
     return max(pages) > 3 * min(pages) + margin or max(looked_at) > 3 * min(looked_at) + 10 * margin

@@ -38,16 +38,15 @@ def left(postgres, database, open_database):
 
 
 def states(store):
-    """
-    Return the state of each job by key.
-    """
     return {job.key: job.state.value for job in store.page(model.JobQuery()).jobs}
 
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    Jobs locked by a transaction are recovered by the first renewal after its end, and their owner is notified of them.
+    Jobs whose rows were locked during the takeover are recovered by the first renewal after the lock ends.
+
+    The owner is notified of them.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -76,7 +75,7 @@ def test_locked_jobs_are_rescued_later(left, paused):
 
 def test_locked_notes_are_left(left):
     """
-    Notes that a former owner is consuming do not delay the next one.
+    Notes locked by a former owner do not delay the next owner.
     """
     first, second, other = left
     other.execute("DELETE FROM tickwheel_note")
@@ -90,13 +89,13 @@ def test_locked_notes_are_left(left):
 
 def test_notes_of_one_look_are_limited(open_database, monkeypatch):
     """
-    A scan consumes a limited number of notes, and reports that there are more.
+    One scan reads a limited number of notes, and reports if more are left.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
     cursors = [Cursor(lease.shard, lease.epoch, (100, 0), 0) for lease in owner.acquire("owner")]
     caller.apply([model.Set(model.Job(f"{i}", 0, 7)) for i in range(100)])
-    assert owner.wait_for_change(PATIENCE_S)  # wake-up by that commit
+    assert owner.wait_for_change(PATIENCE_S)  # the commit above wakes it
     found = []
     for _ in range(3):
         found.append([job.key for sight in owner.look(cursors, 0, 0, with_changes=True) for job in sight.changed])
@@ -124,7 +123,7 @@ KILLED = """
 
 def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, until):
     """
-    Shards of a killed process are taken by the first node that asks, long before their lease ends.
+    The first node that asks gets the shards of a killed process, long before their lease expires.
     """
     url = f"{postgres.url(database)}&shards=4&lease_s=3600"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), url]
@@ -142,7 +141,7 @@ def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, u
 
 def test_a_restarted_server_frees_no_lease(make_postgres):
     """
-    The loss of all sessions in a server restart does not mean that owners died: living ones keep their leases.
+    After a server restart no owner has a session, but living owners keep their leases.
     """
     server = make_postgres()
     with closing(open_store(f"{server.url('postgres')}&shards=4&lease_s=3600")) as first:
@@ -158,11 +157,11 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_database):
     """
-    An owner that lost its subscription keeps its leases: after its next renewal other nodes wait for their end.
+    An owner that lost its subscription keeps its leases; after its next renewal other nodes wait until they expire.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4
-    first._listener.stop()  # and with it the session
+    first._listener.stop()  # this also ends its session
     first.renew("first")
     assert second.acquire("second") == []
     assert postgres.execute("SELECT guard FROM tickwheel_node WHERE owner = 'first'", database) == [(None,)]
@@ -170,7 +169,7 @@ def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_datab
 
 def test_a_takeover_deletes_few_of_many_notes(postgres, database, open_database):
     """
-    Clients may leave any number of notes: a takeover deletes 10,000 of them, for all shards together.
+    However many notes clients have left, a takeover deletes at most 10,000 of them, over all shards.
     """
     store = open_database("&shards=4&lease_s=60")
     notes = (

@@ -1,5 +1,5 @@
 """
-The driver's waits return the events of a descriptor as numbers of `selectors`.
+The functions with which the driver waits return a descriptor's events as numbers of `selectors`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BOTH = EVENT_READ | EVENT_WRITE
 @pytest.fixture(params=["poll", "select"])
 def ready(request, monkeypatch):
     """
-    Return the function, which waits by `poll`, or by `select` if there is no `poll`.
+    Return the function that waits by `poll`, and the one by `select` that replaces it where there is no `poll`.
     """
     if request.param == "select":
         monkeypatch.setattr(_timed, "_poll", None)
@@ -27,9 +27,6 @@ def ready(request, monkeypatch):
 
 @pytest.fixture
 def ends():
-    """
-    Return two connected sockets.
-    """
     ends = socket.socketpair()
     yield ends
     for end in ends:
@@ -57,7 +54,7 @@ def test_events(ready, ends):
 
 def test_a_full_pipe_and_a_hang_up(ready, ends):
     """
-    A descriptor with a full buffer is not writable; after a hang-up the events are the same as from a selector.
+    A descriptor with a full buffer is not writable, and a hang-up is reported with the same events as by a selector.
     """
     here, there = ends
     here.setblocking(False)

@@ -23,7 +23,7 @@ LATER = {"delay": 3600, "handler": "h"}
 @pytest.fixture
 def url(postgres, database):
     """
-    Return a database with a table of the caller.
+    Return the URL of a database that also has a table of the caller.
     """
     postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY)", database)
     return postgres.url(database)
@@ -31,33 +31,24 @@ def url(postgres, database):
 
 @pytest.fixture
 def conn(url):
-    """
-    Return the caller's connection.
-    """
     with closing(psycopg.connect(url)) as connection:
         yield connection
 
 
 @pytest.fixture
 def client(url):
-    """
-    Return a scheduler that fires nothing.
-    """
     with closing(Scheduler(url)) as scheduler:
         scheduler.get("opened")
         yield scheduler
 
 
 def orders(conn):
-    """
-    Return the number of orders.
-    """
     return conn.execute("SELECT count(*) FROM orders").fetchone()[0]
 
 
 def test_commit_and_rollback(client, conn):
     """
-    A job set within a transaction exists exactly if the caller commits; the counts agree.
+    A job set within a transaction exists if and only if the caller commits, and the counts agree.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     client.set("k", conn=conn, **LATER)
@@ -90,7 +81,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(url, conn, make, record, is_elsewhere):
     """
-    After the commit a due job fires, even if another scheduler set it; after a rollback it does not.
+    A due job fires after the commit, even if another scheduler set it; after a rollback it never fires.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -106,7 +97,7 @@ def test_it_fires(url, conn, make, record, is_elsewhere):
 
 def test_an_open_transaction_stops_nobody(url, make, record):
     """
-    The scheduler continues, however many transactions with jobs stay open, and the counts are right in the end.
+    The scheduler continues while any number of transactions with jobs stay open, and the counts are right in the end.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -138,7 +129,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(url, conn, make, record, when):
     """
-    A process killed before its commit leaves neither order nor job, and one killed after it leaves both.
+    A process killed before its commit leaves neither the order nor the job; a process killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -153,7 +144,7 @@ def test_crash(url, conn, make, record, when):
 
 def test_an_error_leaves_the_transaction(client, conn):
     """
-    A failed write undoes itself and nothing else.
+    A failed write undoes its own changes and nothing else of the transaction.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute("ALTER TABLE tickwheel_job ADD CHECK (key <> 'bad')")
@@ -165,9 +156,7 @@ def test_an_error_leaves_the_transaction(client, conn):
 
 
 class TooSlowError(Exception):
-    """
-    The exception of a signal handler.
-    """
+    pass
 
 
 @pytest.mark.needs("signal.setitimer")
@@ -193,7 +182,7 @@ def test_a_signal_in_the_middle_of_a_write(client, url, conn):
 
 class Shouting(psycopg.adapt.Loader):
     """
-    Converts any value to text with an exclamation mark.
+    A loader that adds an exclamation mark to each text.
     """
 
     def load(self, data):
@@ -202,7 +191,7 @@ class Shouting(psycopg.adapt.Loader):
 
 def test_rows_of_any_kind(client, conn):
     """
-    The caller's row factory and loaders are neither used nor lost.
+    A write within the caller's transaction does not use the caller's row factory and loaders, and leaves them in place.
     """
     job = client.set("k", **LATER).job
     conn.row_factory = psycopg.rows.dict_row
@@ -218,7 +207,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    Check that *connection* is refused in these *words*, and that nothing was written.
+    Check that a write on *connection* is refused with these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", conn=connection, **LATER)
@@ -227,7 +216,7 @@ def refused(client, connection, words):
 
 def test_connections_that_cannot_be_joined(client, url, conn, postgres):
     """
-    Each wrong connection is refused with the reason and the remedy.
+    A connection that a write cannot join is refused with the reason and the remedy.
     """
     refused(client, url, r"conn is a builtins.str: pass a psycopg.Connection")
     with closing(psycopg.connect(postgres.url("postgres"))) as other:

@@ -1,5 +1,5 @@
 """
-Recurring jobs on stores with servers, by their clocks: runs after long, late or failed ones, and the last run.
+Recurring jobs on server stores, by the servers' clocks: long, late and failed runs, and the end of a series.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ EVERY_MS = 500
 @pytest.mark.parametrize(("overlap", "least", "most"), [("skip", 0, 0), ("once", 1, 1), ("all", 3, 99)])
 def test_what_follows_a_long_run(server_url, make, events, until, overlap, least, most):  # noqa: PLR0917  fixtures
     """
-    After a run that lasts past three due times, none, one or all of these are made up; then the series continues.
+    After a run that lasts past three due times, the policy decides whether none, one or all of them run.
+
+    The series then continues.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -43,7 +45,7 @@ def test_what_follows_a_long_run(server_url, make, events, until, overlap, least
 
 def test_cancel_the_other(server_url, make, events, until):
     """
-    A run that still runs when the next one is due is asked to stop, and the next one begins then.
+    A run that is still running when the next run is due is asked to stop, and the next run then begins.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -63,12 +65,12 @@ def test_cancel_the_other(server_url, make, events, until):
 @pytest.mark.parametrize("bound", ["until", "max_runs"])
 def test_the_end_of_a_series(server_url, make, events, bound):
     """
-    A series ends, and its job is removed, with the run at its last instant or with its last counted run.
+    A series ends and its job is removed after the run at its last due time, or after its last counted run.
     """
     scheduler = make(server_url)
     told, rules = events(scheduler), []
     scheduler.handler("h")(lambda _payload, firing: rules.append(json.loads(firing.job.recurrence)))
-    scheduler.stats()  # opens the store, which may take long
+    scheduler.stats()  # opens the store now, because that may take long
     start = time.time() + 2
     end = {"until": start + 0.3} if bound == "until" else {"max_runs": 4}
     first = scheduler.set("k", at=start, every=0.1, misfire="all", handler="h", **end).job.due_at
@@ -84,7 +86,9 @@ def test_the_end_of_a_series(server_url, make, events, bound):
 
 def test_skip_with_grace(server_url, make, events, until):
     """
-    Of two missed runs, the one that is late by less than its grace begins; both series keep their schedule.
+    Of two missed runs, only the one that is late by less than its grace time starts.
+
+    Both series keep their schedule.
     """
     scheduler = make(server_url)
     told = events(scheduler)
@@ -104,7 +108,7 @@ def test_skip_with_grace(server_url, make, events, until):
 
 def test_all_after_a_failed_run(server_url, make, events):
     """
-    Runs that fell due while an earlier one was retried also run, each once and with its own due time.
+    Runs that came due while an earlier run was retried each run once, with their own due times.
     """
     scheduler = make(server_url)
     told, outcomes = events(scheduler), iter((ValueError("no"), None, None, None, None))

@@ -16,10 +16,6 @@ NUMBERS = itertools.count()
 
 
 class RedisTests:
-    """
-    Makes stores, each with its own prefix.
-    """
-
     shards = 1
     partitions = 1
 
@@ -46,13 +42,13 @@ class RedisTests:
 
 class TestRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one object.
+    The contract suite on one store object.
     """
 
 
 class TestShardedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one object with several shards.
+    The contract suite on one store object with several shards.
     """
 
     shards = 5
@@ -60,14 +56,14 @@ class TestShardedRedisStore(RedisTests, StoreSuite):
 
 class TestPartitionOfRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one partition of several.
+    The contract suite on one of several partitions.
     """
 
     shards = 5
     partitions = 3
 
     test_a_wait_without_a_change_lasts = None
-    """All partitions share one listener, which belongs to the store that consists of them."""
+    """Disabled: all partitions share one listener, which belongs to the partitioned store."""
 
     def make_store(self):
         """
@@ -78,19 +74,19 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
 
 class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one store object with several partitions, except for limits that apply per partition.
+    The contract suite on one store object with several partitions; tests of limits per partition are left out.
     """
 
     shards = 5
     partitions = 3
 
     test_pruned_by_number = None
-    """Each partition keeps its share."""
+    """Disabled: each partition keeps its own share."""
 
 
 class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
     """
-    The contract suite on two objects that share several partitions.
+    The contract suite on two store objects that share several partitions.
     """
 
     shards = 6
@@ -105,7 +101,7 @@ class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
 
 class TestSharedRedisStore(RedisTests, SharedStoreSuite):
     """
-    The contract suite on two objects that share several shards.
+    The contract suite on two store objects that share several shards.
     """
 
     shards = 6
@@ -119,7 +115,7 @@ class TestSharedRedisStore(RedisTests, SharedStoreSuite):
 
 def test_unix_socket(redis_server):
     """
-    The server can be reached through its Unix socket.
+    A URL can name the server's Unix socket.
     """
     store = open_store(f"unix://{redis_server.folder}/socket?db=3")
     assert isinstance(store, RedisStore)
@@ -131,7 +127,7 @@ def test_unix_socket(redis_server):
 
 def test_dead_of_a_former_version(redis_server):
     """
-    Dead jobs written by a former version, which did not record their order, are also found.
+    Dead jobs of a former version, which did not record their order, are listed too.
     """
     store = open_store(redis_server.url("?prefix=former"))
     jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]

@@ -1,5 +1,5 @@
 """
-The cost of the Redis store on the server, in commands and bytes: counts, not times.
+The cost of the Redis store on the server, counted in commands and bytes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ FAR = 10**12
 
 @pytest.fixture
 def server(make_redis):
-    """
-    Return a server for this test alone.
-    """
     return make_redis()
 
 
@@ -40,7 +37,7 @@ def store(server):
 
 def look(store, limit):
     """
-    Scan for changes, and for *limit* jobs that are due before the far ones.
+    Scan for changes and for at most *limit* due jobs, up to the far ones.
     """
     return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
 
@@ -73,7 +70,7 @@ def commands_of(server, call):
 )
 def test_commands_of_a_look(server, store, call, commands):
     """
-    The number of commands of a scan depends on its result, not on the number of future jobs.
+    The commands of a scan depend on how many jobs it returns, not on how many exist.
     """
     assert commands_of(server, lambda: call(store)) == commands
 
@@ -96,7 +93,7 @@ def test_commands_of_a_batch(server, store):
 
 def test_a_success_costs_no_command_on_the_history(server):
     """
-    The end of a job that fires once runs no command on the history; each record costs five.
+    Settling a one-time job runs no command on the history; each record costs five commands.
     """
     with closing(open_store(server.url("?shards=1"))) as store:
         (lease,) = store.acquire("owner")

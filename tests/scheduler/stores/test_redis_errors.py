@@ -1,5 +1,5 @@
 """
-Transient and permanent errors of Redis: the table of its codes.
+The table that classifies the errors of Redis as transient or permanent, by their codes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPLIES = {
 @pytest.mark.parametrize("reply", REPLIES)
 def test_replies(reply):
     """
-    Each error is transient or permanent as the table says, and its outcome is known: the server has refused.
+    Each error reply is transient or permanent as the table says. Its outcome is known, because the server has refused.
     """
     error = redis._parsers.base.BaseParser.parse_error(reply)
     found = store_error(error, "redis", is_sent=True)

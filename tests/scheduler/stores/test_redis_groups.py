@@ -18,7 +18,7 @@ from tickwheel.scheduler import Scheduler
 from tickwheel.stores import masked, open_store
 
 ACKNOWLEDGED_S = 10.0
-"""Maximum seconds from the loss of a master until a write is acknowledged again."""
+"""Maximum number of seconds from the loss of a master until a write is acknowledged again."""
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def group(request, make_redis):
 
 def test_a_lost_primary(group, until):
     """
-    The store itself finds the promoted replica, with all its data; a write is acknowledged within ten seconds.
+    After the loss of its primary, the store finds the promoted replica, which has all data.
 
-    Every error before that is transient, and no generation is given out again.
+    It acknowledges a write within ten seconds. All errors before that are transient, and no generation is used twice.
     """
     careful, store = open_store(f"{group.url}replicas=1"), open_store(group.url)
     jobs = [set_one(careful, f"key {number}") for number in range(100)]
@@ -65,7 +65,7 @@ def test_a_lost_primary(group, until):
 
 def test_another_store_object_finds_it_at_once(group, until):
     """
-    A store opened after a failover finds the new primary by the same URL, though some of its hosts are gone.
+    A store opened after a failover finds the new primary by the same URL, although some hosts in the URL are gone.
     """
     store = open_store(group.url)
     set_one(store, "before")
@@ -79,7 +79,7 @@ def test_another_store_object_finds_it_at_once(group, until):
 
 def test_a_slot_that_moves(cluster):
     """
-    While the keys of a slot are moved, calls are refused as transient and not done; then they use the new node.
+    While the keys of a slot move, calls are refused as transient and not executed; afterwards they go to the new node.
     """
     store = open_store(cluster.url)
     before = {key: set_one(store, key) for key in ("one", "two")}
@@ -102,7 +102,9 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    Another process's set wakes the owner, before and after the slot moves: only the slot's nodes forward notes.
+    A set by another process wakes the owner before and after the slot moves.
+
+    Only the nodes of the slot forward notifications.
     """
     url = f"{cluster.url}prefix=news"
     owner, other = open_store(url), open_store(url)
@@ -114,8 +116,8 @@ def test_news_from_another_process(cluster, until):
     cluster.begin_move(slot, source, target)
     cluster.end_move(slot, source, target)
     while owner.wait_for_change(1.5):
-        pass  # it is notified that the channel has moved, and subscribes at the new node
-    owner.acquire("owner")  # another server answers, which ends all leases
+        pass  # the owner learns that the slot has moved, and subscribes at the new node
+    owner.acquire("owner")  # all leases have ended, because another server answers
     assert is_heard(owner, other, until)
     for each in (owner, other):
         each.close()
@@ -135,7 +137,7 @@ def is_heard(owner, other, until):
 
 def test_jobs_over_a_failover(group, until):
     """
-    A scheduler continues after a failover: jobs set before and after it fire, and none early.
+    A scheduler continues through a failover: jobs set before and after it fire, and none fires early.
     """
     fired = {}
     done = threading.Event()
@@ -159,7 +161,7 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas have is refused as possibly lost, with the remedy; it is stored at the primary.
+    A write that too few replicas confirm is refused as possibly lost, with a remedy; the primary has stored it.
     """
     server = make_redis()
     store = open_store(server.url("?replicas=1&prefix=alone"))
@@ -195,7 +197,7 @@ def test_wrong_urls(url, message):
 
 def test_nobody_listens():
     """
-    If no host answers, the error is transient, and no kind of password is shown.
+    If no host answers, the error is transient and shows no password of any kind.
     """
     pytest.importorskip("redis")
     ports = [free_port() for _ in range(2)]
@@ -208,7 +210,7 @@ def test_nobody_listens():
 
 def test_no_sentinel_knows_it(make_redis):
     """
-    A name that no sentinel watches is named.
+    If no sentinel knows the service name, the error names it.
     """
     sentinel = make_redis("--sentinel")
     with pytest.raises(StoreError, match="no sentinel knows a master named 'nosuch'"):

@@ -1,5 +1,5 @@
 """
-A store in a Redis Cluster whose slot moves to another master under load, and back.
+A Redis Cluster moves the store's slot to another master under load, and back.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from redis_servers import RedisCluster
 
 @pytest.fixture
 def cluster(make_redis):
-    """
-    Return three masters.
-    """
     cluster = RedisCluster(make_redis, replicas=0)
     yield cluster
     cluster.stop()
@@ -21,7 +18,7 @@ def cluster(make_redis):
 
 def move_slot(cluster, load, until, *, is_slow):
     """
-    Move the slot of the store to another master; if *is_slow*, stop halfway until a call is refused.
+    Move the store's slot to another master; if *is_slow*, pause halfway until a call has been refused.
     """
     source = cluster.holder()
     target = next(node for node in cluster.masters() if node is not source)
@@ -36,10 +33,11 @@ def move_slot(cluster, load, until, *, is_slow):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     """
-    No acknowledged write is lost, nothing fires early or after its cancel, and no attempt begins twice.
+    While the slot moves, no acknowledged write is lost, and no job fires early or after its cancel.
 
-    Refusals are transient, with a known outcome. A generation runs again only if its attempt could not be settled while
-    the slot moved: it was cut off, as by a failover, and its history says so.
+    No attempt begins twice. Calls are refused as transient, with a known outcome. A generation runs again only if its
+    attempt could not be settled while the slot moved. Such an attempt counts as interrupted, as in a failover, and the
+    history says so.
     """
     with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):

@@ -1,5 +1,5 @@
 """
-A store in several partitions: the distribution of jobs, and the other partitions while one master is unreachable.
+A store in several partitions: where jobs go, and what works while one partition's master is unreachable.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ NUMBERS = itertools.count()
 PARTITIONS = 3
 PATIENCE_S = 60.0
 TIME_S = 5
-"""Maximum seconds that a due job may be overdue."""
+"""Maximum number of seconds by which a due job may be overdue."""
 ACKNOWLEDGED_S = 10
-"""Maximum seconds from the loss of a master until a write is acknowledged there again."""
+"""Maximum number of seconds from the loss of a master until its partition acknowledges a write again."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def redis_url(redis_server):
 @pytest.fixture
 def cluster(make_redis):
     """
-    Return three masters without replicas; two continue if one is down, and a killed one keeps all acknowledged writes.
+    Return three masters without replicas. If one is down, two continue; a killed one has kept all acknowledged writes.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
@@ -59,7 +59,7 @@ def cluster(make_redis):
 @pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
 def test_tags_are_spread(prefix, total):
     """
-    The slots of a cluster, cut into as many ranges as there are partitions, have one tag each.
+    Each range of a cluster's slots has one hash tag; there are as many equal ranges as partitions.
     """
     tags = [Partition(number, total).tag(prefix) for number in range(total)]
     assert tags[0] == prefix
@@ -69,7 +69,7 @@ def test_tags_are_spread(prefix, total):
 
 def test_slots_are_those_of_the_server(cluster):
     """
-    The server computes the same slots as we do: each master has one of three partitions.
+    The server computes the same slots as our code, and each of three masters has one of three partitions.
     """
     holders = {cluster.holder(Partition(number, 3).tag("tickwheel")).port for number in range(3)}
     assert len(holders) == 3
@@ -77,7 +77,7 @@ def test_slots_are_those_of_the_server(cluster):
 
 def test_the_number_is_kept(redis_server):
     """
-    A store keeps the number of partitions that it was made with; another number is refused, with the right one.
+    A store keeps its number of partitions; if a URL gives another number, the error names the right one.
     """
     url = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
     store = open_store(f"{url}&partitions=3")
@@ -98,7 +98,7 @@ def test_the_number_is_kept(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once and have equal numbers of shards; the jobs of a leaving node continue.
+    Three nodes fire each job once and have equal numbers of shards. After a node leaves, the others fire its jobs.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):
@@ -120,7 +120,9 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    A node with the missing handler claims waiting jobs in every partition; a pause of its scope covers all partitions.
+    A node that brings the missing handler claims the waiting jobs of every partition.
+
+    A pause of the handler's scope covers all partitions.
     """
     poor, rich = make(redis_url), make(redis_url)
     poor.handler("other")(print)
@@ -139,7 +141,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_what_is_set_after_a_mark_is_above_it(redis_url):
     """
-    A generation given out after an adoption is above all earlier generations of all partitions.
+    After an adoption, a new generation is above all generations that any partition gave out before.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -173,7 +175,7 @@ def keys_of(store, number):
 
 def silent(make, store, url):
     """
-    Return the partitions in which a job set by another process is overdue for too long.
+    Return the partitions in which a job set by another process stays overdue for too long.
     """
     node = make(url)
     node.handler("h")(print)
@@ -187,7 +189,7 @@ def silent(make, store, url):
 
 def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
     """
-    No partition is silent, and no generation is given out twice.
+    Every partition fires its jobs in time, and no two partitions give out the same generation.
     """
     store = open_store(redis_url)
     assert len(set(given(store))) == 20 * PARTITIONS
@@ -197,7 +199,7 @@ def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
 
 def test_a_generation_that_two_give_is_found(redis_url):
     """
-    The previous check detects a store whose partitions draw generations independently, which repeats numbers.
+    The check of generations detects a store whose partitions draw generations independently.
     """
 
     def draw(self):
@@ -212,7 +214,7 @@ def test_a_generation_that_two_give_is_found(redis_url):
 
 def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
     """
-    The previous check detects a node that stages all partitions but one, which makes that one silent.
+    The check of late jobs detects a node that prefetches from all partitions but one.
     """
     store, own = open_store(redis_url), Prefetcher.own
     with mock.patch.object(
@@ -224,7 +226,7 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
 
 def test_pages(redis_url):
     """
-    A listing covers all partitions in the order of the keys, each job once, with any limit.
+    A listing covers all partitions in the order of keys and has each job once, with any limit.
     """
     store = open_store(redis_url)
     keys = [f"key {number:03}" for number in range(100)]
@@ -263,7 +265,7 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatch):
     """
-    If one partition sends no notes, its requests are polled, even while notes of the others arrive.
+    If one partition sends no notifications, its requests are found by polling, even while the others send theirs.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -293,9 +295,10 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_master_is_away(make, record, cluster, events, how):
     """
-    While one partition does not answer, jobs of the others are set and fire in time; after its return, so are its own.
+    While one partition does not answer, jobs of the others are set and fire in time.
 
-    Writes of its keys are refused as transient. Its running attempts are cut off and run again, under a new epoch.
+    After its return its own jobs fire. Writes to its keys are refused as transient. Its running attempts count as
+    interrupted and run again, under a new epoch.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)
@@ -334,9 +337,9 @@ def test_a_master_is_away(make, record, cluster, events, how):
 @pytest.mark.parametrize("number", range(PARTITIONS))
 def test_a_master_hangs(make, record, cluster, until, number):
     """
-    While the master of a partition hangs, before its leases end, other partitions' jobs are begun, fired and settled.
+    While one partition's master hangs, jobs of the others are claimed, fired and settled before their leases expire.
 
-    This includes jobs that are due together with jobs of that partition, and jobs that another process sets.
+    This includes jobs that are due together with a job of the hanging partition, and jobs that another process sets.
     """
     url = f"{cluster.url}lease_s=10&partitions=3"
     store = open_store(url)
@@ -364,9 +367,9 @@ def test_a_master_hangs(make, record, cluster, until, number):
 
 def test_a_master_is_lost_under_load(make_redis, until):
     """
-    Of three masters with a replica each one is killed: nothing that its replica had is lost, and nothing runs twice.
+    If one of three masters with a replica each is killed, no write that its replica had is lost, and no job runs twice.
 
-    Refusals are transient, and the replica takes over within ten seconds.
+    Calls are refused as transient, and the replica takes over within ten seconds.
     """
     cluster = redis_servers.RedisCluster(make_redis)
     try:
@@ -382,7 +385,7 @@ def test_a_master_is_lost_under_load(make_redis, until):
             until(lambda: store.apply([Cancel(there)]))
             store.close()
             cluster.await_successor()
-            cluster.lost.start()  # and it is now the replica of the promoted server
+            cluster.lost.start()  # it is now the replica of the promoted server
             load.await_more(load.fired, 200, until)
             load.end(until)
             assert load.wrongs() == {}

@@ -1,5 +1,5 @@
 """
-Schedulers on one Redis: several nodes, nodes that come and go, and a store that fails once at every call.
+Schedulers on one Redis: several nodes that come and go, and a store on which each call fails once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 @pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
-    After a server has lost all data, later sets fire, under numbers that were never given out.
+    After a server has lost all data, new sets fire, and their numbers were never given out before.
     """
     server = make_redis()
     opened = open_store(server.url("?shards=2"))
@@ -84,13 +84,13 @@ def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
 
 def test_all_shards_are_told(make, events, redis_url):
     """
-    Each node, and a client that fires nothing, shows all shards with their owners, epochs and ends of leases.
+    Every node, and a client that fires nothing, lists all shards with their owners, epochs and lease ends.
     """
     nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
     asker, told = make(redis_url), events(nodes[1])
     nodes[0].start()
     nodes[1].start()
-    told.of(OwnershipGained)  # once the first node has renewed, and given up its surplus
+    told.of(OwnershipGained)  # the first node gives up its surplus when it renews
     assert {shard.owner for shard in asker.shards()} == {node.stats()["owner"] for node in nodes}
     for node in (*nodes, asker):
         shards = node.shards()
@@ -106,7 +106,7 @@ def test_all_shards_are_told(make, events, redis_url):
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_fails_once(make, record, redis_url, call, after):
     """
-    If any call fails, before or after it took effect, every job fires, and none twice.
+    If any call fails, before or after it took effect, every job still fires exactly once.
     """
     store = FaultyStore(open_store(redis_url))
     scheduler = make(store)

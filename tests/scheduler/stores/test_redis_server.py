@@ -26,16 +26,13 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def server(make_redis):
-    """
-    Return a server for this test alone.
-    """
     return make_redis("--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local")
 
 
 @pytest.fixture
 def make(redis_server):
     """
-    Return a function that opens stores of one prefix; they are closed at the end.
+    Return a function that opens stores of one prefix; the fixture closes them at the end.
     """
     opened = []
     prefix = f"server-{next(NUMBERS)}"
@@ -52,7 +49,7 @@ def make(redis_server):
 
 def test_nobody_listens():
     """
-    An unreachable server is a transient error, after which it is known that nothing was written.
+    An unreachable server is a transient error, and the outcome is known: nothing was written.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -63,7 +60,7 @@ def test_nobody_listens():
 
 def test_many_connections(redis_server):
     """
-    A new connection is possible however many were made before: some drivers count to a hundred.
+    A store works however many connections were opened before it, although some drivers count only to a hundred.
     """
     connections = _connections.Connections(redis_server.url(), "redis", "{many}")
     for _ in range(150):
@@ -111,7 +108,7 @@ def test_a_layout_before_the_first_release(redis_server, make, change):
 @pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])
 def test_keys_of_somebody_else(redis_server, make, name):
     """
-    A key of another type or program stays unchanged, and the error names the remedy.
+    A key of another type or another program stays unchanged, and the error names the remedy.
     """
     redis_server.execute("SET", f"{make.prefix}:{name}", "theirs")
     with pytest.raises(StoreFormatError, match=r"holds something else .*: choose another prefix="):
@@ -121,7 +118,7 @@ def test_keys_of_somebody_else(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    Without memory, Redis refuses a set as permanent and stores nothing of it; running jobs can be settled.
+    If Redis is out of memory, it refuses a set as permanent and stores nothing of it, but running jobs can be settled.
     """
     store = make("&shards=1", server)
     (lease,) = store.acquire("owner")
@@ -142,7 +139,9 @@ def test_no_memory(server, make):
 
 def test_a_store_is_opened_without_memory(server, make):
     """
-    Without memory, Redis lets another process open the store, list, cancel, take over and fire: that frees memory.
+    If Redis is out of memory, another process can open the store, list, cancel, take over and fire.
+
+    These calls free memory.
     """
     first = make("&shards=1", server)
     jobs = [set_one(first, key) for key in ("a", "b")]
@@ -162,7 +161,7 @@ def test_a_store_is_opened_without_memory(server, make):
 
 def test_scripts_are_lost(redis_server, make):
     """
-    Scripts that the server has forgotten are loaded again.
+    Scripts that the server has lost are loaded again.
     """
     store = make()
     set_one(store)
@@ -174,7 +173,7 @@ def test_scripts_are_lost(redis_server, make):
 
 def test_lost_connections(redis_server, make, until):
     """
-    After the server has closed all connections, the next calls make new ones, and nothing is lost.
+    After the server has closed all connections, the next calls open new ones, and nothing is lost.
     """
     store = make()
     job = set_one(store)
@@ -185,7 +184,7 @@ def test_lost_connections(redis_server, make, until):
 
 def test_replica(make_redis):
     """
-    A replica is refused as transient, as it may become the primary.
+    A replica is refused as transient, because it may be promoted.
     """
     primary = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -200,9 +199,9 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make, until):
     """
-    After a kill and a restart of the server all acknowledged writes are there, and the owner claims its shards again.
+    After a kill and a restart of the server all acknowledged writes exist, and the owner claims its shards again.
 
-    A restarted server looks like a promoted one, and may lack the grant of a later lease.
+    It has to, because a restarted server looks like a promoted replica, which may lack the last lease.
     """
     store = make("&lease_s=120", server)  # the lease must outlast a slow restart of the server
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -235,7 +234,7 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    If each answer is synced, a server killed during writes has every acknowledged job.
+    If the server syncs before each answer and is killed during writes, it has every acknowledged job.
     """
     make("", server)
     answered, lost = set(), []
@@ -261,7 +260,7 @@ def test_server_is_killed_under_load(server, make, until):
         for thread in threads:
             thread.join(PATIENCE_S)
         server.start()
-        rewrite_log(server, until)  # otherwise a part of the torn log returns: docs/durable.md
+        rewrite_log(server, until)  # otherwise a part of the torn log comes back: see docs/durable.md
     store = make("", server)
     assert all(error.is_transient for error in lost)
     assert len(lost) == 6
@@ -274,7 +273,7 @@ def test_server_is_killed_under_load(server, make, until):
 
 def test_server_that_stands_still(server, make, until):
     """
-    After a server that does not answer in time, the error says that the outcome of the write is unknown.
+    If the server does not answer in time, the error says that the outcome of the write is unknown.
     """
     store = make("&lease_s=1", server)
     job = set_one(store)
@@ -290,7 +289,7 @@ def test_server_that_stands_still(server, make, until):
 
 def test_server_that_loads(server, make, until):
     """
-    A server that still loads its data is a transient error, and nothing was written.
+    While the server loads its data, the error is transient, and nothing was written.
     """
     server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
     server.execute("BGREWRITEAOF")  # while it loads such a file, it answers after each kilobyte
@@ -313,7 +312,9 @@ def test_server_that_loads(server, make, until):
 
 def test_node_of_a_cluster(make_redis, until):
     """
-    In a cluster the node with the store's slot can be used; another node names it, and what to write.
+    In a cluster, the store works through the node that holds its slot.
+
+    Any other node is refused with the right address.
     """
     ports = [free_port(), free_port()]
     holder, other = (make_redis("--cluster-enabled", "yes", "--cluster-port", port) for port in ports)
@@ -355,7 +356,7 @@ def refused_by(server):
 
 def test_writers_in_each_others_way(make):
     """
-    Threads that write large batches to the same few keys at once, through one object and another, all succeed.
+    Threads that write large batches to the same few keys at once, through one or two store objects, all succeed.
     """
     first = make("&shards=1")
     stores, generations = (first, first, make()), []

@@ -71,7 +71,7 @@ def test_no_such_database(redis_server):
 
 def test_settings_may_not_be_read(make_redis):
     """
-    A user who may not read the settings can use the store, and the worst possible settings are assumed.
+    A user who may not read the server's settings can use the store, which then assumes the worst settings.
     """
     server = make_redis("--appendonly", "yes")
     server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
@@ -83,7 +83,7 @@ def test_settings_may_not_be_read(make_redis):
 
 def test_rights_are_looked_at_first(make_redis):
     """
-    A user without the right to one command is refused on open, before a write could be done in part.
+    If the user lacks the right to one command, the store refuses to open, before it could write anything in part.
     """
     server = make_redis()
     server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")
@@ -108,7 +108,7 @@ def test_rights_are_looked_at_first(make_redis):
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_eviction_is_refused(make_redis, policy):
     """
-    A server that may evict keys is refused, with the remedy.
+    A server whose settings allow it to evict keys is refused, with a remedy.
     """
     server = make_redis("--maxmemory-policy", policy)
     with pytest.raises(StoreError, match=f"has maxmemory-policy {policy}, .*: CONFIG SET maxmemory-policy noeviction"):
@@ -129,7 +129,7 @@ def test_eviction_is_refused(make_redis, policy):
 )
 def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
     """
-    The store reports its server's possible loss as an ability, and as a warning to the scheduler that fires.
+    The possible loss of a server is among the store's abilities, and a scheduler that fires logs it as a warning.
     """
     server = make_redis(*settings)
     with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
@@ -145,7 +145,7 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
 
 def test_a_replica_may_lag_behind(make_redis, until):
     """
-    Redis answers before it replicates, so a failover to a replica may lose writes that are on disk.
+    Redis answers before it replicates, so a failover may lose writes even if they are on the primary's disk.
     """
     primary = make_redis("--appendonly", "yes", "--appendfsync", "always")
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -159,7 +159,9 @@ def test_a_replica_may_lag_behind(make_redis, until):
 
 def test_loss_window_of_any_settings():
     """
-    Only a server that is known to sync each answer has no loss window, also if its settings cannot be read.
+    Only a server that is known to sync before each answer loses nothing.
+
+    If the settings cannot be read, it may lose writes.
     """
     for aof, fsync, save in itertools.product(("yes", "no", None), ("always", "everysec", "no", None), ("", "60 1")):
         facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
@@ -172,7 +174,7 @@ def test_loss_window_of_any_settings():
 )
 def test_loss_window_of_replicas(connected, replicas, loses):
     """
-    A write that all replicas must have survives the loss of the primary; a write that only some have may be lost.
+    A write that must reach all replicas survives the loss of the primary; with fewer replicas it may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -13,7 +13,7 @@ from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()
 DEFAULT = RetryPolicy(attempts=3)
-"""A shard that changes hands may cut off an attempt; a missing handler may not cost one."""
+"""The retry policy of the tests: shards that change hands may cost an attempt, but a missing handler may not."""
 
 
 @pytest.fixture(params=["postgres", "redis"])
@@ -55,20 +55,17 @@ class Deployment:
 
     def notice(self, event):
         """
-        Record an error.
+        Record an error event.
         """
         if isinstance(event, JobDied | JobFailed):
             self.troubles.append(event)
 
     def stop(self, name):
-        """
-        Stop a node cleanly.
-        """
         self.nodes.pop(name).stop(timeout=5.0)
 
     def wait_for(self, count):
         """
-        Return the finished runs once there are *count*.
+        Wait for *count* finished runs, and return them.
         """
         self.until(lambda: len(set(self.runs)) >= count, lambda: (len(self.runs), self.troubles))
         return set(self.runs)
@@ -77,7 +74,7 @@ class Deployment:
 @pytest.fixture
 def deployment(address, until):
     """
-    Return a deployment that is stopped at the end.
+    Return a deployment, which the fixture stops at the end.
     """
     made = Deployment(address, until)
     yield made
@@ -87,14 +84,14 @@ def deployment(address, until):
 
 def owners(deployment):
     """
-    Return the owners of shards.
+    Return the names of the nodes that own shards.
     """
     return {shard.owner.partition(":")[0] for shard in next(iter(deployment.nodes.values())).shards() if shard.owner}
 
 
 def test_two_versions_on_three_nodes(deployment, until):
     """
-    While three nodes go from one version to the next, jobs of both versions run on nodes that have them.
+    While three nodes change from one version to the next, jobs of both versions run on nodes that have their handler.
     """
     numbers = itertools.count()
     expected = []
@@ -140,7 +137,7 @@ def test_two_versions_on_three_nodes(deployment, until):
 
 def test_a_retry_goes_where_its_handler_is(deployment, until):
     """
-    A job that is claimed, fails and recurs continues on the node that has its handler.
+    A job's retries and next runs take place on the node that has its handler.
     """
     deployment.start("old", "other")
     until(lambda: owners(deployment) == {"old"})

@@ -1,5 +1,5 @@
 """
-The round trips of each step of a node, on every store with a server: a few, however many shards and jobs.
+The round trips that each step of a node takes on a server: few, however many shards and jobs there are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ PATIENCE_S = 20
 
 class Counted:
     """
-    Counts the round trips of calls. Takes the minimum over some turns, since the store's own threads make calls, too.
+    Counts the round trips of calls.
+
+    A test uses the minimum of several turns, because the store's own threads also make calls.
     """
 
     def __init__(self, line):
@@ -52,7 +54,7 @@ class Counted:
 
     def call(self, name, call, *arguments, **more):
         """
-        Return the result of *call*, and count its round trips for operation *name*.
+        Make the call, count its round trips as those of *name*, and return its result.
         """
         before = self.line.trips
         answer = call(*arguments, **more)
@@ -62,7 +64,7 @@ class Counted:
 
 def turn(store, heir, counted, turn, size):
     """
-    Take *size* jobs through the steps of their lives, including a takeover by *heir* while they run.
+    Take *size* jobs through all steps, including a takeover by *heir* while they run.
     """
     leases = counted.call("take over", store.acquire, "store")
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -125,7 +127,7 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
 
 class Ahead(BootClock):
     """
-    A machine's clock that a test may move forward, so that nothing waits.
+    A clock that a test may set forward, so that nothing waits.
     """
 
     moved_ns = 0
@@ -142,7 +144,7 @@ class Ahead(BootClock):
 
 def test_a_rare_write_takes_no_more_round_trips(line_and_url):
     """
-    A set or move with a delay takes no extra round trip, even long after the last one: it does not ask for the time.
+    A set or move with a delay takes no extra round trip to read the time, even long after the last write.
     """
     _, url = line_and_url
     clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))
@@ -174,7 +176,9 @@ def partitions(redis_server):
 
 def test_partitions_are_asked_at_once(partitions):
     """
-    A store in partitions takes no more round trips in each than an unpartitioned one; it renews and scans all at once.
+    A partitioned store takes no more round trips in each partition than an unpartitioned store.
+
+    It renews and scans all partitions at the same time.
     """
     line, url = partitions
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
@@ -196,7 +200,9 @@ def test_partitions_are_asked_at_once(partitions):
 
 def hold(partition, name, together):
     """
-    Make each call of *name* wait until all partitions have been called.
+    Make each call of *name* on *partition* wait until all partitions were called.
+
+    Calls one after another would time out.
     """
     call = getattr(type(partition), name)
 
@@ -216,7 +222,7 @@ def hold(partition, name, together):
 @pytest.fixture(params=["postgres", "redis", "partitions"])
 def far(request):
     """
-    Return, for each kind of store, a proxy to it, its URL there, and a function that makes another proxy with its URL.
+    Return a proxy to a store of each kind, the store's URL there, and a function that makes another proxy and URL.
     """
     if request.param == "partitions":
         line, url = request.getfixturevalue("partitions")
@@ -234,9 +240,9 @@ def far(request):
 @pytest.mark.parametrize("trip_s", [0.05, 0.15])
 def test_a_store_far_away(far, trip_s, until):
     """
-    A node whose store is far away fires each of 20 jobs a second once, half of them within half a second.
+    A node with a slow link to its store fires 20 jobs a second, each once and half of them within half a second.
 
-    No renewal fails and no call is refused. Another node takes over within the lease and three seconds.
+    No renewal fails and no call is refused. If the node dies, another takes over within the lease and three seconds.
     """
     line, url, other, other_url = far
     line.delay_s = other.delay_s = trip_s / 2

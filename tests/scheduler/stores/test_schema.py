@@ -1,5 +1,5 @@
 """
-The schema of a store's tables: made in one step, migrated forward, and refused if this tickwheel does not know it.
+A store creates the schema of its tables in one step, migrates older ones, and refuses unknown ones.
 """
 
 from __future__ import annotations
@@ -23,19 +23,12 @@ BROKEN = ["CREATE TABLE tickwheel_half (x integer);\nCREATE TABLE tickwheel_half
 
 
 class SqliteTables:
-    """
-    The tables of a SQLite file.
-    """
-
     migrations = sqlite_schema.MIGRATIONS
 
     def __init__(self, path):
         self.path, self.url = path, f"sqlite:///{path}"
 
     def execute(self, statement):
-        """
-        Execute *statement*, and return its rows.
-        """
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             return connection.execute(statement).fetchall()
 
@@ -48,19 +41,12 @@ class SqliteTables:
 
 
 class PostgresTables:
-    """
-    The tables of a PostgreSQL database.
-    """
-
     migrations = postgres_schema.MIGRATIONS
 
     def __init__(self, server, database):
         self.server, self.database, self.url = server, database, server.url(database)
 
     def execute(self, statement):
-        """
-        Execute *statement*, and return its rows.
-        """
         return self.server.execute(statement, self.database)
 
     def migrate(self, migrations):
@@ -76,7 +62,7 @@ class PostgresTables:
 @pytest.fixture(params=["sqlite", "postgres"])
 def tables(request, path):
     """
-    Return the tables of an empty store, for each kind of store.
+    Return the empty tables of a store, for each kind of store.
     """
     if request.param == "sqlite":
         return SqliteTables(path)
@@ -93,7 +79,7 @@ def version(tables):
 
 def make(tables):
     """
-    Make a store with one job.
+    Create the tables with one job in them.
     """
     with closing(open_store(tables.url)) as store:
         set_one(store)
@@ -113,7 +99,9 @@ def assert_refused(tables, said):
 
 def test_migrates_forward(tables):
     """
-    A store of an older version is migrated in place, step by step, keeping its jobs; a program of that version stops.
+    The tables of an older version are migrated in place, step by step, and keep their jobs.
+
+    A program of that version stops.
     """
     make(tables)
     newer = [*tables.migrations, *SECOND]
@@ -144,7 +132,7 @@ def test_failed_migration_leaves_the_old_version(tables):
 @pytest.mark.parametrize("number", [1, 3, 12, 15])
 def test_a_schema_before_the_first_release_is_refused(tables, number):
     """
-    Tables whose version has no checksum are refused with that version and a remedy, whatever its number.
+    A schema whose version has no checksum is older than the first release and is refused, with a remedy.
     """
     make(tables)
     tables.execute("ALTER TABLE tickwheel_schema DROP COLUMN checksum")
@@ -154,7 +142,7 @@ def test_a_schema_before_the_first_release_is_refused(tables, number):
 
 def test_a_schema_that_was_edited_in_place_is_refused(tables):
     """
-    Tables of the same version made by another script are refused, and so are tables of an edited later step.
+    If another script made the tables of the same version, or a later step was edited, the tables are refused.
     """
     edited = [script.replace("trace text", "traced text") for script in tables.migrations]
     edited = [script.replace("trace TEXT", "traced TEXT") for script in edited]
@@ -167,7 +155,7 @@ def test_a_schema_that_was_edited_in_place_is_refused(tables):
 @pytest.mark.parametrize("number", [2, 99, -1])
 def test_a_newer_schema_is_refused(tables, number):
     """
-    A store of an unknown version is refused with both versions, and stays usable for the newer program.
+    A schema of a newer version is refused with both versions, and the newer program can still use it.
     """
     make(tables)
     tables.execute(f"UPDATE tickwheel_schema SET version = {number}")  # noqa: S608 - a number of the test's own
@@ -177,7 +165,7 @@ def test_a_newer_schema_is_refused(tables, number):
 @pytest.mark.parametrize("statement", ["DELETE FROM tickwheel_schema", "UPDATE tickwheel_schema SET version = 0"])
 def test_tables_without_a_version_are_refused(tables, statement):
     """
-    Tables that lost their version are not created again over their jobs.
+    If the tables lost their version, they are refused, and not created again over their jobs.
     """
     make(tables)
     tables.execute(statement)
@@ -186,7 +174,7 @@ def test_tables_without_a_version_are_refused(tables, statement):
 
 def test_comments_and_spaces_are_free():
     """
-    The checksum depends on the statements, not on their formatting, and not on the tables of a later step.
+    The checksum depends on the statements alone, not on their formatting or on later steps.
     """
     assert checksum_of(["CREATE TABLE a (\n    b text\n);\n"]) == checksum_of(["-- why\nCREATE TABLE a ( b text );"])
     assert checksum_of(["CREATE TABLE a (b text);"]) != checksum_of(["CREATE TABLE a (b text NOT NULL);"])
@@ -194,7 +182,7 @@ def test_comments_and_spaces_are_free():
 
 def test_an_older_owner_keeps_its_schema(path):
     """
-    A file that an older version fires is migrated only after that version has stopped.
+    While an older version fires from a file, a newer one does not migrate it.
     """
     tables = SqliteTables(path)
     make(tables)
@@ -212,7 +200,7 @@ def test_an_older_owner_keeps_its_schema(path):
 
 def test_a_node_goes_on_while_another_migrates(postgres, database):
     """
-    A node of an older version continues while a newer one migrates its store; afterwards no older one starts.
+    While a newer node migrates the store, an older running node continues; afterwards no older node can start.
     """
     tables = PostgresTables(postgres, database)
     with closing(open_store(f"{tables.url}&shards=2")) as older:
@@ -226,7 +214,7 @@ def test_a_node_goes_on_while_another_migrates(postgres, database):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_migrations_are_numbered_in_order(store):
     """
-    The n-th script is numbered n, so two changes with the same number are detected.
+    The n-th migration script has number n, so that two changes with one number are detected.
     """
     folder = files(f"tickwheel.stores.{store}") / "migrations"
     numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))

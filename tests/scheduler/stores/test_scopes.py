@@ -1,5 +1,5 @@
 """
-Scopes on the stores of servers: every node honours a pause by any process.
+Every node on a server's store honours a pause, whichever process made it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ COUNT = 16
 
 def test_two_nodes_heed_what_a_third_process_pauses(server_url, make, events, until):
     """
-    Neither node begins jobs paused by handler, by target or as a whole; they use no attempt, and fire later.
+    Neither of two nodes starts jobs that are paused by handler, by target or all together.
+
+    These jobs keep their attempts and fire later.
     """
     client, stores = make(server_url), [FaultyStore(make_store(server_url)) for _ in range(2)]
     nodes = [make(store, options=SchedulerOptions(owner=f"node {n}")) for n, store in enumerate(stores)]
@@ -32,7 +34,7 @@ def test_two_nodes_heed_what_a_third_process_pauses(server_url, make, events, un
             for one in told
         ]
 
-    def have_read():  # a second scan since the pause has begun, so the first is complete
+    def have_read():  # the second scan since the pause has begun, so the first is complete
         calls = [store.calls.count("scopes") + 2 for store in stores]
         until(lambda: all(store.calls.count("scopes") >= least for store, least in zip(stores, calls, strict=True)))
 

@@ -12,7 +12,7 @@ from tickwheel.stores import open_store
 @pytest.fixture
 def nodes(server_url):
     """
-    Return two open stores whose owners hold two shards each, with leases of a second, and their epochs by shard.
+    Return two open stores, whose owners hold two shards each with leases of one second, and the epochs by shard.
     """
     between = "&" if "?" in server_url else "?"
     stores = [open_store(f"{server_url}{between}shards=4&lease_s=1") for _ in range(2)]
@@ -37,7 +37,7 @@ def has_expired(store):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_living_nodes_keep_their_shards(nodes, until, order):
     """
-    Whichever node is answered first after the silence, each keeps its shards, under the same epochs.
+    Each node keeps its shards under the same epochs, whichever is answered first after the silence.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))

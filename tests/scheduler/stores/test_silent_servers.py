@@ -1,5 +1,5 @@
 """
-Every call on a store behind a silent connection ends in time: the client itself enforces its timeout.
+If the connection goes silent, every call on a store ends in time, because the client enforces the timeout itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ CALLS = {
 @pytest.mark.slow
 def test_calls_on_silent_connections_end_in_time(line_and_url):
     """
-    Each method of a store whose connections are silent raises a transient error in time, and the next call works.
+    If its connections are silent, each method of a store raises a transient error in time, and the next call works.
     """
     line, url = line_and_url
     with closing(open_store(f"{url}&lease_s={LEASE_S}")) as store:
@@ -90,7 +90,7 @@ def test_calls_on_silent_connections_end_in_time(line_and_url):
 
 def test_metrics_without_the_store(line_and_url, until):
     """
-    While the server does not answer, the metrics of the process are exported, without counts of the store.
+    While the server does not answer, the metrics of the process are exported without the store's counts.
     """
     line, url = line_and_url
     registry = CollectorRegistry()
@@ -111,7 +111,7 @@ def test_metrics_without_the_store(line_and_url, until):
 @pytest.mark.parametrize("name", ["page", "count_due", "prune"])
 def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
     """
-    A read of many rows, which waits for a lock here, is still running after a call of one row has failed.
+    A call that reads many rows gets a longer timeout than a call for one row.
     """
     psycopg = pytest.importorskip("psycopg")
     with (
@@ -123,7 +123,7 @@ def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
         answers = []
         waiting = threading.Thread(target=lambda: answers.append(CALLS[name](store)))
         waiting.start()
-        for _ in range(2):  # the second call ends when the other thread's call would have failed
+        for _ in range(2):  # the second call ends later than the other thread's call would have failed
             with pytest.raises(StoreError, match=r"lock|within"):
                 (CALLS["history"] if name == "prune" else CALLS["get"])(store)
         other.rollback()
@@ -133,7 +133,7 @@ def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
 
 def test_one_silent_connection_holds_up_no_other(line_and_url):
     """
-    While a call waits on a silent connection, calls on new ones are answered.
+    While one call waits on a silent connection, other calls are answered on new connections.
     """
     line, url = line_and_url
     with closing(open_store(f"{url}&lease_s=10")) as store:
@@ -150,7 +150,7 @@ def test_one_silent_connection_holds_up_no_other(line_and_url):
         waiting = threading.Thread(target=ask)
         waiting.start()
         before = line.opened
-        while line.opened == before:  # by now the silent connection is in use
+        while line.opened == before:  # once the line has opened another, the silent connection is in use
             store.now_ms()
         assert waiting.is_alive()
         waiting.join(PATIENCE_S)
@@ -159,7 +159,7 @@ def test_one_silent_connection_holds_up_no_other(line_and_url):
 
 def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
     """
-    The only node continues within seconds after its connections went silent: sets are answered, and a series runs on.
+    After its connections went silent, the only node recovers within seconds: it answers sets, and a series continues.
     """
     line, url = line_and_url
     with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:
@@ -202,7 +202,9 @@ def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatc
 
 def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
     """
-    A cancelled wait for a standby looks like a confirmation to the client; it is not taken for success.
+    A cancelled wait for a synchronous standby looks like a success to the client.
+
+    The store reports it as a commit with an unknown outcome.
     """
     server, raised = make_postgres(), []
     store = open_store(f"{server.url('postgres')}&lease_s=100")
@@ -211,7 +213,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
     def write():
         try:
-            while True:  # it takes effect a moment later
+            while True:  # the cancel takes effect a moment later
                 store.apply([model.Set(model.Job("key", 0, 7))])
         except StoreError as error:
             raised.append((error.is_unknown, error.is_transient, "no standby has confirmed" in str(error)))
@@ -227,7 +229,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    A close ends a statement that another thread waits for, at the server too.
+    A close also ends, at the server, a statement that another thread waits for.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []
@@ -253,7 +255,9 @@ def test_a_close_ends_the_statements_that_run(postgres, database):
 @pytest.mark.parametrize("lease_s", [1, 3, 10, 3_600])
 def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s):
     """
-    The server's time limits are below the lease and below the client's, so that its answer comes first.
+    The server's own time limits are shorter than the lease and the client's timeout.
+
+    So the server's error comes first.
     """
     url = f"{postgres.url(database)}&lease_s={lease_s}"
     with noted_sessions() as sessions, closing(open_store(url)) as store:
@@ -268,7 +272,7 @@ def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s
 
 def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
     """
-    An owner whose subscription went silent gets notifications on a new one.
+    If an owner's subscription goes silent, it gets notifications through a new one.
     """
     monkeypatch.setattr("tickwheel.stores._listener._CHECK_S", 0.0)
     line, url = line_and_url
@@ -290,7 +294,7 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
 
 class Deaf:
     """
-    A subscription on which nothing arrives; the second check detects it.
+    A subscription on which nothing arrives, which its second check detects.
     """
 
     def __init__(self):
@@ -315,7 +319,7 @@ class Deaf:
 
 def test_a_long_wait_is_no_reason_to_check_later(monkeypatch):
     """
-    A subscription is checked on schedule, even if its owner waits longer, and twice within the promised time.
+    A subscription is checked twice within the promised time, even if its owner waits longer.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -362,7 +366,7 @@ DROPPING = """
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_dropped_packets_end_calls_in_time(request, kind):
     """
-    Calls on a server whose packets are dropped (here its network is down) fail in time with a transient error.
+    If the server's packets are dropped, because its network is down, calls fail in time as transient.
     """
     alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
     if (
@@ -385,7 +389,7 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    The next renewals end the session of a client that went silent in mid-pipeline, with locks that leases need.
+    A client goes silent in the middle of a pipeline, with locks that leases need; the next renewals end its session.
     """
     psycopg = pytest.importorskip("psycopg")
 

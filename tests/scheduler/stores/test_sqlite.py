@@ -12,7 +12,7 @@ from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 class SqliteTests:
     """
-    Makes stores on files of this test.
+    Makes stores, each on a new file of the test.
     """
 
     @pytest.fixture(autouse=True)
@@ -20,21 +20,18 @@ class SqliteTests:
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     def make_store(self) -> SqliteStore:
-        """
-        Return a store on a new file.
-        """
         return SqliteStore(next(self.paths))
 
 
 class TestSqliteStore(SqliteTests, StoreSuite):
     """
-    The contract suite, with one store object for the file.
+    The contract suite, with one store object on the file.
     """
 
 
 class TestSharedSqliteStore(SqliteTests, SharedStoreSuite):
     """
-    The contract suite, with two store objects for one file.
+    The contract suite, with two store objects on one file.
     """
 
     def make_peer(self, store: SqliteStore) -> SqliteStore:

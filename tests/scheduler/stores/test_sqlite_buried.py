@@ -18,7 +18,7 @@ EVER = 2**63 - 1
 
 def rows(store):
     """
-    Return the numbers of far rows and of tombstones among them, and the number of tombstones in the meta row.
+    Return three counts: far rows, the tombstones among them, and the tombstones by the meta row.
     """
     return (
         value(store.path, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
@@ -42,7 +42,7 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A thousand moves or cancels among twenty thousand jobs log few pages more than a thousand sets.
+    A thousand moves or cancels, spread over twenty thousand jobs, log only a few pages more than a thousand sets.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)
@@ -57,7 +57,7 @@ def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
 
 def test_what_is_gone_is_found_nowhere(store, clock):
     """
-    A tombstone is found neither before its slot is sorted nor after, and its key can be set again.
+    No query finds a tombstone, neither before its slot is sorted nor after, and its key can be set again.
     """
     moved, cancelled, again = set_far(store, 3)
     answers = store.apply(
@@ -81,7 +81,7 @@ def test_what_is_gone_is_found_nowhere(store, clock):
 
 def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
     """
-    However often the same jobs are moved, there are not many more tombstones than jobs.
+    However often the same jobs are moved, the tombstones are not many more than the jobs.
     """
     monkeypatch.setattr(_far, "_GONE_MAX", 100)
     jobs = set_far(store, 500)
@@ -111,7 +111,7 @@ def test_jobs_that_keep_their_generation_leave_no_row(store):
 
 def test_others_bury_as_well(store, tmp_path, clock):
     """
-    A process beside the owner cancels far jobs, also in its caller's transaction, and the owner sees it.
+    A process that is not the owner cancels far jobs, also within its caller's transaction, and the owner sees it.
     """
     path = tmp_path / "jobs.db"
     first, second, third, fourth = set_far(store, 4)
@@ -128,7 +128,7 @@ def test_others_bury_as_well(store, tmp_path, clock):
 
 def test_far_jobs_weigh_what_they_change(weighed, store):
     """
-    Checkpoints depend on the pages that a commit changes: fewer for a far job than for a near one.
+    A commit counts towards the next checkpoint by the pages that it changes: fewer for a far job than for a near one.
     """
     jobs = set_far(store, 2_000)
     store.apply([model.Set(model.Job(f"near {i}", 0, store.now_ms() + i)) for i in range(2_000)])
@@ -143,7 +143,7 @@ def test_far_jobs_weigh_what_they_change(weighed, store):
 
 def test_a_full_disk_takes_no_records(store):
     """
-    While the reserve is used, rows are deleted, since tombstones would use more of it.
+    While the reserve for a full disk is in use, cancelled rows are deleted, because tombstones would use more of it.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -1,5 +1,5 @@
 """
-Notifications by a FIFO and by a port: the kind that this system uses, and the other kind.
+Notifications by a FIFO and by a port: the tests cover the kind that this system uses, and the other kind.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ KINDS = [pytest.param(FifoChannel, marks=pytest.mark.needs("os.mkfifo")), PortCh
 
 @pytest.fixture
 def path(tmp_path):
-    """
-    Return the path of the channel.
-    """
     return tmp_path / "jobs.db-wake"
 
 
 @pytest.fixture
 def wait():
     """
-    Provide a wait.
+    Yield a wait object.
     """
     made = WakeableWait()
     yield made
@@ -38,7 +35,7 @@ def wait():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ring_is_heard(kind, path, wait):
     """
-    A notification ends a wait, several count as one, and each is consumed once.
+    A notification ends a wait, several pending ones count as one, and each is consumed once.
     """
     channel = kind.make(path, 0o600)
     assert wait.wait(0, channel.fileno()) == set()
@@ -53,7 +50,7 @@ def test_a_ring_is_heard(kind, path, wait):
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_last_is_named(kind, path):
     """
-    A new channel takes over the name of a dead owner's channel; any other file keeps the name.
+    A new channel takes over the file name of a dead owner's channel, but never replaces any other file.
     """
     old = kind.make(path, 0o600)
     new = kind.make(path, 0o600)
@@ -69,7 +66,7 @@ def test_only_the_last_is_named(kind, path):
 
 def test_a_stranger_is_not_heard(path, wait):
     """
-    A datagram without the word in the channel's file is consumed, and is not a notification.
+    A datagram without the secret word from the channel's file is read and ignored.
     """
     channel = PortChannel.make(path, 0o600)
     assert path.stat().st_mode & 0o077 == 0
@@ -83,7 +80,7 @@ def test_a_stranger_is_not_heard(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends the current wait or the next one, once; a withdrawn token ends none.
+    A token ends the current wait or the next one, once; a withdrawn token ends no wait.
     """
     waiting = threading.Thread(target=wait.wait, args=(3_600,))
     waiting.start()
@@ -99,7 +96,7 @@ def test_a_wait_is_ended_by_another_thread(wait):
 
 def test_nothing_is_closed_that_a_wait_may_use(wait):
     """
-    A channel that is retired or closed during a wait is closed at the end of that wait, and no other wait begins.
+    A channel that is retired or closed during a wait is closed when that wait ends, and no new wait begins.
     """
     ends: list[str] = []
     channel = mock.Mock(close=lambda: ends.append("channel"))

@@ -1,5 +1,5 @@
 """
-The cost of the SQLite store's statements, in steps of its virtual machine: a count, not a time.
+The cost of the SQLite store's statements, counted in steps of its virtual machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 FAR = 10**9
 IN_A_SLOT = 4 * 10**12
-"""Far by the clock as well: see `test_sqlite_far`."""
+"""A due time in a slot, far also by the clock: see `test_sqlite_far`."""
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 EVER = 2**63 - 1
 
@@ -28,7 +28,7 @@ EVER = 2**63 - 1
 @pytest.fixture
 def made():
     """
-    Return the connections that stores have made.
+    Return a list of the connections that stores make.
     """
     with noted_connections() as made:
         yield made
@@ -49,7 +49,7 @@ def store(tmp_path, made, weighed):  # noqa: ARG001  no thread beside it takes s
 
 def add_far(store, count, first=FAR):
     """
-    Set *count* jobs far ahead.
+    Set *count* jobs, due far in the future.
     """
     store.apply([model.Set(model.Job(f"far {i}", 0, first + i)) for i in range(count)])
 
@@ -88,18 +88,18 @@ def add_far(store, count, first=FAR):
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
 def test_future_costs_nothing(store, made, call, first):
     """
-    No call takes more steps with ten thousand future jobs than with ten, except for a lookup in their run.
+    A call takes as many steps with ten thousand future jobs as with ten, except for a lookup in a run of keys.
     """
     store.count()
     add_far(store, 10, first)
     before = steps_of(made, lambda: call(store))
     add_far(store, 10_000, first)
-    assert steps_of(made, lambda: call(store)) <= before + 40  # it takes 35 with SQLite 3.53
+    assert steps_of(made, lambda: call(store)) <= before + 40  # the lookup takes 35 with SQLite 3.53
 
 
 def test_dead_cost_nothing(store, made):
     """
-    The query for due jobs does not pass dead ones.
+    The query for due jobs does not read dead jobs.
     """
     epoch = store.renew("owner")[0].epoch
     before = steps_of(made, lambda: store.due(0, 1_000, None, 50))
@@ -111,9 +111,7 @@ def test_dead_cost_nothing(store, made):
 
 def test_near_jobs_share_pages(tmp_path):
     """
-    A commit of near jobs logs one page for five jobs, however many jobs are in the future.
-
-    A commit of far jobs logs one or two pages for each job.
+    A commit of near jobs logs about one page for five jobs, however many jobs are in the future.
     """
     dice = random.Random(7)
 
@@ -133,7 +131,7 @@ def test_near_jobs_share_pages(tmp_path):
 
 def test_running_cost_nothing(store, made):
     """
-    The query for due jobs does not pass the jobs begun before them.
+    The query for due jobs does not read running jobs that were due before them.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
@@ -164,7 +162,7 @@ def replay(store, first, _path):
 
 def set_aside_and_take_up(store, _first, _path):
     """
-    Mark a job as unroutable, and claim it after the low watermark was raised.
+    Mark a job as unroutable, and claim it after the low watermark has risen.
     """
     early = store.apply([model.Set(model.Job("early", 0, 3, target="t", handler="h"))])[0].job
     store.apply([model.SetAside(early, 1)])
@@ -175,7 +173,7 @@ def set_aside_and_take_up(store, _first, _path):
 
 def set_elsewhere(_store, _first, path):
     """
-    Set a job from outside the owner.
+    Set a job through another store object.
     """
     with closing(SqliteStore(path)) as client:
         client.open()
@@ -206,7 +204,7 @@ def change_hands(store, _first, _path):
 )
 def test_nothing_pending_is_passed_over(store, tmp_path, call):
     """
-    The next scan finds a job that becomes pending before all others, for every cause.
+    If a job becomes pending and is due before all others, the next scan finds it, whatever made it pending.
     """
     first, *others = store.due(0, 7, None, 10)
     store.apply([model.Begin(job, 1) for job in (first, *others)])
@@ -220,7 +218,7 @@ def test_nothing_pending_is_passed_over(store, tmp_path, call):
 
 def test_a_scan_costs_the_rows_that_it_passes(store, made):
     """
-    A scan past a lane's jobs takes steps for as many jobs as it may read, however many the lane has, due at one time.
+    The steps of a scan that passes over a crowded lane depend on its row limit, not on the size of the lane.
     """
     (lease,) = store.renew("owner")
     crowd = LaneSet(names=("handler:crowd",))
@@ -258,7 +256,7 @@ def test_no_statement_scans(store):
 
 def test_jobs_that_come_back_have_an_index(store):
     """
-    Recurring jobs are listed by an index of their own, which contains no job that fires once.
+    Recurring jobs are listed through an index of their own, which contains no one-time job.
     """
     far = [model.Job(f"every {i}", 0, FAR + i, recurrence="every 5 s") for i in range(3)]
     store.apply([model.Set(job) for job in far])
@@ -284,7 +282,7 @@ def anything(sql):
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
 def test_many_at_once(store, count):
     """
-    However many jobs one commit sets, plain and others, each is stored as given, and each can be ended.
+    However many plain and other jobs one commit sets, each is stored as given, and each can be settled.
     """
     plain = [model.Job(f"plain {i}", 0, 7_000 + i, b"[1]", "log", "h", first_set_at=5) for i in range(count)]
     others = [replace(job, key=f"other {i}", expires_at=job.due_at + 1, trace="t") for i, job in enumerate(plain)]
@@ -302,7 +300,7 @@ def test_many_at_once(store, count):
 @pytest.mark.parametrize("missing", [0, 25, 49])
 def test_jobs_side_by_side(store, missing):
     """
-    Jobs of one instant are begun and ended together, except one among them that was cancelled.
+    Jobs with one due time are claimed and settled together, except for one of them that was cancelled.
     """
     answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
     jobs = [answer.job for answer in answers]
@@ -318,7 +316,7 @@ def test_jobs_side_by_side(store, missing):
 
 def test_side_by_side_costs_less(store, made):
     """
-    Adjacent jobs are begun in fewer steps than the same number of scattered jobs.
+    Adjacent jobs are claimed in fewer steps than the same number of scattered jobs.
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]

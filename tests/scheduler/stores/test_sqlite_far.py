@@ -1,5 +1,7 @@
 """
-The far level of the SQLite store: jobs wait in slots, in the order of sets, and are sorted when their slot is near.
+The far level of the SQLite store.
+
+Jobs wait in slots, in the order in which they were set, and are sorted when their slot comes near.
 """
 
 from __future__ import annotations
@@ -51,9 +53,6 @@ class CascadingStore(SqliteStore):
     place = _far._FRONT
 
     def apply(self, writes):
-        """
-        Apply *writes*, and perhaps sort some jobs.
-        """
         answers = super().apply(writes)
         self.turn += 1
         if self.turn % 2:
@@ -65,7 +64,7 @@ class CascadingStore(SqliteStore):
 
 class AllFar:
     """
-    Makes stores in which every eligible job is far, however soon it is due.
+    Makes stores that put every eligible job on the far level, however soon it is due.
     """
 
     make = SqliteStore
@@ -78,9 +77,6 @@ class AllFar:
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     def make_store(self) -> SqliteStore:
-        """
-        Return a store on a new file.
-        """
         return self.make(next(self.paths))
 
     def make_peer(self, store: SqliteStore) -> SqliteStore:
@@ -92,7 +88,7 @@ class AllFar:
 
 class TestFarStore(AllFar, StoreSuite):
     """
-    The contract suite without sorting: due jobs are found in their slots, and begun there.
+    The contract suite without any sorting: due jobs are found and claimed in their slots.
     """
 
 
@@ -106,7 +102,7 @@ class TestCascadingStore(AllFar, StoreSuite):
 
 class TestSharedCascadingStore(AllFar, SharedStoreSuite):
     """
-    The contract suite on two objects, both of which sort.
+    The contract suite on two store objects, both of which sort.
     """
 
     make = CascadingStore
@@ -114,7 +110,7 @@ class TestSharedCascadingStore(AllFar, SharedStoreSuite):
 
 def levels(store):
     """
-    Return the number of jobs on each shard.
+    Return the number of jobs on each level.
     """
     return dict(rows(store.path, "SELECT shard, count(*) FROM tickwheel_job GROUP BY shard"))
 
@@ -149,7 +145,7 @@ def check(store, jobs):
 
 def test_far_jobs_share_pages(weighed, store):
     """
-    A commit of a thousand jobs in a month logs a page for each slot, not for each job.
+    A commit of a thousand jobs spread over a month logs a page for each slot, not for each job.
     """
     spread(store, 20_000)
     assert pages_logged(store.path, lambda: spread(store, 1_000, name="more")) < 400
@@ -181,7 +177,7 @@ def test_owner_sorts_what_comes_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    A job that is sorted in before the begun and pending ones is found by the next scan.
+    The next scan finds a job that was sorted to a place before jobs that are already running or pending.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -197,7 +193,7 @@ def test_sorted_jobs_are_not_passed_over(store, clock):
 
 def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     """
-    A file that was closed for a week fires from its slots, in order, and nothing is lost or begun twice.
+    A file that was closed for a week fires the jobs from its slots in order, and loses or repeats none.
     """
     jobs = spread(store, 300, span=DAY_MS)
     monkeypatch.setattr(_far, "_STRETCH", 20)
@@ -224,7 +220,7 @@ def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
 
 def test_far_jobs_of_every_kind(store, clock):
     """
-    All fields of a far job are returned as they were set, before its slot is sorted and after.
+    A far job keeps all its fields, before its slot is sorted and after.
     """
     due_at = store.now_ms() + DAY_MS
     plain = model.Job("plain", 0, due_at, b"[1]", "log", "h")
@@ -246,7 +242,7 @@ def test_far_jobs_of_every_kind(store, clock):
 
 def test_others_are_never_far(store):
     """
-    Recurring jobs, dead letters, paused jobs and large ones are never on the far level.
+    Recurring, dead, paused and large jobs are never on the far level.
     """
     due_at = store.now_ms() + DAY_MS
     writes = [model.Set(model.Job(key, 0, due_at)) for key in ("paused", "dead")]
@@ -264,7 +260,7 @@ def test_others_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    Far jobs on level 0, as after a clock step, stay there; each can be found, moved, cancelled and fired.
+    Far jobs that are on level 0, as after a clock step, stay there; each can be found, moved, cancelled and fired.
     """
     path, now = tmp_path / "jobs.db", clock.wall_ns() // 1_000_000
     dice = random.Random(1)
@@ -301,7 +297,7 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    Another process sets, moves and cancels while owners sort and are killed: every job exists exactly once.
+    While owners sort and are killed, another process sets, moves and cancels: every job exists exactly once.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:
@@ -325,7 +321,7 @@ def test_owner_is_killed_while_it_sorts(tmp_path):
                             del jobs[each.key]
                         else:
                             jobs[answer.job.key] = answer.job
-                    if turn > 60 and 0 in levels(store):  # SQLite decides how the two processes take turns
+                    if turn > 60 and 0 in levels(store):  # by then; SQLite decides how the two processes take turns
                         break
                 owner.kill()
             check(store, sorted(jobs.values(), key=lambda job: (job.due_at, job.generation)))

@@ -42,7 +42,7 @@ def test_text_file_is_refused_and_left_alone(path, open_file):
 
 def test_damaged_file_is_told(path, open_file):
     """
-    A database with overwritten pages is reported as damaged, with the remedy.
+    A database with overwritten pages is reported as damaged, with a remedy.
     """
     store = open_file()
     store.apply([model.Set(model.Job(f"key {i}", 0, i, b"x" * 500)) for i in range(500)])
@@ -57,7 +57,9 @@ def test_damaged_file_is_told(path, open_file):
 
 def test_emptied_and_damaged_rows(path, open_file):
     """
-    A file with an emptied meta row is refused; unreadable text counts as damage, not as the caller's value.
+    A file without its meta row is refused.
+
+    Text that cannot be decoded is reported as damage of the file, not as the caller's error.
     """
     store = open_file()
     set_one(store)
@@ -72,7 +74,7 @@ def test_emptied_and_damaged_rows(path, open_file):
 
 def test_links_in_a_circle(path):
     """
-    A link that leads to itself does not name a file.
+    A symbolic link that leads to itself is refused.
     """
     path.symlink_to(path)
     with pytest.raises(StoreError, match=r"(cannot be reached|cannot be opened) \("):
@@ -81,7 +83,7 @@ def test_links_in_a_circle(path):
 
 def test_lives_beside_other_tables(path, open_file):
     """
-    The store's tables are added to a file that holds an application's own tables.
+    The store adds its tables to a file that has an application's own tables.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
@@ -96,7 +98,7 @@ def test_lives_beside_other_tables(path, open_file):
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_another_encoding_is_refused(path, open_file, encoding):
     """
-    A file in UTF-16, where a prefix would match other keys, is refused and stays unchanged.
+    A file in UTF-16 is refused and stays unchanged, because a prefix would match other keys there.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA encoding = '{encoding}'")
@@ -109,7 +111,7 @@ def test_another_encoding_is_refused(path, open_file, encoding):
 
 def test_directory_is_refused(tmp_path):
     """
-    A directory is not a file.
+    A directory is refused as the store's file.
     """
     with pytest.raises(StoreError, match="is a directory: name a file in it"):
         SqliteStore(tmp_path).open()
@@ -126,12 +128,12 @@ def test_missing_directory_is_refused(tmp_path):
 
 def test_disk_full(open_file):
     """
-    A full disk is a transient error that says so, nothing of the batch is stored, and writes work once there is room.
+    A full disk is a transient error that says so; nothing of the batch is stored, and writes work once there is room.
     """
     with noted_connections() as made:
         store = open_file()
     set_one(store)
-    connection = made[0]  # the one that writes
+    connection = made[0]  # the connection that writes
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     large = [model.Set(model.Job(f"large {i}", 0, 0, bytes(10_000))) for i in range(10)]
@@ -147,7 +149,7 @@ def test_disk_full(open_file):
 
 def test_a_disk_that_is_full_when_a_file_is_opened():
     """
-    A lack of room for the log's index is reported as a full disk, not as a damaged file.
+    If there is no room for the log's index, the error reports a full disk, not a damaged file.
     """
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
@@ -156,7 +158,7 @@ def test_a_disk_that_is_full_when_a_file_is_opened():
 
 def test_statements_number_no_value():
     """
-    No statement contains ?1: Python 3.12 and 3.13 take it for a name, and warn each time.
+    No statement contains ?1, because Python 3.12 and 3.13 take it for a name and warn each time.
     """
     texts = [file.read_text("utf-8") for file in Path(_schema.__file__).parent.glob("*.sql")]
     assert len(texts) >= 2
@@ -165,7 +167,7 @@ def test_statements_number_no_value():
 
 def test_first_use_in_a_transaction(path):
     """
-    A scheduler that would create its tables while a transaction holds the file says how to create them earlier.
+    If a scheduler cannot create its tables because a transaction locks the file, the error says how to create them.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -181,7 +183,7 @@ def test_first_use_in_a_transaction(path):
 
 def test_writer_that_does_not_end(path, open_file):
     """
-    While another connection holds the write lock, writes wait, and then fail as transient; reads continue.
+    While another connection holds the write lock, writes wait and then fail as transient; reads continue.
     """
     store = open_file(busy_s=0.05)
     set_one(store)
@@ -198,7 +200,7 @@ def test_writer_that_does_not_end(path, open_file):
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
-    An owner whose lock file was deleted gives up its shards, because other processes no longer see its lock.
+    An owner whose lock file was deleted gives up its shards, because other processes can no longer see its lock.
     """
     store = open_file()
     store.acquire("owner")
@@ -209,7 +211,7 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_taken_over_behind_its_back(path, open_file):
     """
-    An owner whose lock file was deleted is a zombie once another one has acquired: its writes are refused.
+    An owner whose lock file was deleted is refused to write once another process has acquired the shards.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -224,7 +226,7 @@ def test_taken_over_behind_its_back(path, open_file):
 
 def test_one_file_by_two_names(tmp_path, path, open_file):
     """
-    A symbolic link to the file leads to the same lock.
+    A symbolic link to the file uses the same lock.
     """
     open_file().acquire("owner")
     link = tmp_path / "link.db"
@@ -239,7 +241,7 @@ def test_one_file_by_two_names(tmp_path, path, open_file):
 @pytest.mark.needs("os.mkfifo")
 def test_crash_leftovers_are_taken_over(path, open_file):
     """
-    A lock file and a FIFO that a crash left behind are reused.
+    A lock file and a FIFO left behind by a crash are reused.
     """
     (path.parent / "jobs.db-lock").write_text("somebody, process 1 on another machine\n")
     os.mkfifo(path.parent / "jobs.db-wake")
@@ -252,7 +254,9 @@ def test_crash_leftovers_are_taken_over(path, open_file):
 
 def test_another_file_where_the_owner_listens(path, open_file):
     """
-    If another file takes the place of its FIFO, the store reports that it does not notify, works, and keeps that file.
+    If another file is in the place of its FIFO, the store keeps that file and works.
+
+    It reports that it cannot be notified.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
@@ -292,7 +296,7 @@ def test_clean_close_leaves_one_file(path, open_file):
 
 def test_synchronous_is_labelled(path, open_file):
     """
-    The store reports the loss window of the faster mode, and that mode is really set.
+    The store reports that the faster mode may lose writes, and SQLite really is in that mode.
     """
     with noted_connections() as made:
         full, normal = open_file(), open_file(synchronous="normal")
@@ -330,7 +334,7 @@ def test_fork(open_file):
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
 def test_without_rights(path, open_file, let_through, own_as_nobody, file_mode, folder_mode):  # noqa: PLR0917  fixtures
     """
-    A user without the right to read the file, or to write it or its folder, gets an error that says so, no traceback.
+    A user who may not read the file, or not write it or its folder, gets an error that says so, without a traceback.
     """
     open_file().close()
     let_through(path)
@@ -376,7 +380,7 @@ def mounted_read_only(path):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount(path, open_file):
     """
-    A file on a read-only disk can be read, and a write is refused with the reason.
+    A file on a read-only disk can be read; a write is refused with the reason.
     """
     store = open_file()
     set_one(store)
@@ -391,7 +395,7 @@ def test_read_only_mount(path, open_file):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount_after_a_crash(path, open_file):
     """
-    A file with an unmerged log is not read without that log.
+    On a read-only disk, a file whose log was not merged is refused, because a read would miss the log.
     """
     set_one(open_file())
     said, *_ = mounted_read_only(path)
@@ -400,7 +404,7 @@ def test_read_only_mount_after_a_crash(path, open_file):
 
 def test_reader_without_the_right_to_write(path, open_file, let_through):
     """
-    A user who may only read the file reads it while another process has it open.
+    While another process has the file open, a user who may only read the file can read it.
     """
     set_one(open_file())
     let_through(path)

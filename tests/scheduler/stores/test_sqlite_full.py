@@ -70,7 +70,7 @@ BY_ANOTHER = """
 
 def run_on(disk, folder, program, sizes):
     """
-    Run *program* with a disk of that size mounted at *folder*, and return the printed lines.
+    Run *program* with a disk of *disk* bytes mounted at *folder*, pass it *sizes*, and return the lines that it prints.
     """
     script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
     program = textwrap.dedent(program)

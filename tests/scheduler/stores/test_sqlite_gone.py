@@ -22,9 +22,6 @@ from tickwheel.stores.sqlite._open_file import OpenFile
 
 @pytest.fixture
 def path(tmp_path):
-    """
-    Return a path for a store's file, in a folder of its own.
-    """
     folder = tmp_path / "folder"
     folder.mkdir()
     return folder / "jobs.db"
@@ -39,7 +36,7 @@ def beside(path, suffix):
 
 def replace(path):
     """
-    Replace *path* by a copy, like the restore of a backup.
+    Replace *path* by a copy, as a restore of a backup does.
     """
     copy = path.with_name("copy")
     shutil.copy(path, copy)
@@ -60,7 +57,7 @@ LOSSES = {
 @pytest.fixture(params=LOSSES)
 def lose(request, path):
     """
-    Return a function that removes the file, and the words of the error.
+    Return a function that removes the file in one way, and the words of the resulting error.
     """
     part = {"log": "its -wal ", "index": "its -shm "}.get(request.param.split()[0], "")
     return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
@@ -68,7 +65,7 @@ def lose(request, path):
 
 def test_clients_notice_before_they_write(open_file, lose):
     """
-    A client refuses every write, read and start of an owner on a file that is gone.
+    If the file is gone, a client refuses every write, every read and the start of an owner.
     """
     take_away, words = lose
     store = open_file()
@@ -82,7 +79,7 @@ def test_clients_notice_before_they_write(open_file, lose):
 
 def test_owner_notices_on_its_own(path, lose):
     """
-    An idle owner detects the fault of its file without a call, reports it, and releases its shard.
+    An idle owner detects without a call that its file is gone, reports it, and releases its shard.
     """
     take_away, words = lose
     seen, is_over = [], threading.Event()
@@ -104,7 +101,7 @@ def test_owner_notices_on_its_own(path, lose):
 
 def test_a_file_that_comes_back(path, until):
     """
-    The owner of a file that was moved away and back fires again, under another epoch.
+    If a file is moved away and back, its owner fires again, under a new epoch.
     """
     fired = threading.Event()
     with Scheduler(f"sqlite:///{path}") as scheduler:
@@ -122,7 +119,9 @@ def test_a_file_that_comes_back(path, until):
 
 def test_a_reader_makes_no_file(path, open_file, monkeypatch):
     """
-    A connection that is made just after the file was moved away does not create a new file, which would lose the log.
+    A connection that opens just after the file was moved away does not create a new file.
+
+    A new file would lose the log.
     """
     store = open_file()
     set_one(store, "kept")
@@ -144,7 +143,7 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    While the owner of a deleted file does not know of it, the new file has no owner; then the owner gives way.
+    While the owner of a deleted file has not noticed it, the new file gets no owner; then the old owner gives way.
     """
     store = open_file()
     store.acquire("first")
@@ -162,7 +161,7 @@ def test_no_second_owner(path, open_file):
 
 def test_joined_transaction(path, open_file):
     """
-    A write that joins a transaction on the new file of the same name is refused by the store of the old file.
+    A store of the old file refuses to join a transaction on a new file of the same name.
     """
     store = open_file()
     replace(path)
@@ -172,7 +171,7 @@ def test_joined_transaction(path, open_file):
 
 def test_deleted_fifo_is_made_again(path, open_file):
     """
-    An owner whose FIFO was deleted makes another at its next renewal, and is then notified of writes.
+    An owner whose FIFO was deleted makes another at its next renewal, which then notifies it of writes.
     """
     store, peer = open_file(), open_file()
     store.acquire("owner")
@@ -185,7 +184,7 @@ def test_deleted_fifo_is_made_again(path, open_file):
 
 def test_fifo_of_the_heir_stays(path, open_file):
     """
-    An owner that lost its lock does not remove the FIFO of the next owner.
+    An owner that lost its lock does not remove the next owner's FIFO.
     """
     store, heir = open_file(), open_file()
     store.acquire("owner")
@@ -198,7 +197,9 @@ def test_fifo_of_the_heir_stays(path, open_file):
 
 def test_hard_link_is_refused(path, open_file):
     """
-    A file with two names is refused by either, since each name would get its own log; a symbolic link is accepted.
+    A file with two names (a hard link) is refused, because each name would get its own log.
+
+    A symbolic link is accepted.
     """
     open_file()
     link = path.with_name("link.db")

@@ -1,5 +1,5 @@
 """
-A SQLite store that is interrupted while it opens, acquires or writes, or disturbed by another process's check.
+A SQLite store whose open, acquire or write is interrupted, or disturbed by another process that checks the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite import _file_lock, _schema
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
 def test_migration_whose_transaction_is_over(path, error):
     """
-    The cause of a failed migration is reported unchanged, even if SQLite has ended the transaction, as on a full disk.
+    If SQLite has already ended the transaction, as on a full disk, a failed migration still reports its original cause.
     """
 
     class Ended(sqlite3.Connection):
@@ -39,7 +39,7 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    On a full disk the owner's name is not written, but the lock is taken, kept and released.
+    On a full disk the lock is taken, kept and released, although the owner's name cannot be written.
     """
     first, second = open_file(), open_file()
 
@@ -57,7 +57,7 @@ def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
 
 def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
     """
-    A close completes a release that was interrupted.
+    A close completes a release of the lock that was interrupted.
     """
     first, second = open_file(), open_file()
     first.acquire("one")
@@ -75,7 +75,7 @@ def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
 
 def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
     """
-    A process that holds the lock for a moment, to list the nodes, does not keep an owner from taking it.
+    A process that holds the lock for a moment to list the nodes does not keep an owner from taking it.
     """
     store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
@@ -98,7 +98,7 @@ def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
-    A write interrupted at its begin or end leaves no transaction open.
+    A write that is interrupted at its begin or end leaves no transaction open.
     """
     signals = []
 

@@ -12,7 +12,7 @@ from tickwheel.stores import Cursor, open_store
 
 def test_what_is_written_after_the_scan_of_a_look(tmp_path, monkeypatch):
     """
-    A scan takes its mark before it reads, so that the next one returns writes made after the reads.
+    A scan notes its position before it reads, so that the next scan returns writes made after the reads.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     with closing(open_store(url)) as store, closing(open_store(url)) as peer:

@@ -21,9 +21,6 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def store(tmp_path):
-    """
-    Return an open store without an owner.
-    """
     store = SqliteStore(tmp_path / "jobs.db")
     store.open()
     yield store
@@ -33,7 +30,7 @@ def store(tmp_path):
 @pytest.fixture
 def start(store):
     """
-    Return a function that starts a process that runs a program on the store's file; all are stopped at the end.
+    Return a function that starts a process with a program on the store's file; the fixture stops all of them.
     """
     started = []
 
@@ -75,7 +72,9 @@ OWN = """
 
 def test_owner_that_is_killed(store, start):
     """
-    While an owner lives no other process becomes one; a killed owner is no longer a node, and the next takes over.
+    While an owner lives, no other process becomes owner.
+
+    A killed owner is no longer listed, and the next process takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())
@@ -93,7 +92,7 @@ def test_owner_that_is_killed(store, start):
 
 def test_owner_that_is_stopped(store, start):
     """
-    An owner that is suspended, but not dead, is still the owner.
+    A suspended owner is still the owner.
     """
     child = start(OWN)
     child.stdout.readline()
@@ -117,7 +116,7 @@ def test_owner_that_ends(store, start):
 @pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
-    An orphan process that the owner forked does not keep the file from the next owner.
+    An orphaned process that the owner forked does not keep the next owner from locking the file.
     """
     child = start(
         """
@@ -138,7 +137,7 @@ def test_childs_child_does_not_keep_the_lock(store, start):
 
 def test_others_write_while_one_owns(store, start):
     """
-    Several processes set, move and cancel at once beside the owner: nothing is lost, and the owner is notified.
+    While an owner runs, several processes set, move and cancel at once: nothing is lost, and the owner is notified.
     """
     store.acquire("the parent")
     mark = changes_of(store, 0, 1, 2**62, None).mark
@@ -173,7 +172,7 @@ def test_others_write_while_one_owns(store, start):
 
 def test_killed_while_writing(store, start):
     """
-    A process killed during its writes leaves only whole batches, and the counts agree with the jobs.
+    A process that is killed while it writes leaves only whole batches, and the counts agree with the jobs.
     """
     child = start(
         """

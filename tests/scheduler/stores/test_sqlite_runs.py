@@ -1,5 +1,5 @@
 """
-The keys of the SQLite store in sorted runs: found, listed, moved and merged, at any stage of a merge.
+The SQLite store keeps keys in sorted runs; they are found, listed, moved and merged correctly at any stage of a merge.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ while True:
 
 def small(monkeypatch, shelf, part):
     """
-    Lower the limits: a few keys fill a key partition, and a slice of a merge has a few keys.
+    Lower the limits: a key partition is full with *shelf* keys, and a slice of a merge has *part* keys.
     """
     monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
     monkeypatch.setattr(_runs, "_SLICE", part)
@@ -57,7 +57,7 @@ class MergingStore(SqliteStore):
 
     def apply(self, writes):
         """
-        Apply *writes*, and move some keys.
+        Apply *writes*, then move a slice of keys.
         """
         answers = super().apply(writes)
         merge_once(self)
@@ -66,7 +66,7 @@ class MergingStore(SqliteStore):
 
 class AllMerged:
     """
-    Makes stores that soon move every key into runs, except for separate key partitions.
+    Makes stores that soon move every key into runs.
     """
 
     @pytest.fixture(autouse=True)
@@ -78,9 +78,6 @@ class AllMerged:
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     def make_store(self) -> MergingStore:
-        """
-        Return a store on a new file.
-        """
         return MergingStore(next(self.paths))
 
     def make_peer(self, store: SqliteStore) -> MergingStore:
@@ -98,7 +95,7 @@ class TestMergingStore(AllMerged, StoreSuite):
 
 class TestSharedMergingStore(AllMerged, SharedStoreSuite):
     """
-    The contract suite on two objects, both of which merge.
+    The contract suite on two store objects, both of which merge.
     """
 
 
@@ -111,16 +108,13 @@ def merge_once(store):
 
 
 def merge_all(store):
-    """
-    Merge everything that is ready for a merge.
-    """
     while merge_once(store):
         pass
 
 
 def runs(store):
     """
-    Return the number of keys that each run was made of.
+    Return for each run how many keys it was made of.
     """
     return sorted(size for _, size in rows(store.path, SQL["runs"]))
 
@@ -176,7 +170,9 @@ def write_some(store, dice, jobs, keys=1_500):
 
 def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
     """
-    Two processes set, move and cancel jobs while keys are moved: each key has one job, and every query finds it.
+    While keys are moved into runs, two processes set, move and cancel jobs.
+
+    Each key has one job, and every query finds it.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
@@ -195,7 +191,7 @@ def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
 
 def test_far_keys_share_pages(weighed, store, monkeypatch):
     """
-    A commit of a thousand random keys logs the partition's pages and those of a slice, however many keys there are.
+    A commit of a thousand random keys logs the pages of the key partition and of one slice, however many keys exist.
     """
     small(monkeypatch, 2_000, 1_000)
     dice, day = random.Random(1), store.now_ms() + DAY_MS
@@ -212,7 +208,7 @@ def test_far_keys_share_pages(weighed, store, monkeypatch):
 
 def test_shelf_stays_small(store, clock, monkeypatch):
     """
-    Keys of own commits are moved in commits, and keys of other processes at renewals.
+    Commits move the keys that the owner wrote into runs, and renewals move the keys that other processes wrote.
     """
     small(monkeypatch, 200, 100)
     day = store.now_ms() + DAY_MS
@@ -232,7 +228,7 @@ def test_shelf_stays_small(store, clock, monkeypatch):
 
 def test_stale_keys_go(store, clock, monkeypatch):
     """
-    A merge drops the keys of jobs that were moved or have finished; it drops other stale keys once they are many.
+    A merge drops the keys of jobs that were moved or have finished, and other stale keys once there are many.
     """
     small(monkeypatch, 100, 50)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
@@ -254,7 +250,7 @@ def test_stale_keys_go(store, clock, monkeypatch):
     for turn in range(3):
         store.apply([model.Move(f"0 {i:03}", now + 2 * DAY_MS + turn) for i in range(101)])
         merge_all(store)
-    assert runs(store) == [101, 808]  # of eight debounces one is left; the large run was not merged
+    assert runs(store) == [101, 808]  # of the eight keys of a moved job one is left; the large run was not merged
     assert [job.due_at for job in listed(store)] == [now + 2 * DAY_MS + 2] * 101
     monkeypatch.setattr(_runs, "_HINTS_MIN", 200)
     for _ in range(20):
@@ -270,7 +266,9 @@ def test_stale_keys_go(store, clock, monkeypatch):
 
 def test_job_that_comes_back_is_listed_once(store, monkeypatch):
     """
-    A pause removes the key of a job in a run, and after the resume two keys lead to the same job.
+    A job that was paused and resumed is listed once, although two keys lead to it.
+
+    The pause removes the job's key from a run, and the resume adds another key.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -311,7 +309,7 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
     """
-    A file with 20,000 keys in one partition opens unchanged, and is complete at every stage of becoming a run.
+    A file with 20,000 keys in one partition opens unchanged and stays complete while the partition becomes a run.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -337,7 +335,7 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    Another process sets, moves and cancels while owners move keys and are killed: every job exists exactly once.
+    While owners move keys and are killed, another process sets, moves and cancels: every job exists exactly once.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:
@@ -358,7 +356,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    A failed commit leaves the runs, and the memory's view of them, unchanged, even after its slice was moved.
+    A failed commit leaves the runs and their copy in memory unchanged, even if it had moved a slice.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}
@@ -375,7 +373,7 @@ def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
 
 def test_filters_know_what_they_have():
     """
-    A filter never misses an existing key, and passes two of a hundred missing ones.
+    A Bloom filter never misses an existing key, and lets at most two of a hundred missing keys pass.
     """
     dice = random.Random(2)
     for make in (lambda i: f"job {i}", lambda _: f"{dice.getrandbits(64):x}", lambda i: f"größe/{i:09}/\0"):
@@ -396,7 +394,9 @@ def test_filters_know_what_they_have():
 
 def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
     """
-    The owner reads the filters of existing keys when it opens: otherwise the first set among ten million would be slow.
+    The owner reads the filters of existing keys when it opens.
+
+    Otherwise the first set among ten million keys would be slow.
     """
     small(monkeypatch, 20, 8)
     store.apply([model.Set(model.Job(f"job {i:03}", 0, store.now_ms() + DAY_MS)) for i in range(100)])
@@ -414,7 +414,7 @@ def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
 
 def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
     """
-    A job that keeps its number and its slot, but is redated, is found by no former key.
+    A job that gets another due time but keeps its number and slot is not found by its former key.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -428,7 +428,7 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
         jobs = {answer.job.key: answer.job for answer in answers}
         merge_all(store)
         check(store, jobs)
-    assert runs(store) == [3, 3]  # each job has two keys: one of eight was kept, and one was added
+    assert runs(store) == [3, 3]  # each job has two keys: one of eight was kept and one added
     clock.advance(24 * 3600)
     store.renew("owner")
     check(store, jobs)
@@ -437,7 +437,7 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    A page that ends between the keys of one job does not omit that job.
+    A page that ends between two keys of one job does not omit the job.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS
@@ -453,13 +453,13 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
 
 def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, clock, monkeypatch):
     """
-    A slice of the longest keys adds no more to the file than the reserve for a full disk allows for.
+    A slice of the longest possible keys adds at most as much to the file as is reserved for a full disk.
     """
     small(monkeypatch, 2_000, 1_000)
     monkeypatch.setattr(Reserve, "cover", lambda *_: None)
     day = store.now_ms() + DAY_MS
     dice = random.Random(9)
-    with closing(SqliteStore(store.path, clock=clock)) as other:  # which moves nothing
+    with closing(SqliteStore(store.path, clock=clock)) as other:  # this store moves no keys
         other.open()
         other.apply([model.Set(model.Job(f"{dice.getrandbits(2048):0512x}", 0, day)) for _ in range(3_000)])
     size = partial(value, store.path, SQL["size"])

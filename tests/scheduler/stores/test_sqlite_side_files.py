@@ -1,5 +1,5 @@
 """
-The side files of a SQLite file: their owner and permissions, and other files in their place.
+The side files of a SQLite database: their owner and permissions, and what happens if another file is in their place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def beside(path, name):
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_links_are_not_followed(path, tmp_path, open_file, link):
     """
-    A link in place of the lock is refused by name, and one in place of the reserve is replaced: no target changes.
+    A link in place of the lock is refused by name; a link in place of the reserve is replaced.
+
+    Their targets stay unchanged.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("precious")
@@ -49,7 +51,7 @@ def test_links_are_not_followed(path, tmp_path, open_file, link):
 @pytest.mark.needs("os.mkfifo")
 def test_no_file_where_the_lock_belongs(path, open_file):
     """
-    A FIFO in place of the lock is refused without waiting for it.
+    A FIFO in place of the lock is refused, and the store does not wait for its other end.
     """
     store = open_file()
     os.mkfifo(beside(path, "lock"))
@@ -60,7 +62,7 @@ def test_no_file_where_the_lock_belongs(path, open_file):
 @pytest.mark.needs("os.fchmod")
 def test_rights_of_side_files(path, open_file):
     """
-    All users who may write the database may write the lock and the reserve, whatever the owner's umask.
+    Every user who may write the database may also write the lock and the reserve, with any umask of the owner.
     """
     store = open_file()
     path.chmod(0o666)
@@ -91,7 +93,9 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    A reserve left by another user's killed owner is replaced; another user's lock is named, with the remedy.
+    A reserve left by another user's killed owner is replaced.
+
+    For another user's lock, the error names it and the remedy.
     """
     store = SqliteStore(path)
     store.open()
@@ -107,7 +111,9 @@ def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
 
 def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
     """
-    Only a disk without room is called full; another reason is given with the name of the file.
+    If the reserve cannot be made, the error says "full" only for a full disk.
+
+    Otherwise the error gives the reason and the name of the file.
     """
     store, codes = open_file(), [errno.EDQUOT, errno.EACCES]
 
@@ -125,7 +131,7 @@ def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
 
 def test_lock_that_is_not_to_be_had(path):
     """
-    File systems without locks, and ones that refuse a lock, get different messages, with the remedy.
+    The errors for a file system without locks and for a refused lock differ, and name the remedy.
     """
     unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
     assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)

@@ -1,5 +1,5 @@
 """
-The statements of the SQLite store do not depend on the statistics that ANALYZE leaves in the file.
+The plans of the SQLite store's statements do not depend on the statistics that ANALYZE leaves in the file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 SMALL = re.compile(r"(SEARCH|SCAN) (l|g|tickwheel_(level|shelf|gone|ledger|scope|manifest))\b.*")
-"""Steps in tables that stay small, which may be scanned completely."""
+"""Plan steps on tables that stay small, which may be scanned completely."""
 
 
 def statements():
     """
-    Return all statements, with their own placeholders, by name.
+    Return all statements, by name, with their placeholders.
     """
     found = {}
     for name in SQL:
@@ -38,7 +38,7 @@ def statements():
 
 def plans_of(path):
     """
-    Return the plan of each statement: its steps in tables that grow.
+    Return the plan of each statement, without the steps on small tables.
     """
     found = {}
     with closing(sqlite3.connect(path)) as connection:
@@ -74,7 +74,7 @@ def fill(store, count, prefix):
 @pytest.mark.parametrize("rows", [0, 3, 30, 100, 1_000])
 def test_no_plan_depends_on_statistics(tmp_path, rows):
     """
-    Statistics of a file with *count* jobs change no query plan for a table that grows.
+    The statistics of a file with *count* jobs change no plan for a table that grows.
     """
     path = tmp_path / "jobs.db"
     with closing(SqliteStore(path)) as store:
@@ -101,7 +101,7 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
 @pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    A file that was analysed with a hundred jobs needs no more steps for thousands than a file that was never analysed.
+    A file that was analysed with a hundred jobs takes no more steps with thousands than a file that was never analysed.
     """
     steps = {}
     for is_analyzed in (False, True):

@@ -23,7 +23,7 @@ LATER = {"delay": 3600, "handler": "h"}
 @pytest.fixture
 def path(tmp_path):
     """
-    Return a file with a table of the caller.
+    Return the path of a file with a table of the caller.
     """
     path = tmp_path / "app.db"
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -33,33 +33,24 @@ def path(tmp_path):
 
 @pytest.fixture
 def conn(path):
-    """
-    Return the caller's connection.
-    """
     with closing(sqlite3.connect(path)) as connection:
         yield connection
 
 
 @pytest.fixture
 def client(path):
-    """
-    Return a scheduler that fires nothing.
-    """
     with closing(Scheduler(f"sqlite:///{path}")) as scheduler:
         scheduler.get("opened")
         yield scheduler
 
 
 def orders(conn):
-    """
-    Return the number of orders.
-    """
     return conn.execute("SELECT count(*) FROM orders").fetchone()[0]
 
 
 def test_commit(client, conn):
     """
-    A job set within a transaction exists after the caller commits, and not before.
+    A job set within a transaction exists once the caller commits, and not before.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     answer = client.set("k", **LATER, conn=conn)
@@ -101,7 +92,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(path, conn, make, record, is_elsewhere):
     """
-    A due job fires after the commit, even if another scheduler of the file set it; uncommitted it does not.
+    A due job fires after the commit, even if another scheduler of the file set it, and not before the commit.
     """
     owner = make(f"sqlite:///{path}")
     owner.handler("h")(record)
@@ -117,7 +108,7 @@ def test_it_fires(path, conn, make, record, is_elsewhere):
 
 def test_it_fires_after_a_long_transaction(path, conn, make, record):
     """
-    A transaction may stay open past its job's due time: the job fires after the commit.
+    If a transaction stays open past the due time of its job, the job fires after the commit.
     """
     owner = make(f"sqlite:///{path}").start()
     owner.handler("h")(record)
@@ -146,7 +137,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(path, conn, make, record, when):
     """
-    A process killed before its commit leaves neither order nor job, and one killed after it leaves both.
+    A process killed before its commit leaves neither the order nor the job; a process killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, path, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -161,7 +152,7 @@ def test_crash(path, conn, make, record, when):
 
 def test_an_error_leaves_the_transaction(client, conn):
     """
-    A failed write undoes itself and nothing else.
+    A failed write undoes its own changes and nothing else of the transaction.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute(
@@ -176,7 +167,7 @@ def test_an_error_leaves_the_transaction(client, conn):
 
 def test_rows_of_any_kind(client, conn):
     """
-    The caller's row and text factories are neither used nor lost.
+    A write within the caller's transaction does not use the caller's row and text factories, and leaves them in place.
     """
     client.set("k", **LATER)
     conn.row_factory, conn.text_factory = sqlite3.Row, bytes
@@ -187,7 +178,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    Check that *connection* is refused in these *words*, and that nothing was written.
+    Check that a write on *connection* is refused with these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", **LATER, conn=connection)
@@ -196,7 +187,7 @@ def refused(client, connection, words):
 
 def test_connections_that_cannot_be_joined(client, path, tmp_path):
     """
-    Each wrong connection is refused with the reason and the remedy.
+    A connection that a write cannot join is refused with the reason and the remedy.
     """
     refused(client, "app.db", r"conn is a builtins.str: pass a sqlite3.Connection")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
@@ -234,7 +225,9 @@ def test_another_thread(client, conn):
 
 def test_a_stale_transaction(client, conn):
     """
-    A transaction that read before another process's write can no longer write: a transient error, and nothing is lost.
+    A transaction that read before another process's write can no longer write.
+
+    It gets a transient error, and nothing is lost.
     """
     conn.execute("BEGIN")
     orders(conn)
@@ -249,7 +242,7 @@ def test_a_stale_transaction(client, conn):
 
 def test_an_error_leaves_no_transaction(client, path):
     """
-    A failed write rolls back the transaction that it began, and blocks no other.
+    A failed write rolls back the transaction that it began, so that no other writer is blocked.
     """
     with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)
@@ -262,7 +255,7 @@ def test_an_error_leaves_no_transaction(client, path):
 
 def test_stores_that_cannot(conn):
     """
-    A store in memory has no transaction to join, and names the stores that have.
+    A store in memory cannot join a transaction, and its error names the stores that can.
     """
     with closing(Scheduler("memory://")) as scheduler, pytest.raises(UnsupportedError, match="SQLite or PostgreSQL"):
         scheduler.set("k", **LATER, conn=conn)
@@ -270,7 +263,7 @@ def test_stores_that_cannot(conn):
 
 def test_async(path, conn):
     """
-    The scheduler for asyncio also joins a connection of this module, whose statements all block the loop.
+    The scheduler for asyncio joins a connection of `sqlite3`, whose statements block the event loop.
     """
 
     async def main():

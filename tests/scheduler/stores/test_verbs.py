@@ -1,5 +1,5 @@
 """
-Changes of a series, and of many jobs at once, on stores with servers.
+Verbs that change a series, or many jobs at once, on server stores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_a_series(server_url, make):
     rule = {"cron": "0 * * * *", "exclude": ["* 3 * * *"], "max_runs": 9, "overlap": "once", "handler": "h"}
     first = client.set("k", payload={"to": "a"}, **rule).job
     skipped = client.skip("k").job
-    assert skipped.due_at - first.due_at in {HOUR_MS, 2 * HOUR_MS}  # the next one, or past the hour that is left out
+    assert skipped.due_at - first.due_at in {HOUR_MS, 2 * HOUR_MS}  # the next run, or the one after the excluded hour
     assert skipped.recurrence == first.recurrence
     assert client.skip("k", if_generation=first.generation).outcome is Outcome.WRONG_GENERATION
 
@@ -65,7 +65,7 @@ def test_a_series(server_url, make):
 
 def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
     """
-    A job that is run now, alone or by a filter, keeps the due time to which it was skipped or moved.
+    A job that is run now, alone or by a filter, keeps the due time to which it had been skipped or moved.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)
@@ -91,7 +91,7 @@ def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
 
 def test_changed_in_part(any_url, make):
     """
-    Named fields of a job are changed, and others stay: phase, remaining runs, pause, due time.
+    A change of some fields keeps the others: phase, remaining runs, pause and due time.
     """
     client = make(any_url)
     before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job
@@ -110,7 +110,7 @@ def test_changed_in_part(any_url, make):
 
 def test_by_question(server_url, make):
     """
-    Jobs of a filter are counted, moved in parts and as a whole, spread, paused, resumed, run now and cancelled.
+    Jobs that match a filter are counted, moved in parts and all together, spread, paused, resumed, run and cancelled.
     """
     client = make(server_url)
     names = [f"job {n:02}" for n in range(24)]
@@ -142,7 +142,7 @@ def test_by_question(server_url, make):
 
 def test_stopped_by_question(any_url, make, until):
     """
-    A filter counts and stops jobs that run on another node; other running jobs continue.
+    A filter counts and stops the matching jobs that run on another node; other running jobs continue.
     """
     node, client = make(any_url), make(any_url)
     ended = []
@@ -172,7 +172,7 @@ def test_stopped_by_question(any_url, make, until):
 
 def test_replayed_by_their_error(server_url, make, events):
     """
-    Dead letters with one error are replayed, and those with another error stay.
+    Replaying dead letters by their error leaves dead letters with another error unchanged.
     """
     scheduler = make(server_url)
     told = events(scheduler)

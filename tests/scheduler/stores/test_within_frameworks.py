@@ -1,5 +1,5 @@
 """
-`conn=` with SQLAlchemy and Django: a write joins their transactions, and takes effect exactly if they commit.
+`conn=` with SQLAlchemy and Django: a write joins their transaction, and takes effect if and only if they commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def url(request, tmp_path):
 @pytest.fixture
 def engine(url):
     """
-    Return an engine on the store's database, with a table of the caller.
+    Return an SQLAlchemy engine on the store's database, with a table of the caller.
     """
     made = sqlalchemy.create_engine(
         url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sqlalchemy.NullPool
@@ -51,9 +51,6 @@ def engine(url):
 
 @pytest.fixture
 def client(url, engine):  # noqa: ARG001  the table is there before the store is
-    """
-    Return a scheduler that fires nothing.
-    """
     with closing(Scheduler(url)) as scheduler:
         scheduler.get("opened")
         yield scheduler
@@ -62,7 +59,7 @@ def client(url, engine):  # noqa: ARG001  the table is there before the store is
 @pytest.mark.parametrize("make", [orm.Session, lambda engine: orm.scoped_session(orm.sessionmaker(engine))])
 def test_a_session(client, engine, make):
     """
-    The job joins the session's transaction, whether or not the session has begun it.
+    The job joins the session's transaction, which the write begins if the session has not.
     """
     session = make(engine)
     client.set("first", conn=session, **LATER)
@@ -86,7 +83,7 @@ def test_a_connection(client, engine):
         assert client.set("a", conn=conn, **LATER).outcome == "created"
     assert client.get("a") is not None
     with engine.connect() as conn:
-        client.cancel("a", conn=conn)  # nothing is committed
+        client.cancel("a", conn=conn)  # the test commits nothing
     assert client.get("a") is not None
     with engine.connect() as conn:
         client.cancel("a", conn=conn)
@@ -95,9 +92,6 @@ def test_a_connection(client, engine):
 
 
 def order(engine):
-    """
-    Return order 17 as an object of a session.
-    """
     base = automap.automap_base()
     base.prepare(autoload_with=engine)
     return base.classes.orders(id=17)
@@ -105,7 +99,7 @@ def order(engine):
 
 def test_what_sqlalchemy_refuses(client, engine):
     """
-    A failed session, one without an engine, and a closed connection are refused like connections of the driver.
+    A failed session, a session without an engine, and a closed connection are refused like connections of the driver.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)
@@ -165,7 +159,9 @@ def test_async_sessions_on_postgres(postgres, database):
 
 def test_a_session_on_aiosqlite_is_refused(tmp_path):
     """
-    The connection belongs to a thread of its own; the error says what to pass instead.
+    An async session on aiosqlite is refused, because its connection belongs to another thread.
+
+    The error says what to pass instead.
     """
     pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
     asyncio_orm = import_module("sqlalchemy.ext.asyncio")
@@ -239,7 +235,9 @@ DJANGO = """
 @pytest.mark.parametrize("engine", ["sqlite3", "postgresql"])
 def test_django(request, tmp_path, engine):
     """
-    Within `atomic` Django's connection is joined, without waiting for a SQLite file that it may have locked.
+    Within `atomic` the write joins Django's connection.
+
+    It does not wait for a SQLite file that this connection has locked.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     path = tmp_path / "app.db"
@@ -263,7 +261,7 @@ def test_django(request, tmp_path, engine):
 
 def test_a_django_that_is_only_imported(tmp_path):
     """
-    If Django was imported without settings, a job is set in a file as without Django.
+    If Django was imported but has no settings, a job is set as if Django were absent.
     """
     program = """
         import django.db
