@@ -11,6 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -196,6 +199,37 @@ def test_writer_that_does_not_end(path, open_file):
     other.execute("ROLLBACK")
     other.close()
     assert store.apply([a_set()])[0].outcome is model.Outcome.REPLACED
+
+
+def test_writer_beside_one_that_hardly_pauses(path, open_file):
+    """
+    A write takes place in one of the short pauses of a connection that commits one batch after the other.
+
+    SQLite's own polls are up to 100 ms apart, and would meet one of these pauses of a millisecond only by chance.
+    """
+    store, is_over, commits = open_file(busy_s=5.0), threading.Event(), []
+    set_one(store)
+
+    def commit_on():
+        other = sqlite3.connect(path, isolation_level=None)
+        while not is_over.is_set():
+            other.execute("BEGIN IMMEDIATE")
+            is_over.wait(0.12)
+            other.execute("COMMIT")
+            commits.append(None)
+            time.sleep(0.001)
+        other.close()
+
+    with ThreadPoolExecutor() as pool:
+        busy = pool.submit(commit_on)
+        try:
+            for _ in range(3):
+                time.sleep(0.03)
+                set_one(store)
+        finally:
+            is_over.set()
+        busy.result()
+    assert len(commits) < 20
 
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,13 @@ _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
 _CHECKPOINT_PAGES: Final = 4_000
 """Size of the log, in pages (16 MB), at which a commit runs a checkpoint if no thread does it."""
+_PRIMARY: Final = 0xFF
+"""Mask of the primary code in an extended error code of SQLite."""
+_POLL_MS: Final = 2
+"""
+Time for which SQLite itself waits for the write lock, in ms. Its waits would grow to 100 ms, and it would miss the
+short pauses of a process that commits one batch after the other.
+"""
 
 
 class Connections:
@@ -58,6 +66,7 @@ class Connections:
             self.limit_log(_CHECKPOINT_PAGES)
             self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
             self.file = OpenFile(path, url)
+            self._poll_often()
         except BaseException:
             self.writer.close()
             raise
@@ -70,7 +79,7 @@ class Connections:
             self.file.check()
             connection = self.writer
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 yield connection
                 try:
                     connection.execute("COMMIT")
@@ -79,6 +88,25 @@ class Connections:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def _poll_often(self) -> None:
+        self.writer.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """
+        Begin a transaction that writes, once no other process is writing.
+        """
+        give_up = None
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                give_up = now + self._busy_s if give_up is None else give_up
+                if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or now >= give_up:
+                    raise
+            else:
+                return
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -107,7 +135,11 @@ class Connections:
         Checkpoint and restart the log, so that its file is reused. Do nothing if that fails.
         """
         with self.write_lock, suppress(sqlite3.Error):
-            self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_s)}")
+            try:
+                self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            finally:
+                self._poll_often()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
         # Only the first connection creates the file. Suppose that the file was moved away a moment ago: a later
