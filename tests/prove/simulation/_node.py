@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -265,14 +265,23 @@ class Node:
         self._declare(scheduler)
         if self._is_client or not _fails_to_start(scheduler):
             return
-        history, fault = self._around.history, f"start {self.name}"  # the first is the line's, the next is the engine's
+        store, is_lines = self._store, True  # later failures are the engine's, unless the line has lost the leases
+        while True:
+            store.has_lost_leases = False
+            with self._starting_again() if is_lines else nullcontext():
+                run.sleep(10 * _S)
+            if self.scheduler is not scheduler or not _fails_to_start(scheduler):
+                return
+            is_lines = store.has_lost_leases
+
+    @contextmanager
+    def _starting_again(self) -> Iterator[None]:
+        run, history, fault = self._around.run, self._around.history, f"start {self.name}"
         history.add(Fault(run.now_ns, fault))
         try:
-            run.sleep(10 * _S)
+            yield
         finally:
             history.add(Fault(run.now_ns, fault, is_over=True))
-        while self.scheduler is scheduler and _fails_to_start(scheduler):
-            run.sleep(10 * _S)
 
     def _declare(self, scheduler: Scheduler) -> None:
         """

@@ -98,6 +98,8 @@ class SimulatedStore:
         self._dice = dice
         self._heard = Event()
         self._has_acquired = False
+        self.has_lost_leases = False
+        """True if the answer that granted the first leases of a life was lost; reset by the node."""
         self._inner: Any = None  # a Connection, once it is open
         self.abilities: Abilities = world.abilities
         self.url = f"simulated://{machine.name}"
@@ -405,6 +407,7 @@ class SimulatedStore:
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True
         if is_first and self._dice.random() < _LOST_AT_START:
+            self.has_lost_leases = True
             self._fail("acquire", is_unknown=True)
         return leases
 
