@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 from contextlib import closing
 
@@ -68,6 +69,32 @@ def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
     scheduler.subscribe(lambda _event: threads.append(threading.current_thread()))
     VERBS[verb](scheduler)
     assert threads[0] is threading.current_thread()
+
+
+CALLS = {"set": 335, "move": 405, "cancel": 305}
+"""Maximum number of calls, of Python and of C, that a verb for one far job makes on SQLite."""
+
+
+@pytest.mark.parametrize("scheduler", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("verb", CALLS)
+def test_each_verb_takes_few_calls(scheduler, verb):
+    """
+    A verb for one job on an idle writer is short, from the call to the answer, and needs no other thread.
+    """
+    calls = []
+    for _ in range(2):  # the first turn makes the objects that are kept, such as prepared statements
+        if verb != "set":
+            scheduler.set("k", delay=3600, handler="h")
+        calls.clear()
+        before = sys.getprofile()
+        sys.setprofile(lambda _frame, event, _argument: calls.append(event))
+        try:
+            VERBS[verb](scheduler)
+        finally:
+            sys.setprofile(before)
+        if verb == "set":
+            scheduler.cancel("k")
+    assert sum(event in ("call", "c_call") for event in calls) <= CALLS[verb]
 
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):

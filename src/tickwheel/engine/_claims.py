@@ -219,6 +219,13 @@ class ClaimBatcher:
         self._is_handing_over = False
         self._is_stopped = False
 
+    def has_due(self, writes: Sequence[Write]) -> bool:
+        """
+        Return True if one of *writes* sets a job that is due within the window.
+        """
+        instants = [write.job.due_at for write in writes if type(write) is Set]
+        return bool(instants) and min(instants) <= int(self._clock.now()) + ARMING_WINDOW_MS
+
     def reserve(
         self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
     ) -> Reservation | None:

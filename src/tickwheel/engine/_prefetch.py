@@ -416,7 +416,7 @@ class Prefetcher:
                     soonest = job.due_at
             # An older generation may be staged. Once the lock is free, a scan may bring this one.
             self._staged.drop(far)
-        if refused := self._staging.stage(by_epoch, is_news=is_news):
+        if by_epoch and (refused := self._staging.stage(by_epoch, is_news=is_news)):
             shards = {job.generation: shard for shard, job in jobs}
             self._read_again([(shards[job.generation], job) for job in refused])
         if soonest is not None:

@@ -270,7 +270,7 @@ class Engine:
 
         After a clock step, nothing is reserved: jobs begin in a later commit, once their due times are checked.
         """
-        if not self._resources.elapsed.is_steady:
+        if not (self._resources.elapsed.is_steady and self._claims.has_due(writes)):
             return None
         epoch = self._prefetchers[0].claims_under()
         return None if epoch is None else self._claims.reserve(writes, first, epoch, self.pause_filter.lacking)

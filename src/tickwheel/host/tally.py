@@ -4,8 +4,6 @@ Metrics of the writer's commits.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tickwheel.host.distribution import Distribution
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.model import record
@@ -28,30 +26,39 @@ class WriterStats:
 class WriterMetrics:
     def __init__(self, runtime: Runtime) -> None:
         self._lock = runtime.lock()
-        self.stats = WriterStats()
+        self._commits = self._writes = self._largest = self._last_size = self._retries = self._failures = 0
+        self._seconds = self._last_seconds = 0.0
         self.times = Distribution()
         self.sizes = [0] * 32
 
+    @property
+    def stats(self) -> WriterStats:
+        with self._lock:
+            return WriterStats(
+                commits=self._commits,
+                writes=self._writes,
+                seconds=self._seconds,
+                largest=self._largest,
+                last_size=self._last_size,
+                last_seconds=self._last_seconds,
+                retries=self._retries,
+                failures=self._failures,
+            )
+
     def committed(self, writes: int, seconds: float) -> None:
         with self._lock:
-            old = self.stats
-            self.stats = WriterStats(
-                commits=old.commits + 1,
-                writes=old.writes + writes,
-                seconds=old.seconds + seconds,
-                largest=max(old.largest, writes),
-                last_size=writes,
-                last_seconds=seconds,
-                retries=old.retries,
-                failures=old.failures,
-            )
+            self._commits += 1
+            self._writes += writes
+            self._seconds += seconds
+            self._largest = max(self._largest, writes)
+            self._last_size, self._last_seconds = writes, seconds
             self.times.add((seconds * 1000,))
             self.sizes[(writes - 1).bit_length()] += 1
 
     def retried(self) -> None:
         with self._lock:
-            self.stats = replace(self.stats, retries=self.stats.retries + 1)
+            self._retries += 1
 
     def failed(self, writes: int) -> None:
         with self._lock:
-            self.stats = replace(self.stats, failures=self.stats.failures + writes)
+            self._failures += writes

@@ -427,7 +427,8 @@ class Writer:
 
     def _write(self, entries: list[_Entry], *, is_patient: bool = True) -> None:
         writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
-        first = sum(len(part) for part, _, is_callers in entries if not is_callers)  # these come before the callers'
+        # The scheduler's own writes come before the callers'.
+        first = 0 if entries[0][2] else sum(len(part) for part, _, is_callers in entries if not is_callers)
         callers = writes[first:] if first else writes
         reservation = self._reserved(callers, first) if callers else None
         try:

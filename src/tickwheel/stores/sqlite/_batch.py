@@ -22,7 +22,16 @@ from tickwheel.stores.contract import Skill
 from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
 from tickwheel.stores.sqlite._filters import Filters
 from tickwheel.stores.sqlite._joining import Joined
-from tickwheel.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite._queries import (
+    EXACT,
+    KEYS_AT_ONCE,
+    SQL,
+    by_keys,
+    insert_rows,
+    inserts,
+    jobs_by_key,
+    width_of,
+)
 from tickwheel.stores.sqlite._scopes import unpaused_skills
 
 __all__ = ["Batch", "shelf_of"]
@@ -81,11 +90,11 @@ class Batch:
         self._connection = connection
         self._now = now
         self._filters = filters
-        self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
+        self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger_and_runs"]).fetchone()
         self.generation: int
         """The last generation given out."""
         self._floor: int
-        self.generation, *self._counts, self._floor, epoch, actual = self._ledger
+        self.generation, *self._counts, self._floor, self._has_runs, epoch, actual = self._ledger
         self._may_grow = may_grow
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
@@ -194,7 +203,7 @@ class Batch:
 
     def _load(self, keys: list[str]) -> dict[str, Job]:
         found = self._look_up(keys)
-        if missing := [key for key in keys if key not in found]:
+        if self._has_runs and (missing := [key for key in keys if key not in found]):
             for run, some in self._filters.within(self._connection, missing):
                 found |= self._look_up(some, run)
         return found
@@ -214,6 +223,14 @@ class Batch:
         return found
 
     def _store(self, differences: Differences) -> None:
+        if self._is_owner and not (differences.changed or differences.gone or differences.begun):
+            self._lower_floor(differences.new)
+            self._insert_jobs(differences.new)
+            self._insert_keys(differences.new)
+        else:
+            self._store_all(differences)
+
+    def _store_all(self, differences: Differences) -> None:
         counts, placed = self._counts, differences.new
         rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
         lifted, laid = list(differences.gone), list(placed)
@@ -341,6 +358,9 @@ class Batch:
         """
         Insert rows given as one flat list: tuples would cost the garbage collector a visit each.
         """
+        if len(values) == width_of(name):  # most commits insert one job
+            self._change_at_once(insert_rows(name, 1), values, 1)
+            return
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)
 

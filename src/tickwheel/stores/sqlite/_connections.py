@@ -74,17 +74,11 @@ class Connections:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         with self.write_lock:
-            self.lifetime.check()
-            self.check_writable()
-            self.file.check()
-            connection = self.writer
+            connection = self.checked_writer()
             try:
-                self._begin(connection)
+                self.begin()
                 yield connection
-                try:
-                    connection.execute("COMMIT")
-                except sqlite3.Error as error:
-                    raise store_error(error, self._url, is_committing=True) from error
+                self.commit()
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -92,14 +86,14 @@ class Connections:
     def _poll_often(self) -> None:
         self.writer.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def begin(self) -> None:
         """
         Begin a transaction that writes, once no other process is writing.
         """
         give_up = None
         while True:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                self.writer.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
                 give_up = now + self._busy_s if give_up is None else give_up
@@ -107,6 +101,21 @@ class Connections:
                     raise
             else:
                 return
+
+    def checked_writer(self) -> sqlite3.Connection:
+        """
+        Return the writer if it may begin a transaction. The caller must hold `write_lock`.
+        """
+        self.lifetime.check()
+        self.check_writable()
+        self.file.check()
+        return self.writer
+
+    def commit(self) -> None:
+        try:
+            self.writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise store_error(error, self._url, is_committing=True) from error
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -5,8 +5,6 @@ Messages for SQLite's errors.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
@@ -64,12 +62,22 @@ _FORMAT: Final = {
 }
 
 
-@contextmanager
-def translated(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, UnicodeError, OverflowError) as error:
-        raise store_error(error, url) from error
+class translated:  # noqa: N801 - used as a verb
+    """
+    A context that raises a `StoreError` for each error of SQLite. Each commit enters one, so it is not a generator.
+    """
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and isinstance(error, (sqlite3.Error, UnicodeError, OverflowError)):
+            raise store_error(error, self._url) from error
 
 
 def store_error(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:

@@ -31,9 +31,9 @@ class OpenFile:
 
     def __init__(self, path: Path, url: str) -> None:
         self._url = url
-        self._parts = {part: f"{path}{part}" for part in _PARTS}
-        self._inodes = {part: inode_of(name) for part, name in self._parts.items()}
-        self.inode = self._inodes[""]
+        parts = [(part, f"{path}{part}") for part in _PARTS]
+        self._known = [(part, name, inode_of(name)) for part, name in parts]
+        self.inode = self._known[0][2]
         self._checked = time.monotonic()
 
     def check(self) -> None:
@@ -41,8 +41,15 @@ class OpenFile:
         Raise a `StoreError` unless all files still have their names. Costs three calls of stat().
         """
         self._checked = -math.inf  # after a failure, the next read checks again
-        for part, name in self._parts.items():
-            if inode_of(name) != self._inodes[part]:
+        stat = os.stat
+        for part, name, inode in self._known:
+            try:
+                found = stat(name)
+            except OSError:
+                is_same = inode is None
+            else:
+                is_same = (found.st_dev, found.st_ino) == inode
+            if not is_same:
                 raise self._gone(part)
         self._checked = time.monotonic()
 

@@ -21,6 +21,7 @@ __all__ = [
     "inserts",
     "jobs_by_key",
     "paging",
+    "width_of",
 ]
 
 SQL: Final = load_queries(__package__, lambda _column: "?")
@@ -49,12 +50,20 @@ def jobs_by_key(size: int, shelves: str = EXACT) -> str:
 
 
 def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
-    width = SQL[name].count("?")
+    width = width_of(name)
     start, rows = 0, len(values) // width
     for size in ROWS_AT_ONCE:
         while rows >= size:
             yield insert_rows(name, size), values[start : start + size * width], size
             start, rows = start + size * width, rows - size
+
+
+@cache
+def width_of(name: str) -> int:
+    """
+    Return the number of values in a row of the statement *name*.
+    """
+    return SQL[name].count("?")
 
 
 def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:

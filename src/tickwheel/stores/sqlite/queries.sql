@@ -7,6 +7,10 @@
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
 
+-- name: read_ledger_and_runs
+SELECT generation, pending, running, dead, floor, EXISTS(SELECT 1 FROM tickwheel_shelf WHERE shelf > 1), epoch, owner
+FROM tickwheel_ledger;
+
 -- name: lock_ledger
 UPDATE tickwheel_ledger SET generation = generation;
 
