@@ -215,15 +215,17 @@ def test_statistics_of_another_moment(session, statement, state, past):
     if statement in {"begin_jobs", "end_jobs"}:
         values.append(2_000)
     if statement == "rescue_jobs":
-        values = ["owner"]
+        values = {"owner": "owner", "slot": 7}
     if statement == "leave_tails":
-        values = [[0], "owner"]
+        values = {"shards": [0], "owner": "owner"}
     if statement == "update_jobs":
         jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
         values = [*map(list, zip(*jobs, strict=True)), [0] * 2_000]
     with session.transaction(force_rollback=True):
         session.execute("UPDATE tickwheel_job SET state = %s", (state,))
-        session.execute("UPDATE tickwheel_shard SET running = 2000, former = ''")
+        session.execute("UPDATE tickwheel_shard SET former = ''")
+        keys = [f"far {i}" for i in range(2_000)]
+        session.execute("INSERT INTO tickwheel_begun VALUES ('owner', 0, %s), ('gone', 0, %s)", (keys, keys))
         session.execute(past.format(other=1 - state, state=state))
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[statement]}"
         ((explained,),) = session.execute(query, values).fetchall()

@@ -34,7 +34,7 @@ def test_an_end_that_waits_for_a_hand_over(postgres, database, until):
     with psycopg.connect(postgres.url(database)) as connection, ThreadPoolExecutor(1) as pool:
         held = SimpleNamespace(writing=lambda: nullcontext(connection))
         seen = _ownership.view(held, "owner", 10_000, 2, is_guarded=True, is_taking=False)
-        leases, _ = _ownership.keep(held, "owner", 10_000, seen, is_taking=False)
+        leases, _ = _ownership.keep(held, "owner", 10_000, seen, 0, is_taking=False)
         assert len(leases) == 2  # a shard, and the draining part of the other shard
         answers = pool.submit(owner.apply, ends)
         until(lambda: postgres.execute(waits))

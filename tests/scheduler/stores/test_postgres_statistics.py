@@ -153,8 +153,9 @@ def values_of(rows):
         "turn": {
             "shards": ALL,
             "epochs": [shard + 1 for shard in ALL],
-            "running": [1] * SHARDS,
             "owner": "owner",
+            "slot": 7,
+            "keys": keys,
             "ended_in": front[0],
             "ended_dues": front[1],
             "ended": front[2],
@@ -168,7 +169,9 @@ def values_of(rows):
         "add_counts": (1, 2, 3),
         "add_counts_apart": (1, 2, 3),
         "gather_counts": (),
-        "write_shards": (ALL, [1] * SHARDS),
+        "list_begun": ("owner", 7, keys),
+        "still_running": ("owner",),
+        "forget_begun": (),
         "job_of_key": (keys[0],),
         "count": (),
         "jobs_due": (3, EVER, middle, 7, 200),
@@ -191,7 +194,7 @@ def values_of(rows):
         "fair_share": {"owner": "owner"},
         "seen_shards": ("owner",),
         "held_shards": ("owner",),
-        "rescue_jobs": ("owner",),
+        "rescue_jobs": {"owner": "owner", "slot": 7},
         "rescue_again": {
             "shards": [i % SHARDS for i in front[1]],
             "keys": [key_of(number) for number in front[1]],
@@ -201,7 +204,7 @@ def values_of(rows):
         "take_shards": {"owner": "other", "until": 10_000, "lease_ms": 10_000, "missing": 4},
         "delete_notes": ("owner",),
         "renew_shards": (10_000, "owner"),
-        "leave_tails": (ALL, "owner"),
+        "leave_tails": {"shards": ALL, "owner": "owner"},
         "end_tails": ("owner",),
         "give_up_shards": ("owner", ALL),
         "give_up_all": ("owner",),
@@ -312,9 +315,9 @@ def set_statistics(connection, state, rows):
         fill(connection, 1, 100)
         connection.execute("ANALYZE")
         fill(connection, 101, rows)
-        connection.execute(
-            "UPDATE tickwheel_shard SET former = '', epoch = shard + 1, running = %s", (BATCH // SHARDS,)
-        )
+        connection.execute("UPDATE tickwheel_shard SET former = '', epoch = shard + 1")
+        begun = [key_of(number) for number in firing(101)[2]]
+        connection.execute("INSERT INTO tickwheel_begun VALUES ('owner', 0, %s), ('gone', 0, %s)", (begun, begun))
     elif state == "none":
         forget_statistics(connection, -1)
     elif state == "empty":

@@ -7,10 +7,9 @@ reads first.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import ALL
@@ -37,7 +36,6 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
 )
 """The columns that may have one value for all rows: the names of that value and of the array, and their form."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
-_FIRST: Final = itemgetter(0)
 _DONE: Final = Settled.DONE  # a constant, as an enum look-up is slow
 _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 
@@ -52,12 +50,16 @@ class Alone:
         values: Its values.
         answered: Returns the answers to the writes, given the row that the statement returns.
         noted: The shards whose owners are to be notified.
+        begun: Generations of the jobs that the statement begins. It needs a `slot` then.
+        ended: Generations of the jobs that it ends.
     """
 
     name: str
     values: dict[str, Any]
     answered: Callable[[_Row], list[Answer]]
     noted: Collection[int] = ()
+    begun: Sequence[int] = ()
+    ended: Sequence[int] = ()
 
 
 def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
@@ -116,10 +118,12 @@ def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str |
     begins: list[tuple[int, int, int]] = []
     ends: list[tuple[int, int, int]] = []
     epochs: dict[int, int] = {}
+    keys: list[bytes] = []
     answers: list[Answer] = []
     for write in writes:
         if isinstance(write, Begin):
             places, answer = begins, BEGUN
+            keys.append(write.job.key.encode())
         elif isinstance(write, Settle) and _is_plain_end(write):
             places, answer = ends, GONE
         else:
@@ -131,18 +135,17 @@ def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str |
         job = write.job
         places.append((shard, job.due_at, job.generation))
         answers.append(answer)
-    running = Counter(map(_FIRST, begins))
-    running.subtract(map(_FIRST, ends))
     shards = sorted(epochs)
     values: dict[str, Any] = {
         "shards": Int4s.of(shards),
         "epochs": Int8s.of([epochs[shard] for shard in shards]),
-        "running": Int8s.of([running[shard] for shard in shards]),
         "owner": owner,
+        "keys": Texts.of_bytes(keys) if keys else _NONE[Texts],
     }
     for name, places in (("begun", begins), ("ended", ends)):
         values[f"{name}_in"], values[f"{name}_dues"], values[name] = _places_of(places)
-    return Alone("turn", values, lambda _row: answers)
+    begun, ended = ([generation for _, _, generation in places] for places in (begins, ends))
+    return Alone("turn", values, lambda _row: answers, begun=begun, ended=ended)
 
 
 def _is_plain_end(write: Settle) -> bool:

@@ -20,6 +20,7 @@ from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.postgres._arrays import COLUMNS, Array, Byteas, Int4s, Int8s, Texts
+from tickwheel.stores.postgres._begun import Entry
 from tickwheel.stores.postgres._history import columns_of
 from tickwheel.stores.postgres._queries import SQL
 from tickwheel.stores.postgres._steps import Rows, Statement, Steps
@@ -82,6 +83,7 @@ class Batch:
         held: Mapping[int, int] = MappingProxyType({}),
         sets_new: bool = False,
         is_joined: bool = False,
+        entry: Entry | None = None,
     ) -> None:
         """
         Record the shards owned here. Jobs of other shards leave notes for the owners.
@@ -94,6 +96,7 @@ class Batch:
             sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
             is_joined: True if the transaction is the caller's. It may stay open, so it must not lock anything that all
                 writers need.
+            entry: The effect on the owner's lists of begun jobs, which the batch fills in. None without an owner.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -101,8 +104,8 @@ class Batch:
         self._held = held
         self._sets_new = sets_new
         self._is_joined = is_joined
+        self._entry = entry
         self._counts: Counter[State] = Counter()
-        self._running: Counter[int] = Counter()
         self._away: dict[str, int] = {}
         self._found: dict[str, int] = {}
         self._versions: dict[str, str] = {}
@@ -142,13 +145,13 @@ class Batch:
         if plan.ends:
             yield from self._guess("end_jobs", plan.ends, {State.RUNNING: -1})
         yield from self._store(differences, is_locked=not is_guessing)
+        yield from self._list_begun(plan, differences)
         for manifest in self._manifests.changed.values() if self._manifests is not None else ():
             yield Statement(SQL["write_manifest"], asdict(manifest))
         if self._onces is not None and self._onces.changed:
             yield from self._keep_answers(self._onces)
         if records := plan.records():
             yield Statement(SQL["insert_records"], columns_of(records))
-        yield from self._write_shards()
         counts = [self._counts[state] for state in _STATES]
         if any(counts):
             yield Statement(SQL["add_counts_apart" if self._is_joined else "add_counts"], counts)
@@ -179,8 +182,6 @@ class Batch:
         yield Statement(SQL[name], (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations), len(jobs)))
         for state, change in changes.items():
             self._counts[state] += change * len(jobs)
-        for shard, number in Counter(shards).items():
-            self._running[shard] += changes[State.RUNNING] * number
 
     def _decide_new(self, plan: Plan) -> Steps[Differences]:
         (drawn,) = yield [Statement(SQL["generations"], (len(plan.careful),))]
@@ -250,9 +251,9 @@ class Batch:
         if new:
             yield Statement(SQL["insert_jobs"], (*self._columns(new), len(new)))
         for old in before:
-            self._count(old, -1)
+            self._counts[old.state] -= 1
         for job in (*changed, *new):
-            self._count(job, 1)
+            self._counts[job.state] += 1
         yield from self._note((*changed, *new))
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
@@ -273,14 +274,20 @@ class Batch:
             yield Statement(SQL["insert_notes"], (Int4s.of(shards), Int8s.of(generations), Texts.of(names)))
             self.noted.update(shards)
 
-    def _count(self, job: Job, change: int) -> None:
-        self._counts[job.state] += change
-        # A rescue ends when it has found as many running jobs as this counter says, so the counter must never be too
-        # small. A new running job always counts, even if its lease has just ended.
-        if job.state is State.RUNNING:
-            shard = self._shard_of_firing(job.key) if change > 0 else self._found[job.key]
-            if change > 0 or shard in self._owned:
-                self._running[shard] += change
+    def _list_begun(self, plan: Plan, differences: Differences) -> Steps[None]:
+        if (entry := self._entry) is None:
+            return
+        were_running = {job.generation for job in differences.gone if job.state is State.RUNNING}
+        begun = [*plan.begins]
+        for old, job in differences.changed:
+            if job.state is State.RUNNING and old.state is not State.RUNNING:
+                begun.append(job)
+            elif old.state is State.RUNNING and job.state is not State.RUNNING:
+                were_running.add(old.generation)
+        entry.begun = [job.generation for job in begun]
+        entry.ended = [*(job.generation for job in plan.ends), *were_running]
+        if begun:
+            yield Statement(SQL["list_begun"], (self._owner, entry.slot, Texts.of([job.key for job in begun])))
 
     def _columns(self, jobs: list[Job]) -> tuple[Array, ...]:
         columns = zip(COLUMNS, zip(*map(row_of, jobs), strict=True), strict=True)
@@ -302,11 +309,6 @@ class Batch:
         """
         shard = self._away.get(key) if self._away else None
         return self._shard_of(key) if shard is None else shard
-
-    def _write_shards(self) -> Steps[None]:
-        shards = sorted(shard for shard, change in self._running.items() if change)
-        if shards:
-            yield Statement(SQL["write_shards"], (shards, [self._running[shard] for shard in shards]))
 
 
 def _lock_manifests(names: list[str]) -> Steps[Manifests]:

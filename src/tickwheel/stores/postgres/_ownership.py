@@ -16,7 +16,7 @@ from tickwheel.stores.contract import Lease
 from tickwheel.stores.postgres._connections import Connections
 from tickwheel.stores.postgres._queries import SQL
 
-__all__ = ["FIRST_TAIL", "CutOff", "View", "keep", "release", "rescue_again", "view"]
+__all__ = ["FIRST_TAIL", "CutOff", "View", "keep", "release", "rescue_again", "still_running", "view"]
 
 FIRST_TAIL: Final = 1_000_000
 """First shard number of tails. The SQL statements contain the same number."""
@@ -46,14 +46,14 @@ class View(NamedTuple):
         durability: The row of the statement `durability`.
         until: The end of the leases after the renewal.
         share: The owner's fair share, in shards.
-        held: The shards that the owner holds, each with True if jobs may be running in it.
+        held: The shards that the owner holds.
     """
 
     is_same_server: bool
     durability: tuple[Any, ...]
     until: int
     share: int
-    held: list[tuple[int, bool]]
+    held: list[int]
 
 
 def view(
@@ -79,26 +79,27 @@ def view(
         share = connection.execute(SQL["fair_share"], {"owner": owner})
         held = connection.execute(SQL["seen_shards"], (owner,))
     (lease_until,), (shares,) = until.fetchall()[0], share.fetchall()[0]
-    return View(server.fetchall() == [(True,)], durability.fetchall()[0], lease_until, shares, held.fetchall())
+    numbers = [number for (number,) in held.fetchall()]
+    return View(server.fetchall() == [(True,)], durability.fetchall()[0], lease_until, shares, numbers)
 
 
 def keep(
-    connections: Connections, owner: str, lease_ms: int, seen: View, *, is_taking: bool
+    connections: Connections, owner: str, lease_ms: int, seen: View, slot: int, *, is_taking: bool
 ) -> tuple[list[Lease], list[CutOff]]:
     """
     Renew the leases of *owner*, and if *is_taking* take free ones: one round trip.
 
     Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
-    locks: attempts whose rows are locked are returned as well, to be rescued later.
+    locks: attempts whose rows are locked are returned as well, to be rescued later; the list *slot* has their keys.
     """
-    shards = [row for row in seen.held if row[0] < FIRST_TAIL]
+    shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]
     taken = tried = None
     with connections.writing() as connection:
         connection.execute(SQL["held_shards"], (owner,))
         if surplus:
-            connection.execute(SQL["leave_tails"], ([shard for shard, is_busy in surplus if is_busy], owner))
-            connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
+            connection.execute(SQL["leave_tails"], {"shards": surplus, "owner": owner})
+            connection.execute(SQL["give_up_shards"], (owner, surplus))
         connection.execute(SQL["end_tails"], (owner,))
         renewed = connection.execute(SQL["renew_shards"], (seen.until, owner))
         connection.execute(SQL["gather_counts"])
@@ -107,7 +108,8 @@ def keep(
             values = {"owner": owner, "until": seen.until, "lease_ms": lease_ms, "missing": missing}
             taken = connection.execute(SQL["take_shards"], values)
             connection.execute(SQL["delete_notes"], (owner,))
-            tried = connection.execute(SQL["rescue_jobs"], (owner,))
+            tried = connection.execute(SQL["rescue_jobs"], {"owner": owner, "slot": slot})
+            connection.execute(SQL["forget_begun"])
     rescued, locked = _rescued(tried.fetchall() if tried else [])
     rows = renewed.fetchall() + (taken.fetchall() if taken else [])
     leases = [Lease(shard, epoch, until, rescued.get(shard, 0), until - lease_ms) for shard, epoch, until in rows]
@@ -126,6 +128,14 @@ def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, l
         tried = connection.execute(SQL["rescue_again"], values)
     rescued, still = _rescued(tried.fetchall())
     return sum(rescued.values()), still
+
+
+def still_running(connections: Connections, owner: str) -> list[tuple[int, int]]:
+    """
+    Return the jobs of the lists of *owner* that still run, as pairs of slot and generation.
+    """
+    with connections.reading() as connection:
+        return connection.execute(SQL["still_running"], (owner,)).fetchall()
 
 
 def release(connections: Connections, owner: str) -> None:

@@ -39,6 +39,7 @@ from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawal
 from tickwheel.stores.postgres._alone import Alone, firings_alone, sets_alone
 from tickwheel.stores.postgres._arrays import Texts
 from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, is_wrong_guess
+from tickwheel.stores.postgres._begun import BegunLists, Entry
 from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._examine import findings_of
 from tickwheel.stores.postgres._floors import Floors
@@ -60,6 +61,9 @@ _MARGIN: Final = 0.2
 
 _OPENING_S: Final = 10.0
 """Time limit of schema changes."""
+
+_UNNAMED: Final = (-1,)
+"""The locked jobs that a takeover of unknown outcome may have listed; no job has this generation."""
 
 _TRIES: Final = 10
 """Maximum number of repeats of a batch when other writers create jobs of the same keys."""
@@ -116,6 +120,7 @@ class PostgresStore:
         self._warned_of = ""
         self._silence = Silence(lease_s)
         self._locked: list[_ownership.CutOff] = []
+        self._begun = BegunLists()
         self._has_more_notes = False
         self._sets_new = True  # False after a read found jobs of the keys, True after it found none
 
@@ -177,24 +182,28 @@ class PostgresStore:
         if answers is not None:
             return answers
         for turn in range(0 if alone is None else 1, _TRIES):
-            batch = Batch(
-                self._shard_of,
-                self._owner,
-                self._surely_owned(),
-                held={epoch: shard for shard, epoch in self._held},
-                sets_new=self._sets_new,
-            )
-            try:
-                answers = self._open_connections().run(batch.apply(writes, is_guessing=turn == 0), seconds)
-            except (WrongGuessError, StoreError) as error:
-                if not is_wrong_guess(error.__cause__ if isinstance(error, StoreError) else error):
-                    raise
-                continue
-            except ServerMovedError:
-                self._notice_server()
-                continue
-            finally:
-                self._floors.lower(batch.pending)
+            with self._begun.writing() as entry:
+                batch = Batch(
+                    self._shard_of,
+                    self._owner,
+                    self._surely_owned(),
+                    held={epoch: shard for shard, epoch in self._held},
+                    sets_new=self._sets_new,
+                    entry=entry,
+                )
+                try:
+                    answers = self._open_connections().run(batch.apply(writes, is_guessing=turn == 0), seconds)
+                except (WrongGuessError, StoreError) as error:
+                    if not is_wrong_guess(error.__cause__ if isinstance(error, StoreError) else error):
+                        raise
+                    entry.begun = entry.ended = ()
+                    continue
+                except ServerMovedError:
+                    self._notice_server()
+                    entry.begun = entry.ended = ()
+                    continue
+                finally:
+                    self._floors.lower(batch.pending)
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
             self._notify(batch.noted)
@@ -215,7 +224,11 @@ class PostgresStore:
         Write a batch as one statement; return None if a guess was wrong.
         """
         try:
-            row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
+            if alone.begun or alone.ended:
+                with self._begun.writing() as entry:
+                    row = self._fire_alone(alone, entry, seconds)
+            else:
+                row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
         except BaseException as error:
             if isinstance(error, StoreError) and is_wrong_guess(error.__cause__):
                 return None
@@ -225,6 +238,18 @@ class PostgresStore:
         self._floors.lower(answer.job.due_at for answer in answers if answer.job is not None)
         self._notify(alone.noted)
         return answers
+
+    def _fire_alone(self, alone: Alone, entry: Entry, seconds: float) -> tuple[Any, ...]:
+        alone.values["slot"] = entry.slot
+        entry.begun = alone.begun
+        try:
+            row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
+        except StoreError as error:
+            if is_wrong_guess(error.__cause__):
+                entry.begun = ()
+            raise
+        entry.ended = alone.ended
+        return row
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections, database = self._open_connections(), self._find_database()
@@ -370,6 +395,8 @@ class PostgresStore:
         leases = self._keep(owner, is_taking=False)
         self._hold(owner, leases, before)
         self._rescue_again()
+        if asked := self._begun.doubtful():
+            self._begun.learn(asked, _ownership.still_running(self._open_connections(), owner))
         return leases
 
     def _keep(self, owner: str, *, is_taking: bool) -> list[Lease]:
@@ -383,7 +410,10 @@ class PostgresStore:
             window = loss_window(connection, seen.durability)
         self._warned_of = warn_of(window, self._warned_of, self.url)
         self.abilities = replace(self.abilities, loss_window=self._warned_of)
-        leases, locked = _ownership.keep(connections, owner, lease_ms, seen, is_taking=is_taking)
+        with self._begun.writing() as entry:
+            entry.begun = _UNNAMED if is_taking else ()
+            leases, locked = _ownership.keep(connections, owner, lease_ms, seen, entry.slot, is_taking=is_taking)
+            entry.begun = [each.generation for each in locked]
         self._locked += locked
         return leases
 
@@ -392,7 +422,8 @@ class PostgresStore:
 
     def _rescue_again(self) -> None:
         if locked := [each for each in self._locked if each.shard in self._owned]:
-            rescued, locked = _ownership.rescue_again(self._open_connections(), locked)
+            tried, (rescued, locked) = locked, _ownership.rescue_again(self._open_connections(), locked)
+            self._begun.ended({each.generation for each in tried} - {each.generation for each in locked})
             if rescued:
                 self._announce_notes()
         self._locked = locked

@@ -167,15 +167,14 @@ SELECT (
 FROM drawn;
 
 -- name: turn
--- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held.
--- The first update locks the leases until the commit, and counts running jobs.
-WITH held AS (
-    UPDATE tickwheel_shard AS s SET running = greatest(s.running + n.running, 0)
-    FROM unnest(
-        (SELECT %(shards)s::integer[]), (SELECT %(epochs)s::bigint[]), (SELECT %(running)s::bigint[])
-    ) AS n (shard, epoch, running)
-    WHERE s.shard = n.shard AND s.epoch = n.epoch AND s.owner = %(owner)s
-    RETURNING 1
+-- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held; the
+-- leases are locked until the commit.
+WITH held AS MATERIALIZED (
+    SELECT FROM tickwheel_shard AS s
+    WHERE (s.shard, s.epoch) IN (
+        SELECT * FROM unnest((SELECT %(shards)s::integer[]), (SELECT %(epochs)s::bigint[]))
+    ) AND s.owner = %(owner)s::text
+    ORDER BY s.shard FOR NO KEY UPDATE
 ), ended AS (
     DELETE FROM tickwheel_job AS j
     USING (
@@ -206,6 +205,11 @@ WITH held AS (
     WHERE j.ctid = b.ctid AND CASE WHEN j.state = 0 THEN
         (j.shard, j.due_at, j.generation) = (b.shard, b.due_at, b.generation) ELSE false END
     RETURNING 1
+), listed AS (
+    INSERT INTO tickwheel_begun (owner, slot, keys)
+    SELECT %(owner)s::text, %(slot)s::integer, n.keys FROM (SELECT %(keys)s::text[] AS keys) AS n
+    WHERE cardinality(n.keys) > 0
+    ON CONFLICT (owner, slot) DO UPDATE SET keys = excluded.keys
 ), counted AS (
     INSERT INTO tickwheel_count AS c (slot, pending, running)
     SELECT 32 + pg_backend_pid(), -n.begun, n.begun - n.ended
@@ -266,11 +270,28 @@ FROM (SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM 
 WHERE n.pending IS NOT NULL
     AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
--- name: write_shards
-UPDATE tickwheel_shard AS s
-SET running = greatest(s.running + n.running, 0)
-FROM unnest(%s::integer[], %s::bigint[]) AS n (shard, running)
-WHERE s.shard = n.shard;
+-- name: list_begun
+INSERT INTO tickwheel_begun (owner, slot, keys) VALUES (%s, %s, %s)
+ON CONFLICT (owner, slot) DO UPDATE SET keys = excluded.keys;
+
+-- name: still_running
+-- The jobs of an owner's lists that run, perhaps under the lease of another owner.
+SELECT b.slot, j.generation
+FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key) CROSS JOIN LATERAL (
+    SELECT state, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+) AS j
+WHERE b.owner = %s AND j.state = 1;
+
+-- name: forget_begun
+-- Deletes the lists of owners without a lease, once none of their jobs is running any more.
+DELETE FROM tickwheel_begun WHERE ctid = ANY (ARRAY(
+    SELECT b.ctid FROM tickwheel_begun AS b
+    WHERE b.owner <> ALL (ARRAY(SELECT owner FROM tickwheel_shard WHERE owner IS NOT NULL)) AND NOT EXISTS (
+        SELECT FROM unnest(b.keys) AS k (key) CROSS JOIN LATERAL (
+            SELECT state FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+        ) AS j WHERE j.state = 1
+    )
+));
 
 -- name: job_of_key
 SELECT @columns
@@ -434,7 +455,7 @@ FROM (
 ) AS nodes;
 
 -- name: seen_shards
-SELECT shard, running > 0 FROM tickwheel_shard WHERE owner = %s ORDER BY shard;
+SELECT shard FROM tickwheel_shard WHERE owner = %s ORDER BY shard;
 
 -- name: held_shards
 -- Includes an expired lease if no other node has taken the shard. All statements lock shards in this order.
@@ -442,18 +463,23 @@ SELECT shard FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPD
 
 -- name: rescue_jobs
 -- columns: those that the history keeps of an attempt
--- Running jobs are at the front: the search ends at the last running job, not at the last job. A job that was paused
--- while it ran moves to the paused jobs. A locked job is not waited for: it is returned instead of counted.
+-- Finds running jobs by the lists of the former owners, or by all lists if a former owner has released its shard: it
+-- reads no job that was never listed. A job that was paused while it ran moves to the paused jobs. A locked job is not
+-- waited for: it is returned instead of counted, and listed as the caller's.
 WITH taken AS MATERIALIZED (
-    SELECT shard AS number, running, former FROM tickwheel_shard WHERE owner = %s AND former IS NOT NULL
+    SELECT shard AS number, former FROM tickwheel_shard WHERE owner = %(owner)s AND former IS NOT NULL
+), begun AS MATERIALIZED (
+    SELECT DISTINCT k.key FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key)
+    WHERE b.owner = ANY (ARRAY(SELECT former FROM taken)) OR '' = ANY (ARRAY(SELECT former FROM taken))
 ), tried AS MATERIALIZED (
     SELECT found.*, free.place
-    FROM taken AS s CROSS JOIN LATERAL (
-        SELECT s.number, j.ctid AS row, j.key, j.generation, j.attempt FROM tickwheel_job AS j
-        WHERE j.shard = s.number AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
+    FROM begun CROSS JOIN LATERAL (
+        SELECT j.shard AS number, j.ctid AS row, j.key, j.generation, j.attempt, j.state FROM tickwheel_job AS j
+        WHERE j.key = begun.key OFFSET 0
     ) AS found LEFT JOIN LATERAL (
         SELECT j.ctid AS place FROM tickwheel_job AS j WHERE j.ctid = found.row AND j.state = 1 FOR UPDATE SKIP LOCKED
     ) AS free ON true
+    WHERE found.state = 1 AND found.number = ANY (ARRAY(SELECT number FROM taken))
 ), rescued AS (
     UPDATE tickwheel_job AS j SET state = CASE WHEN j.pause IS NULL THEN 0 ELSE 6 END,
         shard = CASE WHEN j.pause IS NULL THEN j.shard ELSE 2147483646 END
@@ -469,11 +495,12 @@ WITH taken AS MATERIALIZED (
     FROM (SELECT count(*) AS number FROM rescued) AS n
     WHERE number > 0
         AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
+), listed AS (
+    INSERT INTO tickwheel_begun (owner, slot, keys)
+    SELECT %(owner)s, %(slot)s::integer, array_agg(key) FROM tried WHERE place IS NULL HAVING count(*) > 0
+    ON CONFLICT (owner, slot) DO UPDATE SET keys = excluded.keys
 ), free AS (
-    UPDATE tickwheel_shard AS s SET former = NULL, running = (
-        SELECT count(*) FROM tried WHERE tried.number = s.shard AND place IS NULL
-    )
-    FROM taken WHERE s.shard = taken.number
+    UPDATE tickwheel_shard AS s SET former = NULL FROM taken WHERE s.shard = taken.number
 )
 SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
@@ -511,9 +538,6 @@ WITH tried AS MATERIALIZED (
     FROM (SELECT count(*) AS number FROM rescued) AS n
     WHERE number > 0
         AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot BETWEEN 0 AND 31 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
-), free AS (
-    UPDATE tickwheel_shard AS s SET running = greatest(s.running - n.running, 0)
-    FROM (SELECT number, count(*) AS running FROM rescued GROUP BY number) AS n WHERE s.shard = n.number
 )
 SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
@@ -556,24 +580,31 @@ RETURNING shard, epoch, lease_until;
 -- name: leave_tails
 -- Moves the running jobs of shards that are handed over into tails, which keep the owner and the epoch. Finds the jobs
 -- as `rescue_jobs` does.
-WITH busy AS (
-    SELECT shard, owner, epoch, lease_until, lease_ms, running, (1000000 + epoch %% 1000000000)::integer AS tail
-    FROM tickwheel_shard WHERE shard = ANY(%s) AND owner = %s
+WITH running AS MATERIALIZED (
+    SELECT found.* FROM (
+        SELECT DISTINCT k.key FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key)
+        WHERE b.owner = %(owner)s
+    ) AS begun CROSS JOIN LATERAL (
+        SELECT j.ctid AS place, j.key, j.generation, j.shard, j.state FROM tickwheel_job AS j
+        WHERE j.key = begun.key OFFSET 0
+    ) AS found
+    WHERE found.state = 1 AND found.shard = ANY (%(shards)s::integer[])
+), busy AS MATERIALIZED (
+    SELECT shard, owner, epoch, lease_until, lease_ms, (1000000 + epoch %% 1000000000)::integer AS tail
+    FROM tickwheel_shard WHERE shard = ANY (ARRAY(SELECT shard FROM running)) AND owner = %(owner)s
 ), tails AS (
-    INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, lease_ms, running)
-    SELECT tail, owner, epoch, lease_until, lease_ms, running FROM busy
+    INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, lease_ms)
+    SELECT tail, owner, epoch, lease_until, lease_ms FROM busy
 ), emptied AS (
-    UPDATE tickwheel_shard AS s SET running = 0, owner = NULL, lease_until = 0
+    UPDATE tickwheel_shard AS s SET owner = NULL, lease_until = 0
     WHERE s.shard = ANY (ARRAY(SELECT shard FROM busy))
 )
 UPDATE tickwheel_job AS j SET shard = found.tail
 FROM (
-    SELECT job.*, busy.tail FROM busy CROSS JOIN LATERAL (
-        SELECT r.ctid, r.key, r.generation FROM tickwheel_job AS r
-        WHERE r.shard = busy.shard AND r.state = 1 ORDER BY r.shard, r.due_at, r.generation LIMIT busy.running
-    ) AS job OFFSET 0
+    SELECT running.place, running.key, running.generation, busy.tail
+    FROM running JOIN busy ON busy.shard = running.shard OFFSET 0
 ) AS found
-WHERE j.ctid = found.ctid AND CASE WHEN j.state = 1 THEN (j.key, j.generation) = (found.key, found.generation)
+WHERE j.ctid = found.place AND CASE WHEN j.state = 1 THEN (j.key, j.generation) = (found.key, found.generation)
     ELSE false END;
 
 -- name: end_tails

@@ -68,22 +68,32 @@ CREATE SEQUENCE tickwheel_generation;
 -- The epochs of all shards come from one sequence: no two leases ever share one.
 CREATE SEQUENCE tickwheel_epoch;
 
--- The owner that may fire the jobs of a shard, by this server's clock. `running` is never less than the number of
--- running jobs, because a rescue ends when it has found that many. A shard from 1000000 on is a tail: the running jobs
--- of a shard that was handed over; they stay with the former owner. `lease_ms` is the length of the lease. A lease that
--- ends further away than its length was written before the clock was set back. `former` is the previous owner during
--- the transaction that takes the shard over; no other transaction sees it.
+-- The owner that may fire the jobs of a shard, by this server's clock. A shard from 1000000 on is a tail: the running
+-- jobs of a shard that was handed over; they stay with the former owner. `lease_ms` is the length of the lease. A lease
+-- that ends further away than its length was written before the clock was set back. `former` is the previous owner
+-- during the transaction that takes the shard over; no other transaction sees it.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
     owner text,
     epoch bigint NOT NULL DEFAULT 0,
     lease_until bigint NOT NULL DEFAULT 0,
     former text,
-    running bigint NOT NULL DEFAULT 0,
     lease_ms bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 COMMENT ON COLUMN tickwheel_shard.shard IS 'from 1000000 on the tail of a shard that was handed over';
+
+-- The keys of the jobs that each owner has begun, one list for each batch: a takeover finds the running jobs by them,
+-- since no index contains the state. A list may contain jobs that have ended; the owner overwrites it when all have.
+CREATE TABLE tickwheel_begun (
+    owner text NOT NULL,
+    slot integer NOT NULL,
+    keys text[] COLLATE "C" NOT NULL,
+    PRIMARY KEY (owner, slot)
+) WITH (fillfactor = 50);
+
+-- To compress the keys of a large batch costs more than to write them.
+ALTER TABLE tickwheel_begun ALTER keys SET STORAGE EXTERNAL;
 
 -- The live owners, which share the shards. `figures` is the last report of each, as JSON that no statement parses.
 CREATE TABLE tickwheel_node (

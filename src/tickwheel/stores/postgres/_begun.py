@@ -1,0 +1,146 @@
+"""
+The lists of jobs that this owner has begun, by which a takeover finds those that still run.
+
+Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
+ended, a later transaction uses the row again. So an end writes nothing to a list, and a list may name jobs that have
+ended.
+
+A slot stays in use after a begin of unknown outcome, and after another process has withdrawn one of its jobs. Now and
+then a renewal therefore asks the server which of the listed jobs still run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, TypeAlias
+
+from tickwheel.threads import Lock
+
+__all__ = ["BegunLists", "Entry"]
+
+_SLOTS: Final = 32
+"""Number of slots in use from which the server is asked."""
+_UNKNOWN_S: Final = 60.0
+"""
+Time after which a begin of unknown outcome takes effect no more: much longer than the server's time limit of a call.
+"""
+
+Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
+
+
+@dataclass(slots=True)
+class Entry:
+    """
+    The effect of one transaction on the lists.
+
+    Attributes:
+        slot: The slot that lists the jobs of the transaction.
+        begun: Generations of the jobs that it begins.
+        ended: Generations of the jobs that have ended with it.
+    """
+
+    slot: int
+    begun: Sequence[int] = ()
+    ended: Sequence[int] = field(default=())
+
+
+class BegunLists:
+    """
+    The slots in use, with the generations of their running jobs. Thread-safe.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._slots: dict[int, set[int]] = {}
+        self._slot_of: dict[int, int] = {}
+        self._free: list[int] = []
+        self._unknown: dict[int, float] = {}
+        self._asked_at = _SLOTS
+
+    @contextmanager
+    def writing(self) -> Iterator[Entry]:
+        """
+        Lend a free slot to a transaction.
+
+        If the block raises, the outcome is unknown. Clear `begun` first if the transaction has surely written nothing.
+        """
+        with self._lock:
+            slot = self._free.pop() if self._free else len(self._slots)
+            jobs = self._slots[slot] = set()
+        entry = Entry(slot)
+        try:
+            yield entry
+        except BaseException:
+            with self._lock:
+                jobs.update(entry.begun)
+                if jobs:
+                    self._unknown[slot] = self._clock()
+                else:
+                    self._free.append(slot)
+            raise
+        with self._lock:
+            self._end(entry.ended)
+            self._end(self._slot_of.keys() & entry.begun)
+            jobs.update(entry.begun)
+            if jobs:
+                self._slot_of.update(dict.fromkeys(jobs, slot))
+            else:
+                self._free.append(slot)
+
+    def ended(self, generations: Iterable[int]) -> None:
+        with self._lock:
+            self._end(generations)
+
+    def doubtful(self) -> Asked:
+        """
+        Return the slots and their jobs if some of these may have ended elsewhere. Pass them to `learn`.
+        """
+        latest = self._clock() - _UNKNOWN_S
+        with self._lock:
+            if (
+                len(self._slots) - len(self._free) < self._asked_at
+                and min(self._unknown.values(), default=latest) >= latest
+            ):
+                return {}
+            return {
+                slot: (jobs, frozenset(jobs))
+                for slot, jobs in self._slots.items()
+                if jobs and self._unknown.get(slot, -inf) < latest
+            }
+
+    def learn(self, asked: Asked, running: Iterable[tuple[int, int]]) -> None:
+        """
+        Release the *asked* jobs that are not *running*, in pairs of slot and generation.
+        """
+        found: dict[int, set[int]] = {}
+        for slot, generation in running:
+            found.setdefault(slot, set()).add(generation)
+        with self._lock:
+            for slot, (jobs, generations) in asked.items():
+                if self._slots[slot] is not jobs:  # all have ended since, and a later transaction uses the slot
+                    continue
+                still = found.get(slot, set())
+                if self._unknown.pop(slot, None) is not None:
+                    jobs.update(still)
+                for generation in (generations & jobs) - still:
+                    self._remove(slot, generation)
+                    if self._slot_of.get(generation) == slot:
+                        del self._slot_of[generation]
+            self._asked_at = max(_SLOTS, 2 * (len(self._slots) - len(self._free)))
+
+    def _end(self, generations: Iterable[int]) -> None:
+        for generation in generations:
+            slot = self._slot_of.pop(generation, None)
+            if slot is not None:
+                self._remove(slot, generation)
+
+    def _remove(self, slot: int, generation: int) -> None:
+        jobs = self._slots[slot]
+        jobs.discard(generation)
+        if not jobs:
+            self._free.append(slot)
