@@ -60,6 +60,7 @@ class Postgres:
         self._numbers = itertools.count()
         self._given_back, self._made = [], []
         self._shape, self._emptied, self._is_unused = None, "", ""
+        self._sessions = {}
         data, trusted = folder / "data", ("-U", "tick", "-A", "trust")
         command = [find("initdb"), "-D", data, *trusted, "-E", "UTF8", "--no-locale", "-N"]
         if standby_of is not None:
@@ -96,6 +97,8 @@ class Postgres:
         """
         Stop it: SIGINT ends all sessions first, SIGQUIT is a crash.
         """
+        for name in list(self._sessions):
+            self.leave(name)
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(PATIENCE_S)
@@ -150,10 +153,43 @@ class Postgres:
     def _unused(self, names, used):
         while len(names) > RESTS:
             name = names.pop(0)
-            if self.execute(used, name) == [(0,)]:
+            if self._within(name, used) == [(0,)]:
                 return name
-            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            self._drop(name)
         return None
+
+    def _within(self, name, *statements):
+        """
+        Execute the statements in a lent database, and return the rows of the last one.
+
+        Its session stays open: to open one costs as much as a small test.
+        """
+        import psycopg  # noqa: PLC0415 - only where there is a server
+
+        while True:
+            is_new = name not in self._sessions
+            if is_new:
+                self._sessions[name] = psycopg.connect(host=str(self.folder), user="tick", dbname=name, autocommit=True)
+            try:
+                for statement in statements:
+                    cursor = self._sessions[name].execute(statement)
+            except psycopg.OperationalError:
+                if is_new or not self._sessions[name].closed:
+                    raise
+                self.leave(name)  # the test ended all sessions, or stopped the server
+            else:
+                return cursor.fetchall() if cursor.description else []
+
+    def leave(self, name):
+        """
+        Close this object's session in a lent database, for a statement that needs a database without sessions.
+        """
+        if (session := self._sessions.pop(name, None)) is not None:
+            session.close()
+
+    def _drop(self, name):
+        self.leave(name)
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _make(self, name):
         """
@@ -165,15 +201,15 @@ class Postgres:
         store.open()
         store.close()
         if self._shape is not None:
-            self.execute(self._emptied, name)
+            self._within(name, self._emptied)
             return
-        ((self._shape,),) = self.execute(SHAPE, name)
+        ((self._shape,),) = self._within(name, SHAPE)
         find_all = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
-        tables, sequences = ([row[0] for row in self.execute(find_all.format(kind), name)] for kind in "rS")
+        tables, sequences = ([row[0] for row in self._within(name, find_all.format(kind))] for kind in "rS")
         filled = [
             text for script in _schema.MIGRATIONS for text in re.findall(r"^INSERT INTO [^;]*", script, re.MULTILINE)
         ]
-        (version,) = self.execute("SELECT * FROM tickwheel_schema", name)
+        (version,) = self._within(name, "SELECT * FROM tickwheel_schema")
         statements = [
             *map("DELETE FROM {}".format, tables),
             VERSION.format(*version),
@@ -181,9 +217,9 @@ class Postgres:
             *map("SELECT setval('{}', 1, false)".format, sequences),
         ]
         self._emptied = "; ".join(statements)
-        self.execute(self._emptied, name)
+        self._within(name, self._emptied)
         rows = " + ".join(map("(SELECT count(*) FROM {})".format, tables))
-        ((count,),) = self.execute(f"SELECT {rows}", name)
+        ((count,),) = self._within(name, f"SELECT {rows}")
         sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         self._is_unused = f"SELECT ({sessions}) - 1 + abs({rows} - {count})"
 
@@ -194,21 +230,21 @@ class Postgres:
         import psycopg  # noqa: PLC0415 - only where there is a server
 
         kept, statements = self._given_back, EMPTY
-        with psycopg.connect(host=str(self.folder), user="tick", dbname=name, autocommit=True) as connection:
-            info = connection.info
-            is_usual = info.server_version >= 150_000 and info.parameter_status("server_encoding") == "UTF8"
+        try:
+            ((version, encoding),) = self._within(
+                name, "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding')"
+            )
+            is_usual = version >= 150_000 and encoding == "UTF8"
             if is_usual:
-                try:
-                    if self._shape is not None and connection.execute(SHAPE).fetchone() == (self._shape,):
-                        kept, statements = self._made, (*EMPTY[:2], self._emptied)
-                    for statement in statements:
-                        connection.execute(statement)
-                except psycopg.Error:
-                    is_usual = False
+                if self._shape is not None and self._within(name, SHAPE) == [(self._shape,)]:
+                    kept, statements = self._made, (*EMPTY[:2], self._emptied)
+                self._within(name, *statements)
+        except psycopg.Error:
+            is_usual = False
         if is_usual:
             kept.append(name)
         else:
-            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            self._drop(name)
 
     def url(self, database):
         """

@@ -89,6 +89,7 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
     if how == "copied":
         store.close()
         postgres.execute(f"DROP DATABASE copy_of_{database}")
+        postgres.leave(database)
         postgres.execute(f"CREATE DATABASE copy_of_{database} TEMPLATE {database}")
         store = open_store(url)
     lost = set_one(store, "lost")

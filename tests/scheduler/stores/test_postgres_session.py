@@ -54,7 +54,7 @@ def encoded(postgres, database, encoding):
     """
     Recreate the empty *database* in *encoding*.
     """
-    postgres.execute(f"DROP DATABASE {database}")
+    postgres.execute(f"DROP DATABASE {database} WITH (FORCE)")
     postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
 
 
