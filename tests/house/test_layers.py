@@ -8,6 +8,7 @@ import ast
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -103,6 +104,7 @@ BESIDES = {
 }
 
 
+@cache
 def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
     Return the dotted names that a module imports, at its top level and inside functions; the longest names it gives.
@@ -235,10 +237,9 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
     used, wrong = set(), []
     for name, tree in modules.items():
-        body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
         found = {
             each
-            for target in imports_of(name, body)
+            for target in imports_of(name, without_types(tree))
             for each in TIME_THREADS_CHANCE
             if f"{target}.".startswith(f"{each}.")
         }
@@ -270,9 +271,16 @@ def runtime_imports(name: str, tree: ast.Module, modules: dict[str, ast.Module])
     """
     Return our modules that a module imports when it runs, at its top level or inside a function.
     """
-    body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
-    found = {resolved(target, modules) for target in imports_of(name, body)}
+    found = {resolved(target, modules) for target in imports_of(name, without_types(tree))}
     return {f"tickwheel.{target}".rstrip(".") for target in found if target is not None} & set(modules)
+
+
+@cache
+def without_types(tree: ast.Module) -> ast.Module:
+    """
+    Return the module without its `if TYPE_CHECKING:` blocks.
+    """
+    return ast.Module([node for node in tree.body if not is_for_types(node)], [])
 
 
 def is_for_types(node: ast.stmt) -> bool:
@@ -327,6 +335,8 @@ def test_threads_are_those_of_the_system(modules):
         name.removeprefix("tickwheel.")
         for name, tree in modules.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in MADE_BY_GEVENT
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func) in MADE_BY_GEVENT
     }
     assert {name for name in made if room_of(name) not in NEVER_PATCHED} == WAITED_FOR_BY_CALLERS
