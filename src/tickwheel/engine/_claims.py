@@ -1,13 +1,13 @@
 """
 Claims jobs just before they are due: counts their attempts in the store, and sets the timers that fire them.
 
-Staged jobs are gathered in slots of 16 to 64 ms. A slot's timer fires one arming window earlier, and all its attempts
-are counted in one write. So no write delays a job at its due time. If a node fires little, the commit of an
-acknowledgement also begins the next few jobs: one commit instead of two for each job.
+Staged jobs are collected in slots of 16 to 64 ms. The attempts of a slot are counted in one write, one arming window
+before the slot, so that no write delays a job at its due time. On a node that fires little, the commit of an
+acknowledgement also begins the next few jobs.
 
-The store's clock is sampled just before jobs are due, in a thread of its own. Between two samples, either clock may be
-slewed, that is, run up to a tenth faster or slower until it is right. A job fires only when the last sample proves that
-it is due; a sample that is a few milliseconds old proves this in time.
+The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, either clock may be
+slewed (run up to a tenth faster or slower until it is right), so a job fires only when the last sample proves that it
+is due. A sample that is a few milliseconds old proves this in time.
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ _FRESH_MS: Final = 2.0
 """Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a sample to the due time; within them it is twice the duration of the last sample."""
+"""Bounds of the time from a sample to the due time. Within them it is twice the duration of the last sample."""
 _RETRY_S: Final = 0.5
 
 
 class Sampler:
     """
-    Samples on demand. `ask` may be called from any thread; it does nothing if the store uses this machine's clock.
+    Samples on demand, if the store has its own clock. `ask` may be called from any thread.
 
-    Args:
-        on_sample: Called after each sample, in the sampler's thread.
+    *on_sample* is called after each sample, in the sampler's thread.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
@@ -99,8 +98,8 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time from counting an attempt to its slot, in ms. It is ten commits of a disk that takes 5 ms for each, so a slow disk
-makes no firing late; and it is so short that a crash wastes few counted attempts.
+Time from counting an attempt to its slot, in ms. It is ten commits of a slow disk (5 ms each), and so short that a
+crash wastes few counted attempts.
 """
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
@@ -115,16 +114,16 @@ SLOT_BITS: Final = 4
 """Slots last 16 ms: at most 64 of them open in a second, and they lengthen the window by less than half."""
 
 _WIDER_MAX: Final = 2
-"""Slots last up to 64 ms if a store has partitions, since each partition writes its own slots."""
+"""Slots last up to 64 ms if a store has partitions, because each partition writes its own slots."""
 
 _CHUNK: Final = 500
-"""Maximum number of attempts counted in one write, so that it does not hold up callers' writes."""
+"""Maximum number of attempts counted in one write, so that callers' writes need not wait long."""
 
 _COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
-"""A timer that fires this many ms before its due time shows that the clock was set back meanwhile."""
+"""A timer that fires this many ms before its due time shows that the clock was set back."""
 
 
 Taken: TypeAlias = tuple[int, str, HandlerLimit]
@@ -135,10 +134,8 @@ class Reservation:
     """
     Places for jobs that a commit sets and begins. Only the writer's thread may use it.
 
-    Attributes:
-        claim: The write that begins the jobs.
-        taken: The reserved places.
-        begun: The indexes of writes whose jobs were begun.
+    *claim* is the write that begins the jobs, *taken* the reserved places, and *begun* the indexes of the writes whose
+    jobs were begun.
     """
 
     __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "taken")
@@ -176,7 +173,7 @@ class Reservation:
 
 class ClaimBatcher:
     """
-    Counts the attempts of staged jobs, and hands the jobs over when they are due, in order of generation.
+    Counts the attempts of staged jobs, and passes the jobs on when they are due, in order of generation.
     """
 
     def __init__(
@@ -211,7 +208,9 @@ class ClaimBatcher:
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
-        """Number of unfinished posts of bursts, by handler; later begins of the same handler must not overtake them."""
+        """
+        Number of unfinished writes of bursts, by handler. Later begins of the same handler must not overtake them.
+        """
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
         """Heap of begun jobs, by fire time, which keeps their order even if a timer is late."""
         self._numbers = count()
@@ -233,13 +232,8 @@ class ClaimBatcher:
         Reserve places for due jobs that callers' *writes* may create, to begin them in the same commit.
 
         A job gets no place if its lane is full or has a rate, or if other jobs of the lane wait for places. If this
-        node cannot run one job of a batch, no job of the batch gets a place.
-
-        Args:
-            writes: The writes.
-            first: The index of the first one in its batch.
-            epoch: The epoch of the lease.
-            lacking: Returns the jobs that this node cannot run.
+        node cannot run one job of a batch (*lacking* returns such jobs), no job of the batch gets a place. *first* is
+        the index of the first write in its batch.
         """
         room = 0 if self._held else self._room()
         if room <= 0:
@@ -260,9 +254,7 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, jobs: Mapping[int, Job]) -> list[StagedJob]:
         """
-        Note the *jobs* that were begun with a *reservation*, and cancel its other places.
-
-        *jobs* has the indexes of their writes as keys.
+        Record the *jobs*, by index of their writes, that were begun with a *reservation*, and cancel its other places.
         """
         taken = reservation.taken
         places = {index: lane for index, _, lane in taken}
@@ -277,9 +269,6 @@ class ClaimBatcher:
         self._begin(freed)
 
     def doubt(self, reservation: Reservation) -> None:
-        """
-        Remember a *reservation* whose commit has an unknown outcome, until `recover`.
-        """
         self._doubtful.append(reservation)
         if self._is_stopped:
             self.stop()
@@ -288,10 +277,9 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Find out which jobs were begun by commits with an unknown outcome, and fire these jobs; called before a scan.
+        Fire the jobs that were begun by commits with an unknown outcome. Called before a scan.
 
-        Raises:
-            StoreError: If the store does not answer; the next call tries again.
+        If the store does not answer, the next call tries again.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -307,7 +295,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries*; entries due within the window are begun at once. From any thread.
+        File staged *entries*. Entries that are due within the window are begun at once. From any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -382,7 +370,7 @@ class ClaimBatcher:
     @property
     def held(self) -> int:
         """
-        Number of entries that wait because `running_max` attempts are under way, or because the lease is not trusted.
+        Number of entries that wait because `running_max` attempts are running, or because the lease is not trusted.
         """
         return len(self._held)
 
@@ -468,7 +456,7 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if these are a burst, or must stay behind a burst of a handler of theirs.
+        Return the handlers of *entries* if these are a burst, or must wait for an earlier burst of such a handler.
 
         Otherwise return an empty set: a few entries may overtake the bursts of other handlers.
         """
@@ -500,7 +488,7 @@ class ClaimBatcher:
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
-        Repeat the count later: after an error the attempts may be counted or not.
+        Repeat the count later, because after an error it is unknown whether the attempts were counted.
         """
         self._hooks.failed("counting attempts", error)
         entries = self._staged.doubt(entries)  # the others were withdrawn
@@ -512,15 +500,9 @@ class ClaimBatcher:
             self._staged.refuse(entries)
 
     def _sampled(self) -> None:
-        """
-        Hand over jobs that are due by the new sample of the store's clock.
-        """
         self._hand_over(self._clock.earliest())
 
     def fire(self, entries: Sequence[StagedJob]) -> None:
-        """
-        Hand the begun *entries* over when they are due.
-        """
         now = self._clock.earliest()
         if self._is_stopped:  # they are given back, whether due or not
             now = float("inf")
@@ -559,7 +541,9 @@ class ClaimBatcher:
 
     def _hand_over(self, until: float) -> None:
         """
-        Hand over jobs that are due by *until*, in order; if two threads call at once, the first does the work of both.
+        Pass on jobs that are due by *until*, in order.
+
+        If two threads call this at once, the first does the work of both.
         """
         with self._lock:
             self._reached = max(self._reached, until)
@@ -580,7 +564,7 @@ class ClaimBatcher:
 
     def _next_due(self) -> list[StagedJob] | None:
         """
-        Return the begun jobs that are due now, or None, which ends the hand-over of this thread.
+        Return the begun jobs that are due now, or None, which ends the loop of this thread.
         """
         batches: list[list[StagedJob]] = []
         with self._lock:
@@ -595,9 +579,9 @@ class ClaimBatcher:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Give back those *entries* that were begun too early because the clock has been set since; return the others.
+        Return the *entries* that are due, and release all others, which were begun too early because the clock was set.
 
-        An entry that is given back can be moved and cancelled again, and is begun again when it is due.
+        A released entry can be moved and cancelled again, and is begun again when it is due.
         """
         early = {
             entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.needs_redate(entry.job)
