@@ -1,11 +1,10 @@
 """
 Hands due jobs to their targets, and judges the results.
 
-A due job may wait for a worker. So the last check is made when the job starts, on its thread or loop: that the lease is
-still valid, and that no caller has withdrawn the job.
+A due job may wait for a worker. The last check is therefore made on its thread or loop when the job starts: the lease
+is still valid, and no caller has withdrawn the job.
 
-A run whose recurrence has overlap="cancel" is asked to stop when the next run of its job is due. Each such run has a
-timer; these are few, since a job has one run at a time.
+A run with overlap="cancel" is asked to stop when the next run of its job is due, by a timer for each such run.
 """
 
 from __future__ import annotations
@@ -46,9 +45,6 @@ _LOOK_S: Final = 3600.0
 class OverlapCanceller:
     """
     Asks overlapping runs of one dispatcher to stop. All methods may be called from any thread.
-
-    Args:
-        stop: Asks an attempt to stop.
     """
 
     def __init__(self, resources: Resources, stop: Callable[[StagedJob], object]) -> None:
@@ -110,7 +106,7 @@ class HeldCompletion:
 
 
 _LEND_S: Final = 0.5
-"""Seconds before an idle lane with waiting jobs is lent a place."""
+"""Seconds for which a lane without running attempts waits before it is lent a place."""
 
 
 class Dispatcher:
@@ -234,7 +230,7 @@ class Dispatcher:
 
     def take_held(self) -> list[StagedJob]:
         """
-        Return attempts that targets hold and end later; a stop does not wait for them.
+        Return the attempts that targets end later. A stop does not wait for them.
         """
         return list(self._held)
 
@@ -287,7 +283,7 @@ class Dispatcher:
         on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
         """
-        End an attempt that its target holds; return False if it had ended before.
+        End an attempt that its target holds; return False if it had already ended.
         """
         self._held.pop(entry, None)
         entry.expire = None  # frees the target's object; the entry lives until its end is written
@@ -311,7 +307,7 @@ class Dispatcher:
 
     def _may_start(self, entry: StagedJob) -> bool:
         """
-        Make the last check: a job that passes it can be neither moved nor cancelled.
+        Make the last check. A job that passes it can be neither moved nor cancelled.
         """
         if self._callbacks.lease_is_valid(entry.epoch):
             return self._staged.start(entry)
@@ -413,9 +409,6 @@ class Dispatcher:
             return _verdict.fatal(job, epoch, error)
 
     def _begin(self, entry: StagedJob) -> float | None:
-        """
-        Note and report that *entry* begins; return the time in monotonic seconds, or None if no hook wants it.
-        """
         job = entry.job
         entry.fired_at = self._elapsed.now(job)
         if job.recurrence is not None:
