@@ -1,20 +1,18 @@
 """
 The worker threads of sync handlers, and the queue of a pool: it holds due jobs, and gives places to lanes.
 
-A place is a thread, a task or a process. A lane is a handler or a receiver, see `lane_of`.
+A place is a thread, a task or a process. A lane is a handler or a receiver; see `lane_of`. A lane gets at most three
+quarters of the places, so that hanging jobs of one lane leave room for all others (a bulkhead). Lanes with waiting jobs
+take turns, lanes without running jobs first. The jobs of one lane start in order.
 
-A lane gets at most three quarters of the places, so that hanging jobs of one lane leave room for all others (a
-bulkhead). Lanes with waiting jobs take turns, idle lanes first, so that a burst of one does not hold up others; the
-jobs of one lane start in order.
+Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second is therefore
+lent an extra place, up to a bound. The loan ends when another place is free. Together, the still lanes of a target (see
+`_lanes`) take at most three quarters of places and loans.
 
-Several hanging lanes can hold all places. So an idle lane that has waited for half a second is lent an extra place, up
-to a bound; the loan ends when another place is free. Together, the still lanes of a target (see `_lanes`) take at most
-three quarters of places and loans.
-
-An attempt whose thread or task outlives its timeout has leaked. Its place is replaced, for up to `leaked_max` leaked
-attempts. Handlers that have leaked are suspects: together they have at most `leaked_max` attempts under way, and each
-one at most three quarters of that number. Further attempts of suspects wait until a leaked attempt ends. So a place
-that cannot be replaced is lost only to a handler that leaks for the first time.
+An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
+leaked attempts. Handlers that have leaked together have at most `leaked_max` running attempts, and each one at most
+three quarters of that number; further attempts wait until a leaked attempt ends. A place that cannot be replaced is
+therefore lost only to a handler that leaks for the first time.
 """
 
 from __future__ import annotations
@@ -79,10 +77,7 @@ class WorkQueue:
     """
     Gives places to entries, in order within each lane. All methods may be called from any thread.
 
-    Args:
-        size: Number of places.
-        leaked_max: Maximum number of places that replace leaked ones.
-        names: The lanes that registrations name; none by default.
+    *size* is the number of places, and *leaked_max* the maximum number of places that replace leaked ones.
     """
 
     def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:
@@ -96,7 +91,7 @@ class WorkQueue:
         self._open: dict[_HandlerQueue, None] = {}
         """Lanes that have running entries, and waiting entries that may start, in the order of their turns."""
         self._still: dict[str, int] = {}
-        """The number of still lanes with attempts under way, by target."""
+        """The number of still lanes with running attempts, by target."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
         """Still lanes with nothing running that wait until their target has room, by target."""
         self._base = size
@@ -161,7 +156,7 @@ class WorkQueue:
 
     def leak(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* has outlived its timeout; return False if it has ended or was noted before.
+        Record that *entry* has outlived its timeout; return False if it has ended or was recorded before.
         """
         with self._lock:
             line = self._running.get(entry)
@@ -174,7 +169,7 @@ class WorkQueue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each lane that has waiting jobs and no job under way, now and at the previous call.
+        Lend a place to each lane that has waiting jobs and no running job, now and at the previous call.
 
         Returns False if nothing more may start.
         """
@@ -193,7 +188,7 @@ class WorkQueue:
     @property
     def is_short(self) -> bool:
         """
-        True if the free places may be too few for all idle lanes, or a lane waits until its target has room.
+        True if lanes without running jobs may need more places, or a lane waits until its target has room.
         """
         return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
 
@@ -288,9 +283,6 @@ class WorkQueue:
         self.places = self._base + self._lent
 
     def _has_room(self, group: str) -> bool:
-        """
-        Return True if another still lane of the target *group* may take a place.
-        """
         return self._still.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
 
     def _let_on_held(self, lines: Iterable[_HandlerQueue]) -> None:
