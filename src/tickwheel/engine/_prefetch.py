@@ -4,14 +4,13 @@ The prefetcher: loads jobs into memory as they come within the horizon.
 Each owned shard has a cursor: every pending job up to the cursor is staged now, or was. A scan reads from the cursor to
 the horizon. A job that this process writes at or before the cursor is staged after its commit; a later job only makes
 the next scan earlier. The store announces the writes of other processes, which are read as changes. The sweep of
-overdue jobs finds every job that was missed. A timer starts the next scan when the first job after the cursor comes
-within the horizon.
+overdue jobs finds every job that was missed.
 
-A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes. Then that
-lane is read as far as it has room; it rejoins the others when its cursor has caught up. If the still lanes of a target
-(see `_lanes`) have no room together, they are read in the same way, as one lane with the name of the target. When a
-worker asks for one of these still lanes, it rejoins the other lanes, and these are read again from the cursor of the
-still lanes.
+A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
+this lane as far as it has room. The lane rejoins the others when its cursor has caught up. If the still lanes of a
+target (see `_lanes`) together have no room, they are read in the same way, as one lane with the name of the target.
+When a worker asks for one of these still lanes, it rejoins the other lanes, which are then read again from the cursor
+of the still lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Prefetcher"]
 
 _SCANNED: Final = 10_000
-"""Maximum number of pending jobs that one scan reads, over all shards; that takes some milliseconds."""
+"""Maximum number of pending jobs that one scan reads, over all shards, which takes some milliseconds."""
 _QUICK_S: Final = 2.0
 """
 Minimum seconds between two regroupings that separate quick lanes from still lanes whose target has no room. Each
@@ -47,7 +46,7 @@ regrouping costs a scan.
 _SWEEP_S: Final = 60.0
 """Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
-"""The greatest generation, and the greatest instant."""
+"""The greatest generation, and the greatest due time."""
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
 """Maximum time between two scans while a job is pending, so that a clock step is noticed in time."""
@@ -64,7 +63,7 @@ _UNDER_WAY: Final = 4 * PAGE
 
 class Prefetcher:
     """
-    Loads far jobs of one partition into memory, in a thread of its own, since it reads the store.
+    Loads far jobs of one partition into memory, in its own thread, because it reads the store.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class Prefetcher:
 
     def on_committed(self, jobs: Sequence[Job]) -> None:
         """
-        Stage or note pending *jobs* of a commit of this process; on the writer's thread.
+        Stage pending *jobs* of a commit of this process, or leave them to the next scan; on the writer's thread.
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
@@ -174,9 +173,9 @@ class Prefetcher:
 
     def rescan(self) -> None:
         """
-        Read everything up to the horizon again, because a write may have gone unnoticed.
+        Read everything up to the horizon again, because a write may have been missed.
 
-        A write that takes effect even later is found by the sweeper, once it is overdue.
+        If that write takes effect later, the sweeper finds its job when it is overdue.
         """
         with self._lock:
             for shard in self._shards.values():
@@ -189,9 +188,6 @@ class Prefetcher:
             self.request_scan()
 
     def on_lanes_moved(self) -> None:
-        """
-        Read the jobs of lanes that workers ask for now.
-        """
         if self._shares.targets():
             self.request_scan()
 
@@ -292,8 +288,8 @@ class Prefetcher:
         """
         Return True if the quick lanes should be regrouped, so that new ones are read separately from still lanes.
 
-        That is the case if the set of quick lanes has changed, the still lanes of some target have no room, and the
-        last regrouping is more than two seconds ago.
+        This is so if the set of quick lanes has changed, the still lanes of some target have no room, and the last
+        regrouping is more than two seconds ago.
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
@@ -337,7 +333,7 @@ class Prefetcher:
         """
         Check the clock from now on if a job is pending.
 
-        A commit that still finds the checks on has staged its jobs before they are off, so these are seen here.
+        A commit that still finds the checks on has staged its jobs before the checks end, so this call sees these jobs.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -362,7 +358,7 @@ class Prefetcher:
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
         """
-        Return those *jobs* whose due times are right. The others are rewritten, and staged after that commit.
+        Return the *jobs* whose due times are right. All others are rewritten, and staged after that commit.
         """
         by_epoch: dict[int, list[Job]] = {}
         with self._lock:
@@ -395,7 +391,7 @@ class Prefetcher:
 
     def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
         """
-        Stage those *jobs* that are at or before the cursors and find room. The others are read from the store later.
+        Stage *jobs* that are at or before the cursors and find room. All others are read from the store later.
         """
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
@@ -459,7 +455,7 @@ class Prefetcher:
         """
         Stage from the cursors to the horizon, while there is room; return when the next job is due.
 
-        Jobs that other processes wrote at or before the cursors are staged, too; later jobs are found by the scan.
+        Jobs that other processes wrote at or before the cursors are also staged. The scan finds later jobs.
         """
         with self._lock:
             for shard in shards.values():
@@ -509,7 +505,7 @@ class Prefetcher:
         with_changes: bool,
     ) -> tuple[list[int], list[int]]:
         """
-        Stage a page of all lanes; return the shards that have more, and the next due times in the others.
+        Stage a page of all lanes; return the shards that have more, and the next due times in all other shards.
         """
         cursors, sights = self._look_into(shards, numbers, until, limit, with_changes=with_changes)
         refused = self._stage(cursors, [sight.due for sight in sights])
@@ -605,9 +601,6 @@ class Prefetcher:
         return [job for scan in scans for job in scan.due], more, refused
 
     def _outside(self) -> LaneSet:
-        """
-        Return the lanes that are read separately.
-        """
         targets = self._shares.targets()
         return LaneSet(self._members(), targets, [lane for target in targets for lane in self._moving_of(target)])
 
@@ -690,7 +683,7 @@ class Prefetcher:
         self, lane: str, cursors: Sequence[Cursor], until: int, limit: int
     ) -> tuple[dict[int, Position], bool]:
         """
-        Stage a page of *lane*; return the positions in shards that have more, and whether all jobs found room.
+        Stage a page of *lane*; return the positions in shards that have more, and True if all jobs found room.
         """
         _, left, refused = self._scan(cursors, until, limit, self._inside(lane), inside=True)
         if refused and is_target(lane):
@@ -703,7 +696,7 @@ class Prefetcher:
         self, refused: Sequence[tuple[int, Job]], target: str, reached: Mapping[int, Position]
     ) -> list[tuple[int, Job]]:
         """
-        Read separately each still lane of *target* that fills too much of the table; return the other *refused* jobs.
+        Read separately each still lane of *target* that fills too much of the table; return all other *refused* jobs.
         """
         left = []
         with self._lock:
