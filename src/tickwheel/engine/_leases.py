@@ -1,17 +1,15 @@
 """
 Takes, renews and releases the leases, and reports this node to the others.
 
-A lease is a lock on a shard: the right to fire its jobs. If a lock of the operating system guards the store, leases
-have no end, and renewing them only detects a loss. Other leases are renewed after a third of their length, and sooner
-after a failure. Such a lease is trusted until shortly before its end. Its length is counted in elapsed time, including
-time in suspend, from before the call that granted it. So a process that was paused detects the end of its lease before
-it acts.
+A lease is a lock on a shard: the right to fire its jobs. Leases on an operating system's lock have no end, and renewing
+them only detects a loss. Other leases are renewed after a third of their length, and sooner after a failure. They are
+trusted until shortly before their end. Their length is counted in elapsed time, including suspend, from before the call
+that granted them, so a process that was paused detects the end of its lease before it acts.
 
-The thread that renews has a deadline, so it does nothing else. Hooks, logs and reports run in the heartbeat's thread;
-work that waited for a renewal runs in the timers' thread. With each renewal, the heartbeat reports the figures of this
-node to all nodes that share its store. The journal records events of nodes in the history, so that deploys, deaths and
-takeovers outlive the nodes. It reads the store only when this node gains shards, since the shards of a dead node always
-go to another node.
+The renewing thread has a deadline, so hooks, logs and reports run in the heartbeat's thread. With each renewal, the
+heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
+history. It reads the store only when this node gains shards, because the shards of a dead node always go to another
+node.
 """
 
 from __future__ import annotations
@@ -41,21 +39,16 @@ _RENEWALS: Final = 3
 """Number of renewals per lease length."""
 
 _TRIES: Final = 4
-"""Number of retries of a failed renewal in the time between two renewals. A call that fails at its deadline has taken a
-fifth of the lease. Then there is time for two more calls before the lease is no longer trusted."""
+"""
+Number of retries of a failed renewal between two renewals. A call that fails at its deadline has taken a fifth of the
+lease. Then there is time for two more calls before the lease is no longer trusted.
+"""
 
 _MARGIN: Final = 0.2
-"""Last part of a lease, which is not trusted: the clocks of two machines drift, and a firing takes time to begin."""
+"""Last fraction of a lease, which is not trusted because clocks drift and a firing takes time to begin."""
 
 
 class Leases:
-    """
-    Holds the leases of this owner.
-
-    Args:
-        callbacks: Called when leases are gained or lost, and after each renewal.
-    """
-
     def __init__(self, resources: Resources, callbacks: EngineCallbacks) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -77,9 +70,6 @@ class Leases:
     def acquire(self) -> None:
         """
         Take the free leases, and start the thread that renews them, if they have to be renewed.
-
-        Raises:
-            StoreInUseError: If the store allows only one owner and has another one.
         """
         self._take(self._store.acquire)
         self.report_news()
@@ -109,9 +99,8 @@ class Leases:
         """
         Return the figures of the renewals.
 
-        Returns:
-            The numbers of `renewals` and `failures`; `trusted_s`, for how long leases are still trusted (None if they
-            have no end); and `silent_s`, how long the store has been silent (None if nothing has to be renewed).
+        `trusted_s` is the time for which leases are still trusted, or None if they have no end. `silent_s` is the time
+        since the store has answered, or None if nothing has to be renewed.
         """
         until, now = self._trusted_until, self._clock.elapsed() / 1e3
         trusted_s = None if until is None else max(0.0, until - now)
@@ -131,7 +120,7 @@ class Leases:
 
     def report_news(self) -> None:
         """
-        Report to the hooks the gained and lost shards, and the failed renewals, since the last call of this method.
+        Report to the hooks the shards gained and lost, and the failed renewals, since the last call.
         """
         while self._news:
             self._news.popleft()()
@@ -196,7 +185,7 @@ class Leases:
 
 
 _SPAN_S: Final = 60.0
-"""Length of the window over which the lateness and the rate are measured; it may be one step longer."""
+"""Length of the window over which lateness and rate are measured. It may be one step longer."""
 _STEP_S: Final = 5.0
 """Minimum time between two readings that are kept, however often leases are renewed."""
 _HANDLERS_MAX: Final = 200
@@ -207,7 +196,7 @@ _RECENT_MAX: Final = 50
 
 class Heartbeat:
     """
-    Reports the figures of one node, in a thread of its own. `ask` and `figures` may be called from any thread.
+    Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
     Args:
         resources: The resources that all parts of the engine share.
@@ -260,14 +249,11 @@ class Heartbeat:
 
     def ask(self) -> None:
         """
-        Request a report from the heartbeat's thread; requests during a report result in one more report.
+        Request a report from the heartbeat's thread. Requests during a report result in one more report.
         """
         self._asked.set()
 
     def stop(self, timeout_s: float) -> None:
-        """
-        Send no further report, and wait up to *timeout_s* for a report that is under way.
-        """
         self._is_stopped = True
         self._asked.set()
         if self._thread.is_alive() and self._thread is not self._current_thread():
@@ -285,7 +271,7 @@ class Heartbeat:
 
     def beat(self) -> None:
         """
-        Report the figures, if the store can have other nodes; a failure is only passed to the hooks.
+        Report the figures, if the store can have other nodes. A failure is only passed to the hooks.
         """
         now = self._monotonic()
         while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:
@@ -408,9 +394,6 @@ class Journal:
         return [node for node in self._store.nodes() if node.is_dead(now)]
 
     def _is_noted(self, node: Node) -> bool:
-        """
-        Return True if the last record of *node* is its death.
-        """
         return any(last.outcome == _DIED for last in self._store.history(node.owner, None, 1))
 
     def _event(self, key: str, outcome: str, note: str | None, due_at: int | None = None) -> HistoryRecord:
