@@ -1,8 +1,8 @@
 """
-The engine: stages jobs, fires them on time, and settles them.
+The engine: stages jobs, fires them on time, and settles (acknowledges) them.
 
-    leases -> prefetcher -> claims -> dispatcher -> completer -> writer -> prefetcher (for what lives on)
-              watcher ^ (what other processes wrote)
+    leases -> prefetcher -> claims -> dispatcher -> completer -> writer -> prefetcher (for next runs and attempts)
+              watcher ^ (writes of other processes)
 
 Internal: other packages use it, users do not.
 """

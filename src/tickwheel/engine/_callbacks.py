@@ -21,20 +21,14 @@ class EngineCallbacks(Protocol):
     The interface of the engine for its parts. All methods may be called from any thread.
     """
 
-    def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None:
-        """
-        Fire under *leases* from now on, and no longer under the *lost* epochs.
-        """
+    def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None: ...
 
     def on_renewed(self) -> None:
         """
         Start, in another thread, the work that waited for a trusted lease.
         """
 
-    def on_renewal_failed(self) -> None:
-        """
-        Report that a renewal failed; does not block.
-        """
+    def on_renewal_failed(self) -> None: ...
 
     def can_claim(self) -> bool:
         """
@@ -45,17 +39,14 @@ class EngineCallbacks(Protocol):
 
     def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
         """
-        Read what other processes may have written or requested in *partitions*, or in all partitions.
+        Read the writes and requests of other processes in *partitions*, or in all partitions.
         """
 
-    def sweep_overdue(self) -> None:
-        """
-        Search the store for overdue jobs that are not in memory.
-        """
+    def sweep_overdue(self) -> None: ...
 
     def rescan(self) -> None:
         """
-        Rescan the store: a pending job may be unknown here.
+        Rescan the store, because a pending job may be unknown here.
         """
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
@@ -65,37 +56,28 @@ class EngineCallbacks(Protocol):
 
     def on_capacity(self) -> None:
         """
-        Continue staging that stopped for lack of room, since some jobs have begun.
+        Continue staging that stopped for lack of room, because some jobs have begun.
         """
 
     def on_lanes_moved(self) -> None:
         """
-        Stage jobs of lanes that workers ask for now, if they were left in the store.
+        Stage the jobs that were left in the store, of lanes that workers now ask for.
         """
 
-    def needs_redate(self, job: Job) -> bool:
-        """
-        Return whether the due time of *job* was written before the clock was set, and is now wrong.
-        """
+    def needs_redate(self, job: Job) -> bool: ...
 
     def dispatch(self, entries: list[StagedJob]) -> None:
         """
-        Fire *entries*, which are begun and due, or forget them if their lease has ended.
+        Fire *entries*, which are begun and due. Drop them if their lease has ended.
         """
 
-    def release_claims(self, entries: list[StagedJob]) -> None:
-        """
-        Make *entries*, which are begun and have not started, pending again.
-        """
+    def release_claims(self, entries: list[StagedJob]) -> None: ...
 
-    def on_completing(self) -> None:
-        """
-        Begin the next few jobs in the commit of the acknowledgements that are about to be posted.
-        """
+    def on_completing(self) -> None: ...
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Begin the jobs that waited for *ended* attempts.
 
-        These are *freed*, the next generations of their keys, and jobs that now find a place.
+        *freed* are the next generations of their keys. Other jobs may wait for a place.
         """

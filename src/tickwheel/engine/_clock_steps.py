@@ -1,15 +1,13 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A due time that counts elapsed time (see `elapsed`) moves by as much as the clock did. The anchor of an interval moves
-with it, which keeps its phase. A calendar time moves only if the clock was set back: it moves to the first instant of
-its cron line after the corrected time, if the clock had already shown that instant. An "at" does not move. Every job
-that is read or written is checked here before it is staged. If its due time is wrong, it is rewritten in the store, and
-staged after that commit.
+A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. A
+calendar time moves only if the clock was set back after it had shown that time: it moves to the first instant of its
+cron line after the corrected time. An "at" does not move. Every job is checked before it is staged. If its due time is
+wrong, it is rewritten in the store, and staged after that commit.
 
-A stored job has the due time that its rule gave when the last run ended. Another release of the zone data may give
-another due time. So a node that takes shards reads their recurring jobs once, in the background, and rewrites the due
-times that differ by its own zone data.
+The due time of a recurring job may differ under another release of the zone data. A node that takes shards therefore
+reads their recurring jobs once, in the background, and rewrites the due times that differ by its own data.
 """
 
 from __future__ import annotations
@@ -38,15 +36,14 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step in which an end that was judged before the step may still be written."""
+"""Seconds after a clock step in which an end that was computed before the step may still be written."""
 
 
 class ClockStepAdjuster:
     """
     Rewrites relative due times after a clock step.
 
-    Args:
-        on_lives: Called with redated jobs, on the writer's thread.
+    *on_lives* is called with the rewritten jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
@@ -66,7 +63,7 @@ class ClockStepAdjuster:
 
     def begin_scan(self) -> None:
         """
-        Start a scan: rows that are read from now on are newer than the jobs that were passed to `on_lives`.
+        Begin a scan. Rows that are read from now on are newer than the jobs that were passed to `on_lives`.
         """
         self._outdated.clear()
 
@@ -75,10 +72,10 @@ class ClockStepAdjuster:
 
     def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:
         """
-        Return those *jobs* whose due times are right, and rewrite the others.
+        Return the *jobs* whose due times are right, and rewrite all other due times.
 
-        Unless *is_news* is true, *jobs* are rows that were read, and some may be older than a redate. These are left
-        out, since `on_lives` is called with the redated jobs.
+        Unless *is_news* is True, *jobs* are rows that were read. Rows that are older than a rewrite are left out,
+        because `on_lives` is called with the rewritten jobs.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs
@@ -111,7 +108,7 @@ class ClockStepAdjuster:
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
         """
-        Rewrite the due times of those recurring *jobs* that the zone data of this node makes due at another instant.
+        Rewrite the due times of recurring *jobs* that differ by the zone data of this node.
         """
         writes: list[Redate] = []
         now = self._clock.now_ms()
@@ -127,16 +124,13 @@ class ClockStepAdjuster:
 
     def needs_redate(self, job: Job) -> bool:
         """
-        Return whether *job* counts elapsed time and its due time was written before the clock was set.
+        Return True if *job* counts elapsed time and its due time was written before the clock was set.
         """
         if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
             return False
         return self._clock.moved_ms(base, self._clock.clock_step) != 0
 
     def is_on_way(self, job: Job) -> bool:
-        """
-        Return whether the due time of *job* is being rewritten.
-        """
         return job.generation in self._on_way
 
     def _is_fresh(self, job: Job) -> bool:
@@ -205,8 +199,7 @@ class Zones:
     """
     Checks the due times of recurring jobs in shards that this node has taken.
 
-    Args:
-        right: Given jobs and an epoch, rewrites each instant that differs from the one that the job's rule now gives.
+    *right* rewrites the due times that differ from those by the jobs' rules, under an epoch.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

@@ -1,15 +1,13 @@
 """
 Acknowledges finished attempts, in batches.
 
-The store refuses an acknowledgement if the job was set again or its shard has another owner. The refusal is counted,
-and not retried. An acknowledgement that the store cannot write is retried, and holds up no others: each one of its
-batch is then written alone. If it fails again, its text is written in ASCII, which every database accepts.
+The store refuses an acknowledgement if the job was set again or its shard has another owner. This is counted, and not
+retried. If the store cannot write a batch, each acknowledgement is written alone, so that one does not delay others. If
+it fails again, its text is written in ASCII, which every database accepts.
 
-A lone acknowledgement is written at once. Others gather during its commit, for at least 5 ms from its start, and share
-the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. A timer ends the
-pause only if an acknowledgement waits, so on a node that fires little no thread wakes up for it. With n partitions,
-whose commits do not wait for each other, each partition pauses n times as long: together they commit no more often than
-one.
+A single acknowledgement is written at once. Others gather during its commit, for at least 5 ms from its start, and
+share the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. Each of n
+partitions pauses n times as long, so that together they commit as often as one.
 """
 
 from __future__ import annotations
@@ -63,8 +61,7 @@ class AckBatcher:
     """
     Posts acknowledgements in batches, one batch after the other. All methods may be called from any thread.
 
-    Args:
-        post: Called with each batch; call `go_on` after its answer.
+    Call `go_on` after the answer to a batch.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
@@ -101,9 +98,6 @@ class AckBatcher:
             self._post_next()
 
     def go_on(self) -> None:
-        """
-        Post the next batch after the pause, or at once if it is large.
-        """
         with self._lock:
             if self._ended and self._pauses():
                 return
@@ -117,7 +111,7 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set the timer for the rest of the pause and return True, or return False if the pause is over. Under the lock.
+        Set the timer for the rest of the pause and return True; return False if the pause is over. Under the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -149,8 +143,8 @@ _RETRY_S: Final = 0.5
 """Retry delay, in seconds, for an acknowledgement that the store did not answer."""
 _LATER_S: Final = 5.0
 """
-Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. It is long, since there may
-be many of these, each with its own commit.
+Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. It is long because there may
+be many, each with its own commit.
 """
 
 
@@ -178,7 +172,7 @@ class Completer:
         self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> bool:
         """
-        Write that *entry* ended with *verdict*; return False if it had ended before.
+        Write that *entry* ended with *verdict*; return False if it had already ended.
 
         The writer's thread calls *on_answer* with the store's answer.
         """
@@ -204,7 +198,7 @@ class Completer:
 
     def close(self) -> None:
         """
-        Report a `ClosedError` to callers that wait for an unwritten end. A stop calls this after the writer's close.
+        Report a `ClosedError` to callers that wait for an unwritten end. A stop calls this after the writer has closed.
         """
         while self._on_answer:
             _, on_answer = self._on_answer.popitem()
@@ -261,7 +255,7 @@ class Completer:
         """
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
 
-        The outcomes of its jobs were then not reported, so their next runs and attempts must be read from the store.
+        The results of its jobs were then not reported, so their next runs and attempts must be read from the store.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S
@@ -280,7 +274,7 @@ class Completer:
 
     def _part(self, batch: list[Ended]) -> None:
         """
-        Write each end of *batch* alone, since one of them may be impossible to write, and continue with others.
+        Write each end of *batch* alone, because one may be impossible to write, and continue with later batches.
         """
         for ended in batch:
             self._post([ended], is_again=True, is_alone=True)
@@ -294,9 +288,6 @@ class Completer:
 
 
 def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
-    """
-    Return the acknowledgement with its text in ASCII: the encoding of a database may lack other characters.
-    """
     settle, record = verdict.settle, verdict.settle.record
     if record is not None:
         error, where, trace, note = map(ascii_text, (record.error, record.traceback, record.trace, record.note))

@@ -1,5 +1,5 @@
 """
-The event loop of async handlers and of targets that use the network, and a check for steps that block the loop.
+The event loop of async handlers and of targets that use the network, with a check for handlers that block the loop.
 
 Each step of a handler, from one await to the next, is timed. A timer in another thread, which runs once a second while
 there are tasks, finds steps that do not end.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Blocking", "Coroutines"]
 
 _LONG_S: Final = 1.0
-"""Seconds that a step may take before it is logged, since it holds up everything else on the loop."""
+"""Seconds that a step may take before it is logged, because it blocks everything else on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers that are remembered, since the number of handler names in jobs is not bounded."""
+"""Maximum number of handlers that are remembered. The number of handler names in jobs is not bounded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -52,7 +52,7 @@ class Blocking:
 
     def watched(self, entry: StagedJob, coroutine: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """
-        Return *coroutine* with its steps timed; called on the loop, before the task of *entry* starts.
+        Return *coroutine* with its steps timed. Called on the loop, before the task of *entry* starts.
         """
         self._tasks += 1
         if not self._is_watching:
@@ -124,7 +124,7 @@ class _Watched(Coroutine[Any, Any, None]):
 
 
 _AT_ONCE: Final = 64
-"""Maximum number of tasks started in one turn of the loop, so that a burst does not hold up other tasks."""
+"""Maximum number of tasks started in one iteration of the loop, so that a burst does not block other tasks."""
 
 _REST_S: Final = 1.0
 """Seconds that a task may take to be cancelled, if a handler or a library has left it on the loop."""
@@ -132,10 +132,7 @@ _REST_S: Final = 1.0
 
 class Coroutines:
     """
-    Runs the entries of a queue as tasks, on the caller's loop or on one in a daemon thread.
-
-    Args:
-        loop: The caller's loop, or None for one in a daemon thread, which is started with the first entry.
+    Runs the entries of a queue as tasks, on the caller's *loop*, or on its own loop in a daemon thread if that is None.
     """
 
     def __init__(
@@ -165,22 +162,19 @@ class Coroutines:
         self._look()
 
     def lend(self) -> None:
-        """
-        Lend places to lanes that have waited for one since the last call. From any thread.
-        """
         if self.queue.lend():
             self._look()
 
     def leak(self, entry: StagedJob) -> None:
         """
-        Start another task beside that of *entry*, which has outlived its timeout. From any thread.
+        Start another task in place of that of *entry*, which runs past its timeout. From any thread.
         """
         if self.queue.leak(entry):
             self._look()
 
     def runs_caller(self) -> bool:
         """
-        Return whether the caller runs on this object's own thread, or inside a task that this object started.
+        Return True if the caller runs on this object's thread, or in a task that this object started.
         """
         if self._runtime.current_thread() is self._thread:
             return True
@@ -231,7 +225,7 @@ class Coroutines:
 
     def _lose(self) -> None:
         """
-        Log once that the caller's loop was closed before this scheduler. A stop takes back the waiting jobs.
+        Log once that the caller's loop was closed before this scheduler. A stop releases the waiting jobs.
         """
         if self._thread is None and not self._is_lost:
             self._is_lost = True
@@ -299,7 +293,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _end_rest() -> None:
     """
-    Cancel and await the tasks that handlers and libraries have left on the loop, since a closed loop cannot end them.
+    Cancel and await the tasks that handlers and libraries have left on the loop, because a closed loop cannot end them.
     """
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:

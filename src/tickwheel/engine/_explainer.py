@@ -24,19 +24,17 @@ from tickwheel.jobs.model import Job
 __all__ = ["OTHERS", "Explainer"]
 
 _LANES_MAX: Final = 50
-"""Maximum number of lanes that are reported by name; the figures of the others are added up."""
+"""Maximum number of lanes that are reported by name; all other lanes are summed."""
 OTHERS: Final = "(others)"
 _NO_WAIT: Final = (0, 0, None)
 _REST: Final = 99
-"""A report is reused for this many times the time that it took, and for 15 s at most."""
+"""A report is reused for this many times as long as it took, and for at most 15 s."""
 _REST_MAX_S: Final = 15.0
 
 
 class Explainer:
     """
-    Explains waits from the figures of the engine's parts, such as leases, claims, prefetchers and the dispatcher.
-
-    All methods may be called from any thread.
+    Explains waits from the figures of the engine's parts. All methods may be called from any thread.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Explainer:
 
     def lanes(self) -> list[LaneState]:
         """
-        Return the lanes that have jobs in memory or under way: up to 50, and the sum of the others as `OTHERS`.
+        Return up to 50 lanes that have jobs in memory or running, and the sum of all other lanes as `OTHERS`.
 
         Lanes whose jobs have waited longest come first. Costs a microsecond for each lane and each waiting job.
         """
@@ -95,7 +93,7 @@ class Explainer:
 
     def held_lanes(self) -> list[LaneState]:
         """
-        Return up to 50 lanes whose jobs wait, the longest waiting first. Costs as much as `lanes`.
+        Return up to 50 lanes whose jobs wait, beginning with the longest wait. Costs as much as `lanes`.
         """
         queued, full = self._dispatcher.waiting_by_lane(), self.full_lanes()
         first = nsmallest(_LANES_MAX, (each for each in self._figures(queued, full) if not each.is_free))
@@ -103,7 +101,7 @@ class Explainer:
 
     def full_lanes(self) -> dict[str, WaitReason]:
         """
-        Return the lanes that exceed their share of memory, each with the reason for which its jobs wait.
+        Return the lanes that exceed their share of memory, each with the reason why its jobs wait.
         """
         return {lane: reason for prefetcher in self._prefetchers for lane, reason in prefetcher.full_lanes().items()}
 
@@ -169,16 +167,10 @@ class Explainer:
         return explained(job, lane, reason, text, owner=self._owner, state=state)
 
     def _state_of(self, lane: str) -> LaneState | None:
-        """
-        Return the figures of *lane*, or None if it has neither due jobs that wait nor attempts under way.
-        """
         state = self._state(lane, self._dispatcher.waiting_by_lane(), self.full_lanes())
         return None if state.reason is None and not state.running else state
 
     def _state(self, lane: str, queued: Mapping[str, Sequence[int]], full: Mapping[str, WaitReason]) -> LaneState:
-        """
-        Return the figures of *lane*, with the instants of its jobs that wait for a worker, and the lanes that are full.
-        """
         state = self._claims.state(lane) or LaneState(lane)
         if instants := queued.get(lane):
             oldest = min(instants) if state.oldest_due_at is None else min(*instants, state.oldest_due_at)
@@ -204,10 +196,6 @@ class Explainer:
 
 
 class _Figures(NamedTuple):
-    """
-    Sort key and figures of a lane; lanes whose jobs have waited longest come first.
-    """
-
     is_free: bool
     oldest: float
     less_waiting: int

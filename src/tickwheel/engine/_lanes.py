@@ -1,17 +1,16 @@
 """
-Limits the rate and the number of jobs under way of each handler, queue and receiver.
+Limits the rate and the number of running jobs of each handler, queue and receiver.
 
-Every handler and every receiver has a lane, see `lane_of`. By default a lane may hold three times as many places as are
-free, which is at most three quarters of `running_max`. So hanging jobs of one lane leave room for others. If several
-lanes take all places, a lane that has no attempt under way is lent a place.
+Every handler and every receiver has a lane; see `lane_of`. By default a lane may hold three times as many places as are
+free, and so at most three quarters of `running_max`: hanging jobs of one lane leave room for others. If several lanes
+take all places, a lane without running attempts is lent a place.
 
-A lane is moving if a worker asked for its jobs lately, or if its last attempt ended soon after its start. All other
-lanes are still: they have not run yet, or they hang, or no worker pulls from them. One cause may make a hundred
-thousand lanes with one job each still, and no such lane is ever full. So the still lanes of one target share memory and
-places as if they were one lane, and leave room for the moving ones and for other targets.
+A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
+they have not run yet, they hang, or no worker pulls from them. One cause may make a hundred thousand lanes with one job
+each still, and none of them would ever be full. The still lanes of one target therefore share memory and places as if
+they were one lane.
 
-A limit applies before an attempt is counted. So a waiting job stays staged: it can be moved and cancelled, and uses no
-attempt. It counts towards `staged_max`.
+A limit applies before an attempt is counted, so a waiting job can be moved and cancelled, and uses no attempt.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tickwheel.targets import DEFAULT, Limits
 __all__ = ["HandlerLimit", "Lanes", "MovingLanes"]
 
 _QUICK_MAX: Final = 1_000
-"""Maximum number of remembered lanes whose last attempt ended soon; the oldest are forgotten."""
+"""Maximum number of remembered lanes whose last attempt was short; the oldest are forgotten."""
 _ASKED_MAX: Final = 4_000
 """Maximum number of remembered lanes that workers asked for. At most 1,000 workers wait at a time."""
 _ASKED_MS: Final = 60_000
@@ -44,7 +43,7 @@ _ASKED_MS: Final = 60_000
 
 class MovingLanes:
     """
-    Remembers lanes by their names. Its caller holds a lock, except for reading the sets.
+    Remembers the names of moving lanes. The caller holds a lock, except for reading the sets.
     """
 
     def __init__(self) -> None:
@@ -56,9 +55,9 @@ class MovingLanes:
     @property
     def quick(self) -> frozenset[str]:
         """
-        The lanes whose last attempt ended soon after its start.
+        The lanes whose last attempt was short.
 
-        Returns the same frozenset object until the lanes change, so callers can compare with `is`.
+        This is the same frozenset object until the lanes change, so callers can compare with `is`.
         """
         names = self._quick_names
         if names is None:
@@ -67,9 +66,6 @@ class MovingLanes:
 
     @property
     def asked(self) -> frozenset[str]:
-        """
-        The lanes that workers asked for.
-        """
         names = self._asked_names
         if names is None:
             names = self._asked_names = frozenset(self._asked)
@@ -80,7 +76,7 @@ class MovingLanes:
 
     def ended(self, lane: str, *, was_quick: bool) -> list[str]:
         """
-        Note the end of an attempt of *lane*; return the lanes that are forgotten.
+        Record the end of an attempt of *lane*, and return the lanes that are forgotten.
         """
         if was_quick is (lane in self._quick):
             return []
@@ -93,7 +89,7 @@ class MovingLanes:
 
     def ask(self, lane: str, now: float) -> list[str]:
         """
-        Note that a worker asks for jobs of *lane* at *now* (ms); return the lanes that are forgotten.
+        Record that a worker asks for jobs of *lane* at *now* (ms), and return the lanes that are forgotten.
         """
         if self._asked.pop(lane, None) is None:
             self._asked_names = None
@@ -128,7 +124,7 @@ commit.
 """
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
-"""Duration of an attempt, in ms, below which it shows that its lane is moving."""
+"""Duration in ms below which an attempt shows that its lane is moving."""
 _COUNTED: Final = 1_000
 """Maximum number of lanes whose figures are read while the lock is held, so that claims need not wait long."""
 _SWEEP_S: Final = 1.0
@@ -140,10 +136,7 @@ class HandlerLimit:
     The lane of one handler, queue or receiver.
 
     Attributes:
-        limits: The limits of the handler.
-        width: Maximum number of attempts under way, or inf.
-        name: See `lane_of`.
-        target: The target of its jobs.
+        width: Maximum number of running attempts, or inf.
         busy: Number of attempts that are counted and not settled.
         waiting: Entries that wait for a place.
         booked: Entries for which a later slot of the rate is reserved.
@@ -182,7 +175,7 @@ class Lanes:
     Args:
         limits_of: Returns the limits of a job's handler, or None.
         window_ms: Time from the begin of an entry to its due time, in ms.
-        names: The lanes that registrations name.
+        names: The named lanes of registrations.
         begin: Begins entries that are admitted later.
         sweep: Called every second while lanes wait for places; must call the method `sweep`.
         on_moving: Called when a worker asks for the jobs of a lane that was still.
@@ -212,25 +205,25 @@ class Lanes:
         self._moving = MovingLanes()
         self._usual_width = share_of(resources.options.running_max)
         self._free = resources.options.running_max
-        """Free places of all lanes; negative while places are lent to lanes that had none."""
+        """Free places of all lanes; negative while lanes without running attempts are lent places."""
         self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
         self._lanes: dict[str, HandlerLimit] = {}
         self._changed: dict[HandlerLimit, None] = {}
         self._short: dict[HandlerLimit, None] = {}
-        """Lanes with attempts under way whose entries wait only for a larger share."""
+        """Lanes with running attempts whose entries wait only for a larger share."""
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """
-        Lanes without attempts under way whose entries wait only for a free place: still lanes by target, moving lanes
-        as "".
+        Lanes without running attempts whose entries wait only for a free place: still lanes by target, and moving lanes
+        under "".
         """
         self._still: dict[str, int] = {}
-        """The number of still lanes that have attempts under way, by target."""
+        """The number of still lanes with running attempts, by target."""
         self._is_sweeping = False
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
-        Return those of *entries* that may begin now; the others wait here, or are passed to `begin` later.
+        Return the *entries* that may begin now. All others wait here, or are passed to `begin` later.
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
@@ -268,10 +261,9 @@ class Lanes:
 
     def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
         """
-        Take a place for each of *jobs*, which are about to be set.
+        Take a place for each of *jobs*, which are about to be set, and return its lane.
 
-        Returns:
-            The lane of each job's place; None for a job that has to wait, or whose lane has a rate.
+        The result is None for a job that has to wait, or whose lane has a rate.
         """
         places: list[HandlerLimit | None] = []
         named, last, lane = self._names.named, None, None
@@ -289,9 +281,6 @@ class Lanes:
         return places
 
     def cancel(self, places: Iterable[HandlerLimit]) -> None:
-        """
-        Give back reserved *places* that no entry uses.
-        """
         with self._lock:
             for lane in places:
                 self._vacate(lane)
@@ -332,7 +321,7 @@ class Lanes:
 
     def sweep(self, running: Iterable[StagedJob]) -> None:
         """
-        Note which lanes have slow *running* attempts, and let lanes that wait for a larger share try again.
+        Record which lanes have slow *running* attempts, and let lanes that wait for a larger share try again.
         """
         now = self._clock.now()
         with self._lock:
@@ -374,7 +363,7 @@ class Lanes:
 
     def backlog(self) -> list[StagedJob]:
         """
-        Return entries that wait in lanes of pull queues; some of them may have been moved or cancelled.
+        Return entries that wait in lanes of pull queues; some may already have been moved or cancelled.
         """
         with self._lock:
             lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
@@ -382,7 +371,7 @@ class Lanes:
 
     def reason(self, name: str) -> WaitReason:
         """
-        Return why the jobs of the lane *name* wait; if *name* is a target, the jobs of its still lanes.
+        Return why the jobs of the lane *name* wait; if *name* is a target, why the jobs of its still lanes wait.
         """
         with self._lock:
             lane = self._lanes.get(name)
@@ -392,7 +381,7 @@ class Lanes:
 
     def waits(self) -> dict[str, tuple[int, int, int | None]]:
         """
-        Return, by lane, the number of waiting due jobs, the number of attempts under way, and the first due time.
+        Return by lane: the number of waiting due jobs, the number of running attempts, and the first due time.
         """
         with self._lock:
             lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked]
@@ -407,7 +396,7 @@ class Lanes:
 
     def state(self, name: str) -> LaneState | None:
         """
-        Return the figures of a lane, or None if it has neither jobs that wait nor attempts under way.
+        Return the figures of a lane, or None if it has neither waiting jobs nor running attempts.
         """
         with self._lock:
             lane = self._lanes.get(name)
@@ -454,9 +443,9 @@ class Lanes:
 
     def _has_room(self, group: str) -> bool:
         """
-        Return True if an idle lane may take a place.
+        Return True if a lane without running attempts may take a place.
 
-        It is a moving lane if *group* is empty, and otherwise a still lane of the target *group*.
+        The lane is a moving lane if *group* is empty, and otherwise a still lane of the target *group*.
         """
         room = self._free + self._loan
         return room > 0 and (not group or self._still.get(group, 0) < 3 * room)
@@ -503,9 +492,6 @@ class Lanes:
         self._look_at(members)
 
     def _look_at(self, names: Iterable[str]) -> None:
-        """
-        Update `is_moving` of the lanes with these *names*.
-        """
         for name in names:
             lane, is_moving = self._lanes.get(self._names.named.get(name, name)), self._moving.has(name)
             if lane is None or lane.is_moving is is_moving:
@@ -546,7 +532,7 @@ class Lanes:
 
     def _forget_some(self) -> None:
         """
-        Check the two lanes that were checked longest ago, and forget those that are idle. This bounds their number.
+        Check the two lanes that were checked longest ago, and forget idle ones. This bounds the number of lanes.
         """
         now = self._clock.now()
         for name in list(islice(self._lanes, 2)):

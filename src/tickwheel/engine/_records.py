@@ -5,10 +5,9 @@ Records of the past: the history of attempts, the figures by minute, and the pru
     recorded attempts       -        failed, died, expired, or   and every run of a recurring   and every success and
                                      noted something             job                            snooze
 
-A record is written in the commit of its settle. The figures of a minute are counted with every settled batch, and kept
-in the store once a minute; a minute in which nothing ended and nothing was committed has no row, so an idle node writes
-none. The owner of the first shard prunes, in small steps in a short-lived thread: a minute after a record was added,
-and once an hour to delete old records.
+A record is written in the commit of its settle. The figures of a minute are stored once a minute; an idle minute has no
+row. The owner of the first shard prunes, in small steps in a short-lived thread: a minute after a record was added, and
+once an hour to delete old records.
 """
 
 from __future__ import annotations
@@ -110,11 +109,9 @@ def _trace_of(entry: StagedJob) -> str | None:
 
 
 _NAMES_MAX: Final = 1_000
-"""
-Maximum number of targets and handlers with counts of their own. One receiver may have many more addresses than that.
-"""
+"""Maximum number of targets and handlers with their own counts. One receiver may have many more addresses."""
 _UNKEPT_MAX: Final = 240
-"""Maximum number of rows kept in memory while the store does not answer; enough for more than three hours."""
+"""Maximum number of rows kept in memory while the store does not answer: more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
@@ -122,10 +119,6 @@ _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 class LaneCounts:
     """
     The counts of the open minute, by target and handler. All methods may be called from any thread.
-
-    Args:
-        lock: A lock that nothing else uses.
-        lane_of: Returns the lane of a target and handler.
     """
 
     def __init__(self, lock: AbstractContextManager[object], lane_of: Callable[[str, str], str]) -> None:
@@ -165,9 +158,6 @@ class LaneCounts:
         return row
 
     def take(self) -> tuple[LaneMinute, ...]:
-        """
-        Return and reset the counts by lane.
-        """
         with self._lock:
             self._fold()
             taken, self._folded = self._folded, ()
@@ -175,7 +165,7 @@ class LaneCounts:
 
     def _fold(self) -> None:
         """
-        Add the open counts to the counts of their lanes; all but the busiest lanes are counted together as others.
+        Add the open counts to the counts of their lanes. All but the busiest lanes are counted together as others.
         """
         lanes = (
             LaneMinute(
@@ -198,11 +188,6 @@ class LaneCounts:
 class MinuteKeeper:
     """
     Stores a row for each minute, and a row for the open quarter of an hour, in one statement.
-
-    Args:
-        resources: The resources that all parts of the engine share.
-        counts: The counts of this node.
-        lanes: Returns the figures of the lanes whose jobs wait.
     """
 
     def __init__(
@@ -240,9 +225,6 @@ class MinuteKeeper:
             self._pacer.call_later(delay_ms / 1000, self._begin)
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        Store the open minute, and then stop storing minutes.
-        """
         self._is_stopped = True
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -273,10 +255,8 @@ class MinuteKeeper:
         """
         Store the figures since the last call, if there are any, in the row of the minute of that last call.
 
-        A second call in the same minute adds to its row. This happens if the clock is set back a little.
-
-        Raises:
-            StoreError: If the store does not answer; up to 240 rows wait for the next call.
+        A second call in the same minute, after the clock was set back a little, adds to its row. If the store does not
+        answer, up to 240 rows wait for the next call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
         at, self._at = self._at, now
@@ -310,7 +290,7 @@ _EVERY_S: Final = 60.0
 _HOUR: Final = 60
 """Number of minutes between two unconditional passes."""
 _STEP: Final = 500
-"""Maximum number of records that one commit deletes. It takes some milliseconds, and other commits may wait for it."""
+"""Maximum number of records that one commit deletes. It takes some milliseconds, for which other commits may wait."""
 _REST_S: Final = 0.05
 """Pause between two steps, for other commits."""
 
@@ -361,9 +341,6 @@ class Pruner:
         self.start()
 
     def prune(self) -> int:
-        """
-        Delete old and surplus records, and old figures; return the number of deleted records.
-        """
         options, gone = self._options, 0
         since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)
         self._store.forget_minutes(*kept_from(self._now_ms()))

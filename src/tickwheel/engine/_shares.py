@@ -14,9 +14,9 @@ __all__ = ["PAGE", "Shares"]
 PAGE: Final = 1_000
 """Number of jobs that one page of a scan may have, over all shards."""
 _LEAST: Final = 64
-"""Minimum size of a page per shard, if the table has room. Shards that have more to read share `PAGE`."""
+"""Minimum size of a page per shard, if the table has room. Shards that have more jobs share `PAGE`."""
 _MANY: Final = 2_000
-"""A lane is read separately once a scan has met this many jobs of it, more than of all other lanes together."""
+"""A lane is read separately when a scan has met this many of its jobs, and more than of all other lanes together."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that are read separately."""
 
@@ -25,13 +25,17 @@ class Shares:
     """
     The set of lanes that are read separately.
 
-    Only the prefetcher calls the methods that change the set, under its lock. The others may be called from any thread.
+    Only the prefetcher calls the methods that change the set, under its lock. All other methods may be called from any
+    thread.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
         self._staged = staged
         self._marks: dict[str, int] = {}
-        """The number of staged jobs below which more are read, by lane. Copied on change: other threads iterate it."""
+        """
+        For each lane, the number of staged jobs below which more are read. Copied on change, because other threads
+        iterate it.
+        """
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -50,7 +54,7 @@ class Shares:
         """
         Read *lane* after the other lanes.
 
-        If it has no room, it is read once half of its jobs have left the table.
+        If it has no room, it is read when half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -83,7 +87,7 @@ class Shares:
 
     def crowds(self, lane: str, met: Counter[str]) -> bool:
         """
-        Return whether *lane* should be read separately after a scan that has *met* these numbers of jobs.
+        Return True if *lane* should be read separately after a scan that has *met* these numbers of jobs.
         """
         return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
 
@@ -91,7 +95,4 @@ class Shares:
         return lane in self._marks
 
     def targets(self) -> list[str]:
-        """
-        Return the targets whose still lanes are read separately.
-        """
         return [name for name in self._marks if is_target(name)]

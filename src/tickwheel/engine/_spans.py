@@ -1,8 +1,8 @@
 """
 The spans of traced firings: begun one by one, ended together.
 
-The tracing library takes as long for a span as the scheduler for two firings, and twice as long with cold caches. So
-the end of a span is noted with its time, and reported in a batch.
+The tracing library takes as long for a span as the scheduler for two firings, and twice as long with cold caches. The
+end of a span is therefore recorded with its time, and reported in a batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ends that are reported together, which takes two milliseconds of the thread that adds the last one."""
+"""Number of ends that are reported together. This takes two milliseconds of the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
 """Seconds after which fewer ends are reported, while the processor's caches are still warm from the burst."""
@@ -91,10 +91,10 @@ class Spans:
 
 def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int]:
     """
-    Yield the indices below *count* that are sampled, each with probability *share*; one draw for each, plus one.
+    Yield the indices below *count* that are sampled, each with probability *share*.
 
     The gap to the next index has a geometric distribution: the logarithm of a uniform number (Devroye, Non-Uniform
-    Random Variate Generation, 1986, X.2). It has no memory, so each batch starts with a fresh draw.
+    Random Variate Generation, 1986, X.2). It has no memory, so each batch starts with a new random number.
     """
     if share >= 1:
         yield from range(count)

@@ -20,19 +20,13 @@ A job here is a key with a generation. It is in one state at a time:
     running     its target runs it                                end       settling
     settling    its end is on its way to the store                settle    far        (deleted, or rescheduled there)
 
-Loading means reading rows from the store in order to stage them. A row may be stale when it arrives, which does no
-harm: a row whose generation is known here is left out, and the store checks any other row when the attempt is counted.
-So a job that is loaded twice, or loaded while it is moved, fires once.
-
-Only one generation of a key is busy at a time: a later generation is begun only after the end of the earlier one is
-written.
+A row that is read may be outdated when it arrives. A row whose generation is known here is ignored, and the store
+checks any other row when the attempt is counted, so a job that is read twice, or while it is moved, fires once. A later
+generation of a key is begun only after the end of the earlier one is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
-three times as many jobs as there are free places. So one lane may hold three quarters of the table, and there is always
-room for another lane. Jobs that are due when they are staged are counted separately, with a lower limit for each lane:
-they wait for a place and not for their due time, so they would not fire earlier if more of them were in memory. So a
-lane that is full of later jobs still has room for a job that is due. If its lane is full, a job is refused, whichever
-thread stages it, and stays in the store.
+three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
+are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
 
 While a count is on its way, no end of the same attempt may be written, because it could reach the store before the
 count. The job would then stay in the state "running" in the store, and no process would know it. So a doubtful job
@@ -64,7 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "Position", "ShardProgress", "StagedJobs", "before", "is_target", "position_of"]
 
 Position: TypeAlias = tuple[int, int]
-"""An instant and a generation: the sort key of pending jobs."""
+"""A due time and a generation: the sort key of pending jobs."""
 
 START: Final[Position] = (0, 0)
 
@@ -78,7 +72,7 @@ class ShardProgress:
         epoch: The epoch of its lease.
         cursor: Every pending job up to this position is staged, or was.
         mark: Position up to which changes by other processes were read.
-        checked: Position up to which due times were checked since the clock was set; None if all were.
+        checked: Position up to which due times were checked since the clock was set; None if all were checked.
         lanes: Cursors of the lanes that are read separately. `cursor` is for all other lanes.
         reached: During a scan, the position up to which it has read. `cursor` is then already at the scan's end.
     """
@@ -102,7 +96,7 @@ class ShardProgress:
 
     def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
         """
-        Note that some lanes of *target* began to move or became still; its still lanes are read separately.
+        Record that some lanes of *target*, whose still lanes are read separately, began to move or became still.
         """
         of_others, of_still = self.cursor, self.lanes.get(target, START)
         if has_moving:
@@ -115,7 +109,7 @@ class ShardProgress:
 
     def holds(self, position: Position, lane: str | None) -> bool:
         """
-        Return whether a job of *lane* at *position* was staged; None means any lane that is not read separately.
+        Return True if a job of *lane* at *position* was staged; None means any lane that is not read separately.
         """
         cursor = self.cursor if lane is None else self.lanes.get(lane, START)
         return position <= cursor
@@ -156,11 +150,8 @@ class StagedJobs:
     """
     The table of staged jobs. All methods may be called from any thread; each is atomic, also for a batch.
 
-    Args:
-        runtime: Gives the lock.
-        size: Maximum number of staged jobs that are not yet begun.
-        now: Returns the store's time in ms, for a table with a size.
-        lanes: The lanes that registrations name; none by default.
+    *size* is the maximum number of staged jobs that are not yet begun. *now* returns the store's time in ms; a table
+    with a size needs it.
     """
 
     def __init__(
@@ -179,19 +170,21 @@ class StagedJobs:
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
         """
-        The number of waiting entries, for each lane that has waiting entries. It has the lanes of handlers, not the
-        named lanes that contain them, because a named lane may be registered while its jobs wait here.
+        The number of waiting entries in each lane that has some. These are lanes of handlers, not the named lanes that
+        contain them, because a named lane may be registered while its jobs wait here.
         """
         self._due_by_lane: dict[str, int] = {}
         """The number of the entries in `_by_lane` that were due when they were staged."""
         self._moving: frozenset[str] = frozenset()
         self._still: dict[str, list[int]] = {}
-        """By target, three numbers: still lanes (see `_lanes`) with waiting entries; these entries; still lanes with
-        entries that were due when they were staged."""
+        """
+        By target, three numbers: still lanes (see `_lanes`) with waiting entries; these entries; and still lanes with
+        entries that were due when they were staged.
+        """
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._reserved: set[str] = set()
-        """Keys of jobs that are about to be set and begun in one commit. They are busy keys, too."""
+        """Keys of jobs that are about to be set and begun in one commit. They are also busy keys."""
         self._queued: dict[str, list[StagedJob]] = {}
 
     @property
@@ -213,9 +206,6 @@ class StagedJobs:
         return sum(self._due_by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def by_lane(self) -> dict[str, int]:
-        """
-        Return the number of jobs that are staged and not yet begun, for each lane that has such jobs.
-        """
         named, found = self.lanes.named, dict[str, int]()
         if not named:
             return self._by_lane.copy()
@@ -242,7 +232,7 @@ class StagedJobs:
         """
         Return the lane or the target that takes the room of a job of *target* and *handler*.
 
-        Return None if no single one does, because the whole table is full.
+        Return None if no single lane does, because the whole table is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)
@@ -271,7 +261,7 @@ class StagedJobs:
 
     def jobs(self) -> list[Job]:
         """
-        Return the jobs that are staged and not yet begun. O(their number).
+        Return the jobs that are staged and not yet begun. O(number of these jobs).
         """
         with self._lock:
             return [entry.job for entry in self._waiting.values()]
@@ -285,14 +275,11 @@ class StagedJobs:
 
     def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
         """
-        Add *jobs*; return the new entries, and the jobs whose lanes have no room.
+        Add pending *jobs* under *epoch*; return the new entries, and the jobs whose lanes have no room.
 
-        Args:
-            jobs: Pending jobs.
-            epoch: The epoch of their shard.
-            is_news: True for jobs of a commit of this process. They replace the staged jobs of their keys, unless these
-                are newer, since two commits may be reported in reverse order. Rows that were read replace only an older
-                generation, or a job that was staged under a lease that has ended.
+        *is_news* is True for jobs of a commit of this process. They replace the staged jobs of their keys, unless these
+        are newer, because two commits may be reported in reverse order. Rows that were read replace only an older
+        generation, or a job that was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
@@ -328,9 +315,7 @@ class StagedJobs:
 
     def unknown(self, jobs: Sequence[Job], epoch: int) -> list[Job]:
         """
-        Return those *jobs* that this process does not know yet.
-
-        The jobs are rows that were read under the lease of *epoch*.
+        Return the *jobs*, rows read under the lease of *epoch*, that this process does not know yet.
         """
         busy, waiting = self._busy, self._waiting
         with self._lock:
@@ -391,7 +376,7 @@ class StagedJobs:
         """
         Begin at most *room* of the *entries* that are still staged. Return the begun entries, and those without room.
 
-        An entry whose key is busy is in neither list. It is returned by the call that ends the busy entry.
+        An entry whose key is busy is in neither list. The call that ends the busy entry returns it.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -422,7 +407,7 @@ class StagedJobs:
 
     def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Note that the attempts of *entries* are counted; return those that have not been withdrawn since.
+        Record that the attempts of *entries* are counted; return the entries that have not been withdrawn since.
         """
         with self._lock:
             return _step_all(entries, Step.BEGUN)
@@ -437,15 +422,15 @@ class StagedJobs:
 
     def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget *entries*, whose attempts were not counted; return the entries that waited for their keys.
+        Remove *entries*, whose attempts were not counted; return the entries that waited for their keys.
         """
         return self._leave(entries, Step.REFUSE)
 
     def start(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* starts; return False if it must not start, since it was withdrawn or given back.
+        Record that *entry* starts; return False if it must not start, because it was withdrawn or released.
 
-        This is the last check: a started job can be neither moved nor cancelled any more.
+        This is the last check. A started job can be neither moved nor cancelled.
         """
         with self._lock:
             following = _START.get(entry.phase)
@@ -457,7 +442,7 @@ class StagedJobs:
 
     def withdraw(self, job: Job, *, is_current: bool) -> tuple[StagedJob, AttemptState, bool] | None:
         """
-        Withdraw the counted attempt of *job*, unless it has started.
+        Withdraw the counted attempt of *job*, which the store shows as running, unless it has started.
 
         Args:
             job: The job as read from the store: running, with that attempt counted.
@@ -480,7 +465,7 @@ class StagedJobs:
 
     def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Withdraw the counted *entries* that have not started, and return them; the caller writes their ends.
+        Withdraw the counted *entries* that have not started, and return them. The caller writes their ends.
         """
         with self._lock:
             return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
@@ -504,7 +489,7 @@ class StagedJobs:
 
     def end(self, entry: StagedJob) -> bool:
         """
-        Note that *entry* has ended; False if it had ended before. So only the first of a result and a timeout counts.
+        Record that *entry* has ended; return False if it had already ended. Only the first of two results counts.
         """
         with self._lock:
             following = _END.get(entry.phase)
@@ -515,13 +500,13 @@ class StagedJobs:
 
     def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget *entries*, whose ends are written or were refused; return the entries that waited for their keys.
+        Remove *entries*, whose ends are written or were refused; return the entries that waited for their keys.
         """
         return self._leave(entries, Step.SETTLE)
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Forget begun *entries* without settling them: their shard has another owner, which fires their jobs.
+        Remove begun *entries* without settling them, because their shard has another owner, which fires their jobs.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 
@@ -596,7 +581,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* means the still lanes of a target. The name of a lane has a colon; this one has none.
+    Return True if *name* means the still lanes of a target. Only the name of a lane has a colon.
     """
     return ":" not in name
 
@@ -618,7 +603,7 @@ def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:
 
 def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
     """
-    Apply the event *step* to *entries*, and return those for which it is allowed.
+    Apply the event *step* to *entries*, and return the entries for which it is allowed.
     """
     steps = TRANSITIONS[step]
     moved: list[StagedJob] = []
@@ -632,10 +617,10 @@ def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
 
 def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
     """
-    Return True if a row that was read under the lease of *epoch* brings nothing new.
+    Return True if a row that was read under the lease of *epoch* has no new information.
 
-    If an attempt runs under an earlier lease, the row is new: that attempt can no longer be settled, so the job
-    continues under this lease once the attempt has ended.
+    If an attempt runs under an earlier lease, the row is new, because that attempt can no longer be settled: the job
+    continues under this lease when the attempt has ended.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

@@ -83,9 +83,6 @@ class RunSpan(NamedTuple):
     """Maximum error of `ended` in ms; the true end is never earlier."""
 
     def after(self, wait: int) -> int:
-        """
-        Return the instant *wait* ms after the end; never early.
-        """
         return self.ended + self.doubt + wait if wait else self.ended
 
 
@@ -96,29 +93,29 @@ class StagedJob:
     One job in memory.
 
     Attributes:
-        job: The job as it was in the store when it was staged: pending.
+        job: The pending job as it was in the store when it was staged.
         epoch: The epoch of the lease under which it fires.
-        fire_at: When to fire it: its due time, or later if its handler's rate is used up.
+        fire_at: Time to fire it: its due time, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if it was due when it was staged.
         rate_reserved: True once the rate limiter granted a slot.
         lane: The lane in which it holds a place while it is begun.
         call: The function that runs it; set when it is dispatched.
-        late_at: When its timeout ends, by the monotonic clock.
+        late_at: End of its timeout, by the monotonic clock.
         is_late: True once the timeout has passed.
-        expire: Cancels its task, kills its process, or makes its target drop it, if it has one of these.
-        is_stopped: True if it was asked to stop: its job was cancelled while it ran, or its next run is due.
+        expire: Cancels its task, kills its process, or makes its target drop it, if any of these is possible.
+        is_stopped: True if it was asked to stop, because its job was cancelled or its next run is due.
         overlap_cancelled: True if it was asked to stop because its next run is due.
         has_started: True once its target may run it.
-        begun_at: When its target began, in monotonic seconds, if a hook or the tracer needs it.
-        ready_at: When it was handed over to be run, in ms of the store's clock; 0 before.
-        fired_at: When its target began, in ms of the store's clock; 0 before.
+        begun_at: Monotonic time at which its target began, if a hook or the tracer needs it.
+        ready_at: Time at which it was dispatched, in ms of the store's clock; 0 before.
+        fired_at: Time at which its target began, in ms of the store's clock; 0 before.
         begun_ms: For a recurring job, `fired_at` in whole ms, by the clock step in which its end is judged.
         progress: The progress that its handler last reported.
-        ran_ms: How long the target took, in ms.
+        ran_ms: Duration of the target's work, in ms.
         clock_step: The number of the clock step in which its verdict was made.
-        is_sampled: True if its firing is traced even if its job carries no trace.
-        span: The span of its firing, if that is traced.
+        is_sampled: True if its firing is traced even if its job has no trace.
+        span: The span of its firing, if it is traced.
     """
 
     job: Job
@@ -163,11 +160,8 @@ class LazyDeque(deque[StagedJob]):
     """
     A queue whose entries can be withdrawn without a search: a withdrawn entry changes its state and stays in the queue.
 
-    So a caller that takes an entry out must check its state. Withdrawn entries are removed once they are half of the
-    queue.
-
-    Args:
-        phase: The state of an entry that waits here.
+    A caller that takes an entry must check its state, which is *phase* while it waits. Withdrawn entries are removed
+    when they are half of the queue.
     """
 
     __slots__ = ("_phase", "_sweep_at")
@@ -178,9 +172,6 @@ class LazyDeque(deque[StagedJob]):
         self._sweep_at = _SWEEP_MIN
 
     def put(self, entry: StagedJob) -> None:
-        """
-        Append *entry*. O(1) amortised.
-        """
         self.append(entry)
         if len(self) > self._sweep_at:
             waiting = [each for each in self if each.phase is self._phase]

@@ -1,20 +1,17 @@
 """
 Stages loaded jobs that this node can run, and finds jobs that the cursors have missed.
 
-To run a job, a node must have its handler or target, which must accept the payload, and must be able to read the job's
-rule, in order to find the next run. Also, no scope may pause the job. If this node lacks the handler, the target or the
-rule, it sets the job aside: the job leaves its shard in the store, without an attempt. All nodes are notified, and the
-first node that can run the job moves it into one of its own shards. A job that no node can run is set aside until a
-node that can run it starts; a paused job, until its scope is resumed. If every node can run every job, this costs one
-set lookup per job, and one query every other second.
+To run a job, a node must have its handler or target, which must accept the payload; it must be able to read the rule;
+and no scope may pause the job. If a node cannot run a job, it sets the job aside: the job leaves its shard, without an
+attempt, and the first node that can run it moves it into one of its own shards. A paused job is set aside until its
+scope is resumed. If every node can run every job, this costs one set lookup per job, and one query every two seconds.
 
-The paused scopes are in the store. They are read before the first job is staged, every other second, and at once after
-a pause or resume through this scheduler. From then on, no paused job starts here.
+The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
+or resume through this scheduler. From then on, no paused job starts here.
 
-The prefetcher finds most jobs through cursors, commits and notes of changes. Each of these can miss a job: a hint may
-be lost, a former owner may consume a note, a write may take effect long after its sender gave up. So every other
-second, one query for all shards searches the store for overdue jobs that are not in memory. Its cost depends on the
-number of jobs that it finds.
+Cursors, commits and notifications can each miss a job: a hint may be lost, a former owner may have consumed a note, or
+a write may take effect long after its sender gave up. Every two seconds, one query for all shards therefore searches
+the store for overdue jobs that are not in memory. Its cost depends on the number of jobs that it finds.
 """
 
 from __future__ import annotations
@@ -48,8 +45,8 @@ _NAMED_MAX: Final = 1_000
 
 _UNFIT_MAX: Final = 1_000
 """
-Maximum number of jobs with unfit payloads that are left to other nodes one by one. For further ones, this node leaves
-all jobs of their handlers.
+Maximum number of jobs with unfit payloads that are left to other nodes one by one. Above it, this node leaves all jobs
+of their handlers.
 """
 
 _log = logging.getLogger("tickwheel.scheduler")
@@ -58,11 +55,6 @@ _log = logging.getLogger("tickwheel.scheduler")
 class PauseFilter:
     """
     Decides which jobs this node can run: the registry minus the paused scopes. May be called from any thread.
-
-    Args:
-        staged: The table, from which jobs are removed when they are paused.
-        completer: Gives back counted attempts that have not started.
-        callbacks: Read dropped jobs again, and stage resumed jobs.
     """
 
     def __init__(
@@ -124,7 +116,7 @@ class PauseFilter:
 
     def warn(self, jobs: Iterable[Job]) -> None:
         """
-        Log why *jobs* are set aside, once for each handler and reason; paused jobs are not logged.
+        Log why *jobs* are set aside, once for each handler and reason. Paused jobs are not logged.
         """
         for job in jobs:
             lane, lack = lane_of(job.target, job.handler), self.lack(job)
@@ -236,18 +228,16 @@ _RETRY_S: Final = 1.0
 _FULL_S: Final = 0.25
 """Seconds before this node searches again for set-aside jobs of a full lane."""
 _BEHIND: Final = 4_000
-"""Number of unfinished writes that set jobs aside, from which separate lanes are not read on."""
+"""Maximum number of unfinished writes that set jobs aside; above it, separate lanes are not read further."""
 _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers need not wait long."""
 
 
 class Loader:
     """
-    Stages jobs that this node can run, and sets the others aside.
+    Stages jobs that this node can run, and sets all others aside.
 
-    Args:
-        on_more: Called when there are jobs to take up.
-        on_room: Called when it has caught up with setting jobs aside.
+    *on_more* is called when there are jobs to take up, and *on_room* when all writes that set jobs aside are done.
     """
 
     def __init__(
@@ -310,9 +300,7 @@ class Loader:
         """
         Move set-aside jobs that this node can run into its shards of one partition, and stage them.
 
-        Args:
-            epochs: Epochs by shard number.
-            place: Given a shard number and jobs that were moved into it, stages them as far as there is room.
+        *epochs* has the epochs by shard. *place* stages the jobs that were moved into a shard, as far as there is room.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -382,16 +370,14 @@ def _turn(entry: StagedJob) -> Position:
 
 
 _OVERDUE_MS: Final = 1_000
-"""Lateness in ms from which a pending job is searched for. Normally, a job has begun by then."""
+"""Minimum lateness in ms of the pending jobs that are searched for. Normally, a job has begun by then."""
 _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads."""
 _BUDGET_S: Final = 0.1
-"""
-Maximum seconds for which one search reads on past jobs that wait for a place. The next search continues from there.
-"""
+"""Maximum seconds for which one search continues past jobs that wait for a place. The next search continues there."""
 
 
 class OverdueSweeper:
@@ -406,7 +392,7 @@ class OverdueSweeper:
         self._adjuster = adjuster
         self._clock = resources.clock
         self._cursors: dict[int, Position] = {}
-        """Scan position by shard, if the search is not finished there."""
+        """Scan position of each shard in which the search is not finished."""
         self._versioned = self._store if isinstance(self._store, Versioned) else None
         self._known: object = None
         """
@@ -414,7 +400,7 @@ class OverdueSweeper:
         """
         self._until = 0
         self._searched: object = None
-        """The state at the start of the search that is under way."""
+        """The state at the start of the current search."""
         self._ends_at = 0
         self._has_news = False
 
@@ -422,9 +408,7 @@ class OverdueSweeper:
         """
         Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
 
-        Args:
-            epochs: Epochs by shard number.
-            crowded: Lanes to leave out, since they are read separately.
+        The *crowded* lanes are left out, because they are read separately.
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None
@@ -469,9 +453,6 @@ class OverdueSweeper:
                     break
 
     def _search_from(self, first: Position, epochs: Mapping[int, int], until: int, crowded: LaneSet | None) -> None:
-        """
-        Search all lanes except the *crowded* ones, from *first* or from the position where the last search stopped.
-        """
         started = self._clock.monotonic()
         lanes = LaneSet() if crowded is None else crowded
         for shard, epoch in epochs.items():

@@ -1,8 +1,8 @@
 """
-Ends attempts at their timeouts; their threads or tasks may run on, and have then leaked.
+Ends attempts at their timeouts. An attempt whose thread or task continues after its timeout has leaked.
 
-Most attempts end long before their timeouts. So each attempt only records its deadline, and one timer, which is set for
-the first deadline, checks all attempts.
+Most attempts end long before their timeouts. Each attempt therefore only records its deadline, and one timer, which is
+set for the first deadline, checks all attempts.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from tickwheel.targets import DEFAULT
 __all__ = ["TaskTimeout", "Timeouts", "too_long"]
 
 _GRACE_S: Final = 5.0
-"""Seconds that an async handler may take to end when cancelled at its timeout; then its task has leaked."""
+"""
+Seconds that an async handler may take to end after it was cancelled at its timeout. After this, its task has leaked.
+"""
 
 
 class Timeouts:
     """
     Watches the attempts of one runner. From any thread.
 
-    Args:
-        end: Gets a late entry and its verdict, unless the entry had ended before.
+    *end* is called with a late entry and its verdict, unless the entry had already ended.
     """
 
     def __init__(
@@ -50,9 +51,6 @@ class Timeouts:
         self._timer: Any = None
 
     def begin(self, entry: StagedJob) -> None:
-        """
-        Start, or restart, the timeout of *entry*, which has a place.
-        """
         call = entry.call
         assert call is not None
         if call.timeout_s is not None:
@@ -63,7 +61,7 @@ class Timeouts:
 
     def beat(self, entry: StagedJob, progress: Progress | None) -> bool:
         """
-        Restart the timeout of *entry*, and store its *progress*; return whether the attempt still counts.
+        Restart the timeout of *entry*, and store its *progress*; return True if the attempt still counts.
         """
         if entry.phase is not Phase.RUNNING or entry.is_late:
             return False
@@ -74,7 +72,7 @@ class Timeouts:
 
     def stop(self, entry: StagedJob) -> None:
         """
-        End *entry*, a task whose job was cancelled, in the way that a timeout ends it.
+        End *entry*, a task whose job was cancelled, in the same way as at a timeout.
         """
         if entry.expire is not None:  # otherwise it begins, and checks `is_stopped` itself, or has ended
             entry.late_at = self._now()
@@ -125,9 +123,6 @@ class TaskTimeout:
     Cancels a task once. The task creates it, and calls `end` when it ends.
 
     `asyncio.timeout` does the same, but sets a timer for each task, which costs a tenth more.
-
-    Attributes:
-        is_over: True if this cancelled the task.
     """
 
     __slots__ = ("_task", "is_over")
@@ -138,7 +133,7 @@ class TaskTimeout:
 
     def expire(self) -> None:
         """
-        Cancel the task, unless it has ended; on its loop.
+        Cancel the task, unless it has ended. Called on its loop.
         """
         if self._task is not None and not self.is_over:
             self.is_over = True

@@ -1,5 +1,5 @@
 """
-The verdict on a finished attempt: done, again or dead, and the time of the next. Pure: no clock, store or thread.
+The verdict on a finished attempt: done, again or dead, and the time of the next attempt or run. Pure functions.
 
     end of the attempt              one-time job                     recurring job
     success                         deleted                          next run; deleted after the last one
@@ -77,7 +77,7 @@ _NOTE_CHARS: Final = 240
 
 class Ending(StrEnum):
     """
-    The kinds of ends, which are counted separately.
+    The kinds of ends, each with its own count.
     """
 
     SUCCEEDED = "succeeded"
@@ -114,9 +114,6 @@ def succeeded(job: Job, epoch: int) -> Verdict:
 
 
 def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance) -> Verdict:
-    """
-    Return the verdict on the result of a target; *random* draws the jitter of a retry.
-    """
     kind = type(result)  # not isinstance(), which also reads the object's `__class__`: that may raise
     if issubclass(kind, _NOT_RUN):
         with suppress(Exception):
@@ -139,7 +136,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance
 
 def judge_error(job: Job, epoch: int, error: BaseException, ran: RunSpan, random: Chance) -> Verdict:
     """
-    Return the verdict on an exception of a target; a missing handler is not retried.
+    Return the verdict on an exception of a target. A missing handler is not retried.
     """
     is_fatal = issubclass(type(error), HandlerNotFoundError | FinalError)
     if issubclass(type(error), FinalError):
@@ -167,7 +164,7 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
     Return the verdict on a run that ended on a node that could not read its rule, or None if there is no such run.
 
-    Also return None if the job was moved since: it must then run at its new due time.
+    Also return None if the job was moved since, because it must then run at its new due time.
     """
     if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
         return None
@@ -179,9 +176,9 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return the verdict on a *job* all of whose attempts were begun and not ended.
+    Return the verdict on a *job* all of whose attempts have begun and none has ended.
 
-    A failed attempt would be settled. So the process died during each attempt, and the job is probably the cause.
+    A failed attempt would have been settled. The process died during each attempt, so the job is probably the cause.
     """
     error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
     return _dead(job, epoch, error, attempt=job.attempt)
@@ -198,7 +195,7 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
     """
     Return the end of an attempt that was asked to stop and did not succeed. The attempt is not retried.
 
-    A cancelled job is gone; a job whose next run was due continues with that run.
+    A cancelled job is removed. A job whose next run was due continues with that run.
     """
     if entry.overlap_cancelled:
         return _done(entry.job, entry.epoch, ran, Ending.DIED, _OVERTAKEN)
@@ -209,8 +206,8 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
     Return True if the store refused the end of an attempt, so that it does not count.
 
-    Return False for a recurring job that was asked to stop: it was removed before its run ended, and may have been set
-    again since, so there is nothing left to write.
+    Return False for a recurring job that was asked to stop. It was removed before its run ended, and may have been set
+    again, so nothing is left to write.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
@@ -219,7 +216,7 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
 
 def overtaken_at(job: Job, begun: int) -> int | None:
     """
-    Return when the run of *job* that began at *begun* must stop for the next one, or None if it may continue.
+    Return the time at which the run of *job* that began at *begun* must stop for the next one; None if it may continue.
     """
     if job.recurrence is None:
         return None
@@ -230,7 +227,7 @@ def overtaken_at(job: Job, begun: int) -> int | None:
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     """
-    Return the end of an attempt that was counted but not made. It gives the count back.
+    Return the end of an attempt that was counted but not made, which reverses the count.
     """
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
 

@@ -13,26 +13,23 @@ from tickwheel.stores import Partitioned
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""Seconds between reads without a hint, if the store gives hints; a hint may be lost."""
+"""Seconds between reads without a notification, if the store sends notifications. One may be lost."""
 _POLLED_S: Final = 0.5
 """
-Seconds between reads, if the store gives no hints. A job that another process sets and that is due at once is late by
-up to this time.
+Seconds between reads, if the store sends no notifications. A job that another process sets, due at once, is late by up
+to this time.
 """
 _LOOK_S: Final = 2.0
 """
-Seconds between two searches for overdue jobs. Added to the age at which a job is overdue, it is well within the
-promised 5 s.
+Seconds between two searches for overdue jobs. This and the age at which a job counts as overdue are together well below
+the promised 5 s.
 """
 _RETRY_S: Final = 1.0
 
 
 class Watcher:
     """
-    Waits in a thread of its own until other processes may have written.
-
-    Args:
-        callbacks: Notified of possible writes, and every other second to search for overdue jobs.
+    Waits in its own thread for writes of other processes, and starts a search for overdue jobs every two seconds.
     """
 
     def __init__(self, resources: Resources, callbacks: EngineCallbacks) -> None:

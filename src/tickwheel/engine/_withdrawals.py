@@ -2,8 +2,8 @@
 Withdraws counted attempts that have not started, so that their jobs can be moved, cancelled or replaced.
 
 Callers in this process ask on the writer's thread; callers in other processes ask through the store. An attempt is
-first withdrawn in memory, so that it cannot start; then the caller's write replaces the job in the store, or the
-attempt is given back.
+first withdrawn in memory, so that it cannot start. Then the caller's write replaces the job in the store, or the
+attempt is released.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
 """
-Seconds for which a job that was given back for another process is not claimed, so that the write of that process finds
-it pending.
+Seconds for which a job that was released for another process is not claimed, so that the write of that process finds it
+pending.
 """
 
 _REPLACED: Final = frozenset(
@@ -39,15 +39,6 @@ _REPLACED: Final = frozenset(
 
 
 class Withdrawals:
-    """
-    Withdraws attempts that have not started.
-
-    Args:
-        completer: Gives back attempts that were withdrawn and not replaced by a write.
-        stop: Stops an attempt that has started.
-        callbacks: Begin jobs that waited for these attempts, and stage jobs that are pending again.
-    """
-
     def __init__(
         self,
         resources: Resources,
@@ -69,8 +60,7 @@ class Withdrawals:
         """
         Withdraw the attempts of *jobs*, for writes of this process that follow at once.
 
-        Returns:
-            The attempt status of each job; None for an attempt that is unknown here.
+        Return the attempt status of each job; None for an attempt that is unknown here.
         """
         statuses: list[AttemptStatus | None] = []
         for job in jobs:
@@ -89,7 +79,7 @@ class Withdrawals:
 
     def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
-        Forget attempts that the writes have replaced, and give back the others.
+        Remove the attempts that the writes have replaced, and release all others.
         """
         gone: list[StagedJob] = []
         kept: list[Job] = []

@@ -2,15 +2,15 @@
 Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
 
 A store holds due times by its clock. After a clock step, a due time that means "in an hour" is no longer an hour away.
-So an owner remembers the number of the clock step (see `StoreClock`) in which each such job was written. The sum of the
-steps since then is the error of the due time. The owner knows:
+An owner therefore remembers the number of the clock step (see `StoreClock`) in which each such job was written. The sum
+of the steps since then is the error of the due time. The owner knows:
 
-    set or moved here with delay=, retried or snoozed      the clock step of that
-    every=                                                 the clock step of the run before, or of its first read
-    all else: at=, cron=, set elsewhere or before it ran   nothing: they follow the wall clock
+    set or moved here with delay=, retried or snoozed      the clock step of that write
+    every=                                                 the clock step of the last run, or of its first read
+    all else: at=, cron=, set elsewhere or before it ran   nothing, because they follow the wall clock
 
-Most jobs are set with a delay, in order of their generations. So they are remembered as ranges of generations: a
-million jobs take one pair of numbers, or at worst a million pairs.
+Most jobs are set with a delay, in order of their generations. They are remembered as ranges of generations: a million
+jobs take one pair of numbers, or at worst a million pairs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Runs:
     Attributes:
         first: First generation of each range.
         last: Last generation of each range.
-        until: The last instant in each range.
+        until: The last due time in each range.
         limit: Number of ranges above which ranges that have passed are dropped.
     """
 
@@ -110,7 +110,7 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Carry over what is known about jobs to their next runs and attempts.
+        Carry over the knowledge about jobs to their next runs and attempts.
 
         *lives* has, for each job, its state before and after, and the clock step in which its end was judged.
         """

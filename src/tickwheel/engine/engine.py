@@ -1,7 +1,7 @@
 """
 The engine of a scheduler that fires jobs: it creates all parts, and starts and stops them in order.
 
-The parts do not call each other: each part calls the engine, which implements their `EngineCallbacks`.
+The parts do not call each other. Each part calls the engine, which implements `EngineCallbacks`.
 """
 
 from __future__ import annotations
@@ -44,20 +44,19 @@ __all__ = ["Engine"]
 _CLOSING_S: Final = 0.3
 """Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""Interval at which a stop checks whether all attempts are settled; it is not notified of refused begins."""
+"""Interval at which a stop checks that all attempts are settled, because refused begins do not notify it."""
 _DOUBT_S: Final = 0.1
 """Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
 """
-Maximum number of running jobs whose progress one heartbeat reports, since the size of their keys and notes is not
-bounded.
+Maximum number of running jobs whose progress one heartbeat reports. The size of their keys and notes is not bounded.
 """
 
 
 class Engine:
     """
-    Fires the jobs of a store. It can be started once, and then stopped; an interrupted stop may be repeated.
+    Fires the jobs of a store. It can be started once, and then stopped. An interrupted stop may be repeated.
     """
 
     def __init__(
@@ -111,8 +110,7 @@ class Engine:
         """
         Take the leases, and fire jobs from now on.
 
-        Raises:
-            StoreError: If the store does not grant the leases. After any error nothing runs, and no lease is held.
+        After any error nothing runs, and no lease is held.
         """
         resources = self._resources
         try:
@@ -147,14 +145,10 @@ class Engine:
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
-        Stop firing, give back attempts that are begun and not dispatched, and wait for the others until *deadline*.
+        Stop firing, release attempts that are begun and not dispatched, and wait for all others until *deadline*.
 
-        Args:
-            deadline: By the runtime's `monotonic`; None to wait without a limit.
-            is_last: True to close the targets as well; then nothing can be started again.
-
-        Returns:
-            The firings that still run.
+        *deadline* is by the runtime's `monotonic`; None waits without a limit. With *is_last*, the targets are also
+        closed, and nothing can be started again. Returns the firings that still run.
         """
         self._is_stopping = True
         for prefetcher in self._prefetchers:
@@ -184,10 +178,7 @@ class Engine:
 
     def release(self) -> None:
         """
-        Give back the leases. Call it after `stop`, when the writer is closed.
-
-        Raises:
-            StoreError: If the store does not answer.
+        Release the leases. Call it after `stop`, when the writer is closed.
         """
         self._completer.close()
         self.minutes.stop(_CLOSING_S)
@@ -227,13 +218,13 @@ class Engine:
 
     def lanes(self) -> list[LaneState]:
         """
-        Return the figures of up to 50 lanes, those whose jobs have waited longest, and the sum of all others.
+        Return the figures of up to 50 lanes, beginning with the longest waits, and the sum of all other lanes.
         """
         return self._explainer.lanes()
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job* waits in this process, which owns its shard; None if this process does not hold it up.
+        Return why *job* waits in this process, which owns its shard; None if this process does not delay it.
         """
         return self._explainer.explain(job)
 
@@ -268,7 +259,7 @@ class Engine:
         """
         Reserve places for due jobs of callers' *writes*, so that their commit begins them.
 
-        After a clock step, nothing is reserved: jobs begin in a later commit, once their due times are checked.
+        After a clock step, nothing is reserved: jobs begin in a later commit, after their due times are checked.
         """
         if not (self._resources.elapsed.is_steady and self._claims.has_due(writes)):
             return None
@@ -276,15 +267,9 @@ class Engine:
         return None if epoch is None else self._claims.reserve(writes, first, epoch, self.pause_filter.lacking)
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
-        """
-        Remember committed jobs whose due times count elapsed time, with the number of the clock step.
-        """
         self._resources.elapsed.note(jobs, clock_step)
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
-        """
-        Pass the jobs of a commit of this process to the prefetcher: jobs that a caller set, or next runs and attempts.
-        """
         if paused := [job.key for job in jobs if job.pause is not None]:
             cancelled = (*cancelled, *paused)
             jobs = [job for job in jobs if job.pause is None]
@@ -295,9 +280,6 @@ class Engine:
             self._prefetchers[shard % len(self._prefetchers)].on_committed(jobs)
 
     def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
-        """
-        Notify the prefetchers of writes of other processes, and read their withdrawal requests.
-        """
         self._stage_changes(partitions)
         shards = [lease.shard for lease in self.leases.held]
         if partitions is not None:
@@ -332,9 +314,6 @@ class Engine:
         return self.leases.is_trusted()
 
     def on_capacity(self) -> None:
-        """
-        Continue staging, since the claim batcher has begun some jobs.
-        """
         for prefetcher in self._prefetchers:
             prefetcher.on_capacity()
 
@@ -343,9 +322,6 @@ class Engine:
             prefetcher.on_lanes_moved()
 
     def dispatch(self, entries: list[StagedJob]) -> None:
-        """
-        Pass due entries to the dispatcher, unless their lease has ended.
-        """
         if self._is_stopping:
             self.release_claims(entries)
             return
@@ -362,23 +338,14 @@ class Engine:
         return epoch in self._epochs and self.leases.is_trusted()
 
     def release_claims(self, entries: list[StagedJob]) -> None:
-        """
-        Give back begun entries that have not started.
-        """
         for entry in entries:
             self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
     def on_completing(self) -> None:
-        """
-        Begin the next few jobs in the commit that the completer is about to post.
-        """
         if not self._is_stopping:
             self._claims.begin_along()
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
-        """
-        Notify the claim batcher that there is room for the next jobs.
-        """
         if self._is_stopping:
             self._is_quiet.set()
         else:
@@ -398,7 +365,7 @@ class Engine:
         """
         Resume work that waited for a trusted lease, drop attempts of lost shards, and report to the other nodes.
 
-        All of that runs in other threads, since the caller's thread must make the next renewal in time.
+        All of this runs in other threads, because the caller's thread must make the next renewal in time.
         """
         with suppress(ClosedError):  # a stop gives everything back
             self._resources.pacer.call_later(0, self._go_on)
@@ -413,7 +380,7 @@ class Engine:
 
     def _let_go(self) -> None:
         """
-        End attempts that targets hold under lost epochs: the next owner of the shard, maybe this process, repeats them.
+        End attempts that targets hold under lost epochs. The next owner of the shard, maybe this process, repeats them.
 
         The store refuses these ends. After an orderly hand-over of a shard, a tail keeps the epoch of its running
         attempts, which continue.
@@ -425,9 +392,6 @@ class Engine:
                 self._dispatcher.end_held(entry, GIVE_BACK, None, None)
 
     def _wait(self, deadline: float | None) -> None:
-        """
-        Wait until no begun attempt is left, or until *deadline*.
-        """
         while self.staged.busy:
             left = self._left(deadline)
             if left == 0:

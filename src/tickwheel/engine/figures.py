@@ -60,9 +60,9 @@ class Recent:
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after *number*, in order, and those that run now. All get *by* as their owner.
+        Return the firings that ended after *number*, in order, and the running ones, all with *by* as their owner.
 
-        *running* is called last, so a firing that ends meanwhile is only in the next answer.
+        *running* is called last, so a firing that ends during the call is only in the next answer.
         """
         ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
         return ended + [_running(entry, by) for entry in running() if entry.fired_at]
@@ -90,7 +90,9 @@ def _running(entry: StagedJob, by: str) -> FiringRecord:
 _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
-"""The targets whose handlers are names. The handlers of other targets are addresses, whose number is not bounded."""
+"""
+The targets whose handlers are names. The handlers of other targets are addresses, and their number is not bounded.
+"""
 _SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED
 _NAMES_MAX: Final = 200
@@ -102,7 +104,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Figures:
     """
-    Counters of firings. Only the writer's thread writes, so no count needs a lock; any thread may read.
+    Counters of firings. Only the writer's thread writes, so counts need no lock; any thread may read.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
 """
 The engine of an inline scheduler, whose jobs fire in the thread that moves the clock.
 
-The clock replaces the prefetcher and the claim batcher. The dispatcher, the completer and the withdrawals are those of
-`Engine`.
+The clock replaces the prefetcher and the claim batcher. All other parts are those of `Engine`.
 """
 
 from __future__ import annotations
@@ -49,16 +48,13 @@ class Moving(Clock, Protocol):
 
 class InlineEngine(Engine):
     """
-    Fires the jobs of a store in memory, one at a time, in order of their instants.
+    Fires the jobs of a store in memory, one at a time, in order of their due times.
 
-    Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing: handlers run alone, and no time
-    passes while they run.
+    Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
+    no time passes while they run.
 
-    Args:
-        clock: Moves the time; the store reads its time of day.
-        resources: The resources of an engine. Its wheels are closed, because nothing may wait here.
-        loop: Runs async handlers, if it runs in a thread other than the one that moves the clock. Otherwise each async
-            handler gets an event loop of its own.
+    *loop* runs async handlers if it runs in another thread than the one that moves the clock. Otherwise each async
+    handler gets a new event loop.
     """
 
     def __init__(
@@ -97,7 +93,7 @@ class InlineEngine(Engine):
 
     def reserve(self, writes: Sequence[Write], first: int) -> None:
         """
-        Reserve nothing: the clock begins the jobs.
+        Reserve nothing, because the clock begins the jobs.
         """
 
     def is_inside(self) -> bool:
@@ -131,13 +127,13 @@ class InlineEngine(Engine):
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Note relative jobs with the step number of this clock; the clock of callers counts other steps.
+        Record relative jobs with the step number of this clock, because the callers' clock counts other steps.
         """
         super().note_relative(jobs, self._store_clock.reading()[1])
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Rewrite the due times of committed jobs after a clock step; nothing is staged before it fires.
+        Rewrite the due times of committed jobs after a clock step. Nothing is staged before it fires.
         """
         self._notice_step()
         self._elapsed.met(jobs)
@@ -214,7 +210,8 @@ def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: async
     """
     Call *call* and await its result: on *loop* if that runs in another thread, otherwise on a new loop.
 
-    The new loop runs in this thread; if a loop is running here already, in a helper thread with a copy of this context.
+    The new loop runs in this thread; if a loop is already running here, it runs in a helper thread with a copy of this
+    context.
     """
 
     async def run() -> object:

@@ -63,7 +63,7 @@ class ThreadStarter:
 @dataclass(frozen=True, slots=True)
 class Resources:
     """
-    The objects that all parts of the engine share; no part of the engine owns them.
+    The objects that all parts of the engine share.
 
     Attributes:
         owner: The name in the store of this start of the scheduler, which no other scheduler and no later start has.
@@ -72,7 +72,7 @@ class Resources:
         clock: The store's clock, read without asking the store.
         elapsed: The pending jobs whose due times count elapsed time.
         timers: The near wheel, on the scheduler's clock.
-        pacer: A wheel on the real clock, for waits on threads and stores: the same wheel, unless a test moves the
+        pacer: A wheel on the real clock, for waits on threads and stores. It is the same wheel unless a test moves the
             scheduler's clock by hand.
         tracer: Makes spans of firings; None without tracing.
     """
