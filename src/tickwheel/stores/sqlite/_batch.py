@@ -44,7 +44,7 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs due within this time of being set have a small shelf of their own, which takes few pages."""
+"""Keys of jobs due within this time of being set have their own small shelf, which takes few pages."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
@@ -77,22 +77,18 @@ class Batch:
         may_grow: bool = True,
     ) -> None:
         """
-        Read the meta row.
+        Read the meta row. *connection* has an open write transaction.
 
-        Args:
-            connection: A connection with an open write transaction.
-            now: The store's clock, in ms.
-            filters: The Bloom filters of the file.
-            owner: The name of this process if it owns the file. Otherwise begins and ends are refused, and each job
-                that becomes pending leaves a note for the owner.
-            may_grow: True if deleted far jobs may keep their rows; False if the disk has no room for them.
+        *owner* is the name of this process if it owns the file. Otherwise begins and ends are refused, and each job
+        that becomes pending leaves a note for the owner. If *may_grow* is False, because the disk is full, deleted far
+        jobs may not keep their rows.
         """
         self._connection = connection
         self._now = now
         self._filters = filters
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger_and_runs"]).fetchone()
         self.generation: int
-        """The last generation given out."""
+        """The last generation assigned."""
         self._floor: int
         self.generation, *self._counts, self._floor, self._has_runs, epoch, actual = self._ledger
         self._may_grow = may_grow
@@ -139,11 +135,6 @@ class Batch:
     def take_up(
         self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
-        """
-        Claim at most *limit* unroutable jobs that match *skills*: make them due again, and return them.
-
-        Skips jobs of the *unfit* generations, and jobs whose recurrence contains one of the *unreadable* texts.
-        """
         if epoch not in self._epochs.values():
             return []
         changed: list[tuple[Job, Job]] = []
@@ -302,9 +293,6 @@ class Batch:
             self._insert("insert_far_job", far)
 
     def _insert_begun(self, jobs: Sequence[Job]) -> None:
-        """
-        Insert new *jobs* as running, with one attempt.
-        """
         plain: list[Any] = []
         others: list[_Row] = []
         for job in jobs:
@@ -338,8 +326,8 @@ class Batch:
         """
         Change jobs in place, with one statement for each run of adjacent jobs.
 
-        Jobs due at the same instant with consecutive generations leave no room for another job between them. If the
-        number of changed rows is right, exactly these jobs were changed.
+        Jobs due at the same time with consecutive generations leave no room for another job between them. If the number
+        of changed rows is right, exactly these jobs were changed.
         """
         single: list[_Row] = []
         for due_at, first, last in _runs(jobs):
@@ -356,7 +344,7 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows given as one flat list: tuples would cost the garbage collector a visit each.
+        Insert rows given as one flat list, because tuples would each cost the garbage collector a visit.
         """
         if len(values) == width_of(name):  # most commits insert one job
             self._change_at_once(insert_rows(name, 1), values, 1)

@@ -1,7 +1,7 @@
 """
 The channel by which other processes notify a file's owner of their writes: a FIFO, or a UDP port on Windows.
 
-Notifications are hints: losing one does no harm.
+Notifications are hints, so losing one does no harm.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ __all__ = ["Channel", "notify_at", "open_channel"]
 
 
 class Channel(Protocol):
-    """
-    The owner's end of a file's notification channel.
-    """
-
     def fileno(self) -> int: ...
 
     def is_named(self) -> bool:
@@ -82,7 +78,7 @@ class FifoChannel:
 
 class PortChannel:
     """
-    A loopback UDP port. The file holds the port, and a secret for every process that may read the file.
+    A loopback UDP port. The file contains the port, and a secret for every process that may read the file.
     """
 
     _HEAD: Final = "tickwheel rings at"

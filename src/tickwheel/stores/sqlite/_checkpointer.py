@@ -1,10 +1,9 @@
 """
 Copies the write-ahead log into the database in the background, so that commits do not wait for it.
 
-A checkpoint of thousands of scattered pages takes tenths of a second. SQLite would run it inside the commit that
-reaches its limit. Here a thread with a connection of its own runs it beside the commits. The log restarts only after a
-checkpoint has copied all of it. Under load the thread cannot catch up: commits then finish the checkpoint themselves,
-at a higher limit.
+A checkpoint of thousands of scattered pages takes tenths of a second, and SQLite would run it inside a commit. Here a
+thread with its own connection runs it beside the commits. If the thread cannot catch up under load, commits finish the
+checkpoint themselves, at a higher limit.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ short pauses of a process that commits one batch after the other.
 
 class Connections:
     """
-    The connections to one file. All methods are thread-safe; the writer has a lock of its own.
+    The connections to one file. All methods are thread-safe; the writer has its own lock.
     """
 
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
         """
-        Open the writer in WAL mode; create the file if it does not exist.
+        Open the writer in WAL mode, and create the file if it does not exist.
 
         A write-protected file is opened read-only.
         """

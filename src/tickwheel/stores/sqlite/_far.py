@@ -1,12 +1,11 @@
 """
 The far level: jobs due in an hour or more, in slots of half a day.
 
-A far job is appended to its slot in order of arrival. When the slot comes near, its jobs are sorted by due time into
-the near level (level 0). Rows appended in order of arrival share pages; rows inserted at random due times do not. Two
-shared writes cost less than one write on a page of its own.
+A far job is appended to its slot in order of arrival, so that rows share pages. When the slot comes near, its jobs are
+sorted by due time into the near level (level 0). Two shared writes cost less than one write on a separate page.
 
-The due time of a job determines its place: its slot, or level 0. Every look-up checks both. The time at which a slot
-is sorted therefore affects the cost of look-ups, never their results.
+The due time of a job determines its place: its slot, or level 0. Every look-up checks both, so the time at which a slot
+is sorted never affects results.
 
 A far job that is moved or cancelled keeps its row, because deleting the row would write one more page. A bit in
 `tickwheel_gone` marks it as deleted. The row is removed with its slot, or earlier if deleted rows outnumber pending
@@ -81,10 +80,10 @@ def slot_of(due_at: int) -> int:
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1.
+    Return True if *job*, pending and with its key on shelf 1, belongs in a slot of the far level.
 
-    Recurring jobs stay on the near level: their list does not read the far level. Large payloads gain nothing: each
-    fills pages of its own.
+    Recurring jobs stay on the near level, because their list does not read the far level. Large payloads gain nothing,
+    because each fills separate pages.
     """
     return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
 
@@ -169,9 +168,9 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark far jobs as deleted by their *generations*; return a lower bound of the number of pages changed.
+    Mark far jobs as deleted by their *generations*, which are never reused.
 
-    Generations are never reused.
+    Returns a lower bound of the number of pages changed.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
@@ -183,7 +182,7 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
     Remove the deleted rows of one slice from *place* on, and return the next place.
 
-    A slice is left alone if less than half of it is deleted: rewriting pages would not pay.
+    A slice stays unchanged if less than half of it is deleted, because rewriting its pages would cost too much.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:

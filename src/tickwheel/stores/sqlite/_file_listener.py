@@ -1,5 +1,5 @@
 """
-The channel `FILE-wake` beside a database: its owner receives notifications of writes there.
+The channel `FILE-wake` beside a database, by which its owner receives notifications of writes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ class FileListener:
         return self._channel is not None
 
     def listen_again(self) -> bool:
-        """
-        Recreate the channel if its name no longer leads to it; return True if it was recreated.
-        """
         if self._channel is None or self._channel.is_named():
             return False
         self.stop()

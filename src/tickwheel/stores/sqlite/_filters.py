@@ -1,9 +1,8 @@
 """
 Bloom filters over the keys of runs: they show which runs may contain a key, and save look-ups in the others.
 
-Each part of a run has a filter with sixteen bits for each of its keys; each key sets two bits. One or two percent of
-the absent keys pass a filter and are looked up without success. The filters are stored in the file. A process that sets
-jobs reads the filters of each run once. An owner reads them before its first write.
+Each part of a run has a filter with sixteen bits for each of its keys, of which each key sets two. One or two percent
+of the absent keys pass a filter. The filters are stored in the file, and each process reads them once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Writes jobs within a caller's transaction on the same file.
 
-SQLite allows one writer. Until the caller's transaction ends, every other process and thread waits to write, and so
-does the scheduler.
+SQLite allows one writer. All other writers, including the scheduler, wait until the caller's transaction ends.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class Follower:
     """
     A thread that notifies the owner when joined transactions have ended.
 
-    SQLite does not announce the commits of other connections.
+    It polls, because SQLite does not announce the commits of other connections.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:

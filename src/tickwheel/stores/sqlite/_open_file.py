@@ -1,8 +1,8 @@
 """
 The open file, and checks that its name still leads to it.
 
-If a file is deleted, renamed or replaced by a backup, the process keeps it open, and SQLite writes on into a file
-without a name. The same is true of its log (`-wal`) and the log's index (`-shm`): the next process that opens the
+If a file is deleted, renamed or replaced by a backup, the process keeps it open, and SQLite continues to write to the
+file without a name. The same is true of its log (`-wal`) and the log's index (`-shm`): the next process that opens the
 database creates new ones, and two logs of one database destroy it.
 """
 

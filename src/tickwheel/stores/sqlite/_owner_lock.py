@@ -23,7 +23,7 @@ class OwnerLock:
     """
     The right to fire a file's jobs: a lock on `FILE-lock`, which the system releases when the process dies.
 
-    The lock file is never removed. Otherwise two processes could lock two different files of that name.
+    The lock file is never removed, because two processes could then lock two different files of that name.
     """
 
     def __init__(self, database: Path) -> None:
@@ -34,9 +34,6 @@ class OwnerLock:
 
     @property
     def is_held(self) -> bool:
-        """
-        True if this object holds the lock and the name still leads to the locked file.
-        """
         return self._fd is not None and is_same(self._fd, self._path)
 
     def is_taken(self) -> bool:

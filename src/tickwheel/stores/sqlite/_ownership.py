@@ -18,7 +18,7 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
     """
     Make *owner* the owner: start a new epoch, make running jobs pending again, and discard the notes.
 
-    Records each interrupted attempt in the history, at *now*. Returns the epoch and the number of jobs that were
+    Each interrupted attempt is recorded in the history, at *now*. Returns the epoch and the number of jobs that were
     running.
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()

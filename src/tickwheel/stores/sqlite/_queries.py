@@ -27,7 +27,7 @@ __all__ = [
 SQL: Final = load_queries(__package__, lambda _column: "?")
 
 EXACT: Final = "-3, -2, -1, 0, 1"
-"""The shelves whose keys always lead to jobs. Keys on other shelves are hints."""
+"""The shelves whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """Numbers of keys that one look-up may have. With few sizes, few statements stay prepared."""

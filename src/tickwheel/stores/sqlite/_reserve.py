@@ -1,10 +1,9 @@
 """
-Reserved disk space: on a full disk, existing jobs can still be cancelled, started and finished.
+Reserved disk space, so that existing jobs can still be cancelled, started and finished on a full disk.
 
-Deleting a job needs room, too, because the change goes to the log before it reaches the database. An owner therefore
-keeps a reserve file beside the database. It is as large as the pages that the log will add to the database at a
-checkpoint; afterwards the log is reused and needs no more room. When the disk is full, the reserve is deleted, and new
-jobs are refused until it can be made again.
+Deleting a job also needs room, because the change goes to the log before it reaches the database. An owner therefore
+keeps a reserve file, as large as the pages that the log will add to the database at a checkpoint. When the disk is
+full, the file is deleted, and new jobs are refused until it can be created again.
 """
 
 from __future__ import annotations
@@ -97,16 +96,13 @@ class Reserve:
             self._path.unlink()
 
     def check(self, writes: Sequence[Write]) -> None:
-        """
-        Raise `StoreFullError` if *writes* would use the room reserved for cancelling, starting and finishing jobs.
-        """
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
             raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
         """
-        Return *writes*; while the reserve is in use, without their history records and kept answers.
+        Return *writes*, without their history records and kept answers while the reserve is in use.
         """
         if not self.is_spent:
             return writes

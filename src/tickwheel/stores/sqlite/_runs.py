@@ -1,13 +1,12 @@
 """
 The keys of jobs that are not due soon, in sorted runs.
 
-New keys go to a small shelf (a key partition), shelf 1. Keys arrive in random order, so on a large shelf each would
-write a page of its own; on a small one they share pages. A full shelf 1 becomes a run, and eight runs of a size are
-merged into one of the next size. Each key is written a few times, always together with others.
+Keys arrive in random order, so each would write a separate page of a large table. New keys therefore go to a small
+shelf (a key partition), shelf 1. A full shelf 1 becomes a run, and eight runs of a size are merged into one of the next
+size. Each key is written a few times, always together with others.
 
 A key in a run is a hint: it is valid if it leads to an existing row. Ending or moving a job therefore changes no run,
-no run takes precedence over another, and look-ups are right during a merge. A merge moves the keys in order, one slice
-per commit. Its state is in the file.
+and look-ups are right during a merge. A merge moves the keys in order, one slice per commit. Its state is in the file.
 """
 
 from __future__ import annotations
@@ -50,10 +49,6 @@ _Shelf: TypeAlias = tuple[int, int, int | None]
 
 
 class Merger:
-    """
-    Merges runs of keys, for the owner of a file. Not thread-safe.
-    """
-
     def __init__(self) -> None:
         self._owed = 0
 
@@ -135,7 +130,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
 
 def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
     """
-    Return the shelves to merge: shelf 1, eight runs of a size, or all runs if most of their keys are stale.
+    Return the shelves to merge: shelf 1, eight runs of a size, or all runs if most of their keys are outdated.
     """
     goals = {goal for _, _, goal in shelves}
     free = {number: size for number, size, goal in shelves if goal is None and number not in goals}

@@ -66,7 +66,7 @@ class SqliteStore:
 
         Args:
             path: The file. `open` creates it if it is missing. Its directory must exist, on a local disk.
-            synchronous: "full", or "normal", which does not wait for the disk: a power failure loses the acknowledged
+            synchronous: "full"; or "normal", which does not wait for the disk: a power failure loses the acknowledged
                 writes since the last checkpoint, but a crash of the process loses nothing.
             busy_s: Maximum wait while another process writes, in seconds.
             clock: Replaces the system's wall clock.

@@ -1,7 +1,7 @@
 """
-Withdrawal requests of other processes: the file's owner gives a job back, or answers that it has started.
+Withdrawal requests of other processes, in the table `tickwheel_question`.
 
-They are rows of the table `tickwheel_question`.
+The file's owner makes a job pending again, or answers that its attempt has started.
 """
 
 from __future__ import annotations
