@@ -2,7 +2,7 @@
 Encodes columns of values as PostgreSQL's binary arrays.
 
 The driver converts Python lists to arrays value by value, in Python. For a batch of a thousand jobs this takes longer
-than the server needs to store them. Here a column has one type, and often one value.
+than the server needs to store them. Here all values of a column have one type, and are often equal.
 """
 
 from __future__ import annotations
@@ -25,11 +25,8 @@ class Array(bytes):
     """
     A parameter that is already encoded as an array.
 
-    Attributes:
-        oid: The array's type.
-        element_oid: The type of the array's values.
-        encode: Encodes one value, not None, as its length and its bytes.
-        encode_all: Encodes many values without a Python call for each.
+    *encode* encodes one value, not None, as its length and its bytes. *encode_all* encodes many values without a Python
+    call for each.
     """
 
     __slots__ = ()

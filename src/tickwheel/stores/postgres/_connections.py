@@ -104,7 +104,7 @@ _CONNECTING_LEAST_S: Final = 2
 
 def _timeouts(seconds: float) -> dict[str, str]:
     """
-    Return the settings that limit a call to *seconds* on the server, in case the client is gone.
+    Return the settings that limit a call to *seconds* on the server, in case the client no longer exists.
     """
     return {
         "statement_timeout": str(int(seconds * _STATEMENT * 1000)),
@@ -117,8 +117,8 @@ class Connections:
     """
     A pool with a connection for each concurrent reader and writer. Thread-safe.
 
-    The next call replaces a lost connection. A connection is lost if its server does not answer in time; all idle
-    connections are then lost, too. Calls on other connections continue.
+    The next call replaces a lost connection. If a server does not answer in time, its connection and all idle
+    connections are lost; calls on other connections continue.
 
     A pooler in transaction mode lends a server's session for one transaction. Nothing may be left in the session, so
     each statement runs in a transaction that contains its settings, and no statement is prepared.
@@ -128,8 +128,8 @@ class Connections:
         """
         Open the first connection.
 
-        *call_s* limits a call, on the server as well: a writer that stops in the middle of a transaction must not block
-        the takeover of its shards. *is_pooled* is True if the server is behind a pooler in transaction mode.
+        *call_s* also limits a call on the server, because a writer that stops in the middle of a transaction must not
+        block the takeover of its shards. *is_pooled* is True if the server is behind a pooler in transaction mode.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -241,8 +241,7 @@ class Connections:
         """
         Execute a statement that is a transaction of its own; return its only row, of integers and arrays of integers.
 
-        It costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
-        `writing`.
+        It costs one round trip. If the connection is lost, the outcome is unknown.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -266,7 +265,7 @@ class Connections:
         """
         Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        It avoids the driver's cursors: the client needs half the time for one write, and 0.8 of it for a hundred.
+        Without the driver's cursors, the client needs half the time for one write, and 0.8 of it for a hundred.
         """
         if not self._has_pipelines:
             with self.writing(call_s) as connection:

@@ -1,5 +1,5 @@
 """
-Messages for PostgreSQL's errors, chosen by SQLSTATE if there is one, never by the text of a message.
+Messages for PostgreSQL's errors. SQLSTATE selects them if there is one, never the text of a message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _STATES: Final = {
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
-"""Messages of the SQLSTATEs that differ from those of their class."""
+"""Messages of SQLSTATEs for which the message of their class is not right."""
 
 _REFUSALS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),
@@ -101,9 +101,6 @@ connections.
 
 
 def state_of_refusal(text: str) -> str | None:
-    """
-    Return the SQLSTATE of a connection refused permanently with *text*, or None if a later attempt may succeed.
-    """
     message = text.rpartition("FATAL:")[2].strip()
     for pattern, state in _REFUSALS:
         if pattern.match(message):

@@ -3,11 +3,10 @@ Low watermarks (floors): as far as this process has read, no job of a shard is p
 
 In the index of due jobs, entries of finished jobs precede pending ones until the server removes them, which an old
 snapshot may prevent. A scan therefore records the first pending due time, and later scans start there. From time to
-time a scan starts from the beginning.
+time a scan starts from the beginning, and finds a job whose note was lost.
 
 A floor stays some seconds behind the current time, so that jobs set for now and committed a moment later are above it.
-If another process sets a job for an earlier time, it leaves a note. If the note is lost, the next scan from the
-beginning finds the job.
+A process that sets a job for an earlier time leaves a note.
 """
 
 from __future__ import annotations
@@ -42,9 +41,7 @@ class Floors:
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
         """
-        Return the watermarks of *shards*, or of all shards, and the current turn.
-
-        A turn counts lowerings: pass it to `learn`, which ignores its input if a watermark was lowered since.
+        Return the watermarks of *shards*, or of all shards, and a counter of lowerings for `learn`.
         """
         now = self._clock()
         with self._lock:
@@ -56,6 +53,8 @@ class Floors:
     def learn(self, turn: int, firsts: Iterable[tuple[int, int | None]], until: int) -> None:
         """
         Record the first pending due time of each shard; None means that no job is pending up to *until*.
+
+        Does nothing if a watermark was lowered since *turn*, the counter that `of` returned.
         """
         highest = until - _MARGIN_MS
         now = self._clock()
@@ -82,7 +81,7 @@ class Floors:
     @contextmanager
     def doubted(self) -> Iterator[None]:
         """
-        Reset all watermarks if the block raises: jobs unknown to this process may have become pending.
+        Reset all watermarks if the block raises, because jobs unknown to this process may have become pending.
         """
         try:
             yield

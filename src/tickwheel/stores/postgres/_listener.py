@@ -1,13 +1,12 @@
 """
-Sends and receives notifications, outside the write path: hints that another node wrote.
+Sends and receives notifications, outside the write path. They are hints that another node wrote.
 
-NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification. A
-thread with a connection of its own sends one for all writes since the last one.
+NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification, and
+a thread with its own connection sends one for all writes since the last one.
 
-There is one channel. The payload names the shards, and owners of other shards ignore it. A channel for each shard would
-not help: up to PostgreSQL 18 the server wakes all listening sessions of the database, and subscriptions would have to
-follow the leases. An older node ignores payloads, so every notification wakes it. Its own notifications have no payload
-and wake all nodes.
+There is one channel, because up to PostgreSQL 18 the server wakes all listening sessions of the database for any
+channel. The payload names the shards, and owners of other shards ignore it. Older nodes send no payload, which wakes
+all nodes.
 """
 
 from __future__ import annotations
@@ -35,10 +34,6 @@ are short.
 
 
 class Notifier:
-    """
-    A thread that notifies other nodes.
-    """
-
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._new: deque[tuple[Collection[int], str]] = deque()
@@ -112,8 +107,8 @@ class PostgresSubscription:
         Listen on *connection*, and guard the leases of *owner*.
 
         The connection is closed at the end, or at once if listening fails. Only notifications for the shards that
-        *heard* returns count. No write is missed when a shard becomes ours a moment later: it was committed before, and
-        a new owner begins by reading the whole shard.
+        *heard* returns count. No write is missed when this node takes a shard, because a new owner begins by reading
+        the whole shard.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

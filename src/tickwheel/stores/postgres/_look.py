@@ -31,9 +31,9 @@ def look(
     with_changes: bool,
 ) -> tuple[list[ShardScan], bool]:
     """
-    Return the scans of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
+    Return the scans of *owner* (see `Store.look`), and True if there may be more notes.
 
-    The second value is True if there may be more notes.
+    The notes are read and deleted before the due jobs are read.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken = None

@@ -22,10 +22,10 @@ _PAYLOADS: Final = 2_000
 
 def page(connection: Connection, query: JobQuery) -> Page:
     """
-    Return the page that *query* asks for.
+    Return the page of *query*.
 
-    The first statement reads as many keys as a page has jobs. If a filter rejects some of them, two more find the end
-    of a larger range and read it.
+    The first statement reads as many keys as a page has jobs. If a filter rejects some of these jobs, two more
+    statements find the end of a larger range and read it.
     """
     values: dict[str, Any] = {
         # Keys contain no character below U+0001, so this is the first key that can follow the cursor.

@@ -77,9 +77,6 @@ class Pipelined:
         self._pgconn.pipeline_sync()
 
     def send(self, text: str, values: Any = ()) -> None:
-        """
-        Queue a statement with its values, by position or by name.
-        """
         if self._prepared.send_new(text):
             self._sent.append(text)
         self._prepared.send(text, values)
@@ -93,9 +90,6 @@ class Pipelined:
         return [self._prepared.rows_of(result) for result in results[-len(asked) :]]
 
     def _results(self) -> Generator[int, int, list[PGresult]]:
-        """
-        Return the results of the statements sent since the last call, or raise their first error.
-        """
         yield from sent(self._pgconn)
         results = []
         while self._sent:
@@ -110,9 +104,6 @@ class Pipelined:
         return results
 
     def _rest(self) -> Generator[int, int, None]:
-        """
-        Discard the remaining answers.
-        """
         yield from sent(self._pgconn)
         was_last = False
         while self._syncs:

@@ -40,9 +40,6 @@ class Prepared:
         self._transformer: Any = None
 
     def prepare(self, text: str) -> None:
-        """
-        Prepare a statement, if it is new.
-        """
         self.forget_unsure()
         if self.send_new(text):
             self.check(self._connection.wait(_only_result(self._connection.pgconn)))
@@ -84,10 +81,7 @@ class Prepared:
 
     def deallocate(self) -> None:
         """
-        Deallocate all statements; each is prepared again on its next use.
-
-        Call this after the driver itself rolls back. If the driver has prepared any statement, its rollback deallocates
-        all of them.
+        Deallocate all statements, as the driver's own rollback may do. Each is prepared again on its next use.
         """
         if self._names:
             self._names.clear()
@@ -95,7 +89,7 @@ class Prepared:
 
     def roll_back(self) -> None:
         """
-        Roll back an open transaction, if any; unlike the driver's rollback, it keeps the prepared statements.
+        Roll back an open transaction, if any. Unlike the driver's rollback, this keeps the prepared statements.
         """
         if self._connection.info.transaction_status:
             self._command(b"ROLLBACK")
@@ -105,15 +99,9 @@ class Prepared:
         self.check(self._connection.wait(_only_result(self._connection.pgconn)))
 
     def forget_unsure(self) -> None:
-        """
-        Forget the statements that were sent but not confirmed. The server may have prepared them.
-        """
         self._unsure.clear()
 
     def send(self, text: str, values: Any) -> None:
-        """
-        Send the values of a prepared statement, by position or by name.
-        """
         if isinstance(values, dict):
             values = [values[name] for name in _numbered(text)[1]]
         data: list[bytes | None] = []
@@ -135,9 +123,6 @@ class Prepared:
         return rows
 
     def check(self, result: PGresult | None) -> PGresult:
-        """
-        Return *result*, or raise its error.
-        """
         if result is not None and result.status in _GOOD:
             return result
         from psycopg.errors import InternalError, error_from_result  # noqa: PLC0415 on use: the extra is optional

@@ -1,5 +1,5 @@
 """
-Checks whether the server has changed, and which acknowledged writes it may lose with its settings.
+Detects that the server has changed, and determines which acknowledged writes it may lose with its settings.
 
 The server has changed if a standby was promoted, a copy was restored, or its tables were emptied.
 """
@@ -30,9 +30,9 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
     """
     Detect a change of the server or of its timeline since the last call. Runs in the caller's transaction.
 
-    Without synchronous replication, a standby may lack numbers that its primary gave out. Both sequences therefore
-    leap, and every shard becomes free: no generation or epoch is reused, and no owner keeps a lease that another may
-    have taken. If the tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
+    Without synchronous replication, a standby may lack numbers that its primary assigned. Both sequences therefore
+    leap, so that no generation or epoch is reused, and every shard becomes free, because another owner may have taken
+    it. If the tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
     """
     is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
     if is_known and there < shards:
@@ -63,7 +63,7 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
 
 def warn_of(window: str, before: str, url: str) -> str:
     """
-    Return *window*, and log a warning if it differs from *before*: a standby may fail while its primary runs.
+    Return *window*, and log a warning if it differs from *before*, because a standby may fail while its primary runs.
     """
     if window and window != before:
         _LOG.warning("%s may lose %s", url, window)

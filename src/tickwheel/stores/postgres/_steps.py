@@ -16,10 +16,6 @@ _T = TypeVar("_T")
 
 
 class Statement(NamedTuple):
-    """
-    A statement to execute: its text and its values.
-    """
-
     text: str
     values: Sequence[Any] | dict[str, Any] = ()
 
@@ -27,7 +23,7 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields a statement whose rows are not needed, or a list of statements; for a list it receives the rows of each."""
+"""Yields a statement whose rows are not needed, or a list of statements, and then receives the rows of each."""
 
 
 def drive(

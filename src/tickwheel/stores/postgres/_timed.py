@@ -1,5 +1,5 @@
 """
-A connection with time limits on the client: an unreachable server cannot enforce its own limits.
+A connection with time limits on the client, because an unreachable server cannot enforce its own limits.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ _CANCEL_S: Final = 1.0
 
 @cache
 def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
-    """
-    Return the connection class. Imports the driver on first use.
-    """
     import psycopg  # noqa: PLC0415 on use: the extra is optional
 
     class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -97,9 +94,6 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
                     gen.close()
 
         def stop(self) -> None:
-            """
-            Cancel the current statement, from any thread; ignore errors.
-            """
             with suppress(Exception):
                 self.cancel_safe(timeout=_CANCEL_S)
 

@@ -1,7 +1,7 @@
 """
-Withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+Withdrawal requests of nodes, in the table `tickwheel_question`.
 
-They are rows of the table `tickwheel_question`.
+An owner makes a job pending again, or answers that its attempt has started.
 """
 
 from __future__ import annotations
