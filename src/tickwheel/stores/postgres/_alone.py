@@ -1,7 +1,7 @@
 """
 Batches that fit into one statement, which is a transaction of its own: plain sets, and the firings of an owner.
 
-The statement checks its guesses. If one was wrong it fails and writes nothing. `_batch.py` then writes the batch, with
+The statement checks its guesses. If one was wrong, it fails and writes nothing. `_batch.py` then writes the batch, with
 reads first.
 """
 
@@ -43,7 +43,7 @@ _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 @dataclass(slots=True)
 class Alone:
     """
-    A batch of one statement.
+    A batch of one statement. *name* is the statement's name, and *noted* the shards whose owners are to be notified.
 
     Attributes:
         name: The name of the statement.
@@ -66,7 +66,7 @@ def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> A
     """
     Return the statement for *writes*, or None if any of them is not a plain set or two have the same key.
 
-    The store has that many *shards*. The owner of those that are *owned* learns of these writes without a note.
+    The owner of the *owned* shards learns of these writes without a note.
     """
     plain = [write for write in writes if isinstance(write, Set) and is_plain_set(write)]
     keys = [write.job.key.encode() for write in plain]

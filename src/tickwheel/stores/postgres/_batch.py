@@ -54,14 +54,11 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    Another server answers than when generations were last drawn: roll back, leap and try again.
+    Another server answers than when generations were last drawn. The caller rolls back, leaps and tries again.
     """
 
 
 def is_wrong_guess(error: BaseException | None) -> bool:
-    """
-    Return True if *error* reports a wrong guess, found by a batch or by a statement on the server.
-    """
     state = getattr(error, "sqlstate", None)
     if state == _DUPLICATE:
         diagnosis: Any = getattr(error, "diag", None)
@@ -258,7 +255,7 @@ class Batch:
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
         """
-        Leave notes of those *jobs* whose owner does not learn of this transaction otherwise.
+        Leave notes of *jobs* whose owners do not learn of this transaction otherwise.
         """
         pending = [job for job in jobs if job.state is State.PENDING]
         self.pending += [job.due_at for job in pending]
@@ -312,9 +309,6 @@ class Batch:
 
 
 def _lock_manifests(names: list[str]) -> Steps[Manifests]:
-    """
-    Read and lock the manifests with *names* until the transaction ends.
-    """
     yield Statement(SQL["make_manifests"], (Texts.of(names),))
     (rows,) = yield [Statement(SQL["lock_manifests"], (Texts.of(names),))]
     return Manifests({row[0]: Manifest(*row) for row in rows})

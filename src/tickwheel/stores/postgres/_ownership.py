@@ -64,7 +64,8 @@ def view(
 
     First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks that the
     leases need; one may be this owner's own session on a dead connection. Then shortens leases written before the clock
-    was set back, so that they expire in time. If *is_taking*, expires the leases of owners whose guard session is gone.
+    was set back, so that they expire in time. If *is_taking*, expires the leases of owners whose guard session has
+    ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:

@@ -220,9 +220,6 @@ class PostgresStore:
             return None
 
     def _apply_alone(self, alone: Alone, seconds: float) -> list[Answer] | None:
-        """
-        Write a batch as one statement; return None if a guess was wrong.
-        """
         try:
             if alone.begun or alone.ended:
                 with self._begun.writing() as entry:
@@ -328,9 +325,6 @@ class PostgresStore:
             return [job_of(row) for row in connection.execute(SQL["jobs_upcoming"], values).fetchall()]
 
     def _first(self, since: int, until: int) -> list[Job]:
-        """
-        Return the earliest due job, for `stats`, which asks repeatedly.
-        """
         floors, turn = self._floors.of()
         values = {**floors, "since": in_int64(since), "until": in_int64(until)}
         with self._open_connections().reading() as connection:
@@ -557,9 +551,7 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards that this process surely owns.
-
-        It learns of its own writes to them. The owners of all other shards must be notified.
+        Return the shards that this process surely owns. The owners of all other shards must be notified of writes.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
