@@ -135,9 +135,6 @@ class Client:
 
     @property
     def is_stale(self) -> bool:
-        """
-        True if the store is not open, or its clock was not read for a long time, because no lease is renewed.
-        """
         return self.opening.writer is None or self.clock.is_stale
 
     def refresh(self) -> None:

@@ -22,10 +22,6 @@ _AHEAD: Final = 2
 
 
 class Walked(NamedTuple):
-    """
-    A page whose changes are committed. *cursor* is None at the end.
-    """
-
     cursor: str | None
     jobs: Sequence[Job]
     answers: list[Answer]

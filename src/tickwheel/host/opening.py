@@ -34,9 +34,6 @@ class LazyStore:
 
     @property
     def is_inherited(self) -> bool:
-        """
-        True in the child of a fork whose parent opened the store. Connections, threads and locks belong to the parent.
-        """
         return self._pid is not None and self._pid != os.getpid()
 
     def check_process(self) -> None:
@@ -60,9 +57,6 @@ class LazyStore:
 
     @contextmanager
     def closing(self) -> Iterator[Writer | PartitionedWriter | None]:
-        """
-        Prevent a new opening of the store, and yield the writer for the caller to close; None if it was not open.
-        """
         with self._lock:
             self._is_closed = True
             writer, self.writer = self.writer, None

@@ -59,9 +59,6 @@ class Promise(Generic[_T]):
             del error  # its traceback holds this frame, a cycle
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """
-        Wait, and return a new copy of the error, or None; otherwise as `result`.
-        """
         if not self._is_kept:
             gate = self._runtime.gate()
             self.add_done_callback(lambda _promise: gate.open())

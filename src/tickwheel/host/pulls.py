@@ -72,9 +72,6 @@ def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tu
 
 
 def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
-    """
-    Validate the *delay* before another attempt. None means the delay of the job's policy.
-    """
     if delay is None:
         return None
     if is_dead:

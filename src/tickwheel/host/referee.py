@@ -40,10 +40,7 @@ class LocalAttempts(Protocol):
 
     def is_waiting(self, job: Job) -> bool: ...
 
-    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
-        """
-        Process the answers to the writes that withdrew *statuses*; None if the answers are unknown.
-        """
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None: ...
 
 
 class UndecidedBatch:

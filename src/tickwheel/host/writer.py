@@ -80,10 +80,7 @@ class Reservation(Protocol):
 
     def answered(self, answer: Answer) -> None: ...
 
-    def start(self, answers: Sequence[Answer]) -> None:
-        """
-        Fire the jobs that were begun; *answers* are the answers to the callers' writes.
-        """
+    def start(self, answers: Sequence[Answer]) -> None: ...
 
     def cancel(self) -> None: ...
 
@@ -201,9 +198,6 @@ class Writer:
         return promise
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
-        """
-        Queue *writes* of a caller, at least one, for a single commit, whatever `batch_max` is.
-        """
         promise: Promise[list[Answer]] = Promise(self._runtime)
 
         def done(result: list[Answer] | Exception) -> None:
@@ -328,9 +322,6 @@ class Writer:
         return not (self._is_crowded or self._callers_turn.locked() or any(self._callers_queues))
 
     def _wrote_here(self, entries: list[_Entry]) -> bool:
-        """
-        Write *entries* in the caller's thread; return False if that is not possible now.
-        """
         thread, was_written = self._runtime.current_thread(), False
 
         def write() -> None:

@@ -42,9 +42,6 @@ class Definition(NamedTuple):
 
     @classmethod
     def at_last(cls, job: Job) -> Definition:
-        """
-        Return the definition of *job* that was set last. If the job is running, it takes effect after the run.
-        """
         now = cls.of(job)
         return now if now.series.then is None else cls.from_text(now.series.then)
 

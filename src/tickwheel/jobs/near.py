@@ -49,9 +49,6 @@ def _without_digits(name: str) -> str:
 
 
 def _edits(one: str, other: str) -> int:
-    """
-    Return the number of changed, omitted, added or swapped letters (optimal string alignment distance).
-    """
     if abs(len(one) - len(other)) > _EDITS_MAX:
         return _EDITS_MAX + 1
     before, last = list(range(len(other) + 1)), list(range(len(other) + 1))

@@ -591,9 +591,6 @@ def _check_numbers(facts: dict[str, Any]) -> None:
 def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
-    """
-    Do the work of `turned_into` if both rules have the same instants. *step_ms* is the change of the jitter.
-    """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series
     if not step_ms:

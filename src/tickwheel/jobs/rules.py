@@ -231,9 +231,6 @@ def rescued(job: Job) -> Job:
 
 
 def _counted_set(write: Set, now: int) -> Set:
-    """
-    Return *write* with relative times that count from *now*, the store's own time.
-    """
     if write.counted_from is None:
         return write
     job, text = write.job, write.job.recurrence

@@ -118,9 +118,6 @@ def then_of(job: Job) -> Definition | None:
 
 
 def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
-    """
-    Return *job* after the last run of its own rule, with the *wanted* rule; None if that rule has no further run.
-    """
     series = Recurrence.from_text(job.recurrence or "")
     runs = series.runs + 1
     after = replace(series, runs=runs, max_runs=None, until=None, run_at=None, next_at=None, nominal_at=None, then=None)

@@ -19,9 +19,6 @@ _LAST_S: Final = 1.0
 
 
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
-    """
-    Return a new loop, and the daemon thread called *name* that runs it. The loop is closed when it stops.
-    """
     loop = new_event_loop()
     thread = Thread(target=_run, args=(loop,), name=name, daemon=True)
     try:
@@ -52,9 +49,6 @@ class HandlerLoop:
         return run_coroutine_threadsafe(work, loop).result()
 
     def close(self) -> None:
-        """
-        Cancel the tasks and end the loop, unless it is the caller's. May be called twice.
-        """
         with self._lock:
             self._is_closed = True
             loop, self._own = self._own, None
@@ -88,9 +82,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_rest(loop: asyncio.AbstractEventLoop) -> None:
-    """
-    Close async generators, including those whose finalization the garbage collector has just scheduled.
-    """
     await asyncio.sleep(0)
     if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(tasks, timeout=_LAST_S)

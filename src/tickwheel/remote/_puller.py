@@ -90,10 +90,6 @@ class _Attempt:
 
 
 class _Pace:
-    """
-    The rate limit of one handler. It determines the number of firings to lease, and how many seconds each waits.
-    """
-
     def __init__(self, rate: float | None) -> None:
         self._step_s = 0.0 if rate is None else 1 / rate
         self._next_at = -math.inf
@@ -111,10 +107,6 @@ class _Pace:
 
 
 class Puller:
-    """
-    Pulls for every handler that was registered before the start, until it is stopped.
-    """
-
     def __init__(
         self,
         pulls: RemotePulls,
@@ -202,9 +194,6 @@ class Puller:
                 places.release(limit - len(leases))
 
     def _start(self, run: Callable[[], object]) -> None:
-        """
-        Pass *run* to a worker, as soon as the system has a thread.
-        """
         while not self._ended.is_set():
             try:
                 self._pool.submit(run)

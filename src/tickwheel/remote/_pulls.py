@@ -29,9 +29,6 @@ class RemotePulls:
         self._transport = transport
 
     def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
-        """
-        Lease due firings. If the future is cancelled, other workers get them.
-        """
         queue, limit, wait, seconds = check_lease(queue, limit, wait, seconds)
         body = _wire.to_json({"queue": queue, "limit": limit, "wait": wait, "seconds": seconds})
         return self._transport.submit(self._lease(body, wait))

@@ -116,9 +116,6 @@ class Transport:
 
     @property
     def is_open(self) -> bool:
-        """
-        True from the first request until `close`; always False in another process, such as a fork.
-        """
         return self._loop is not None and self._pid == os.getpid()
 
     def close(self) -> None:

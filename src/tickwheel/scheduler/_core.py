@@ -172,9 +172,6 @@ class Core:
             raise
 
     def _warn_of_left(self) -> None:
-        """
-        Log once per handler that its jobs wait because the owner lacks the handler, which this standby process has.
-        """
         scopes = {pause.scope for pause in self.client.store.scopes()}
         for each in self.client.store.aside():
             name = (each.target, each.handler)
@@ -397,9 +394,6 @@ class Core:
         return queues
 
     def _next_due_at(self, backlog: Collection[Job]) -> int | None:
-        """
-        Return the due time of the first pending job that can be fired. Jobs that wait for a pull do not count.
-        """
         first, now = self.client.first_due(), self.client.clock.now_ms()
         if first is None or first.due_at > now or first.target != "pull":
             return None if first is None else first.due_at

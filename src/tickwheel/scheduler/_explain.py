@@ -48,9 +48,6 @@ class _Question:
         self._node = self._owner_of(job)
 
     def answer(self) -> Explanation:
-        """
-        Return the first reason that applies, in the order in which the scheduler checks them.
-        """
         engine = self._engine
         is_here = engine is not None and (self._node == engine.name or self._comes_here(engine))
         here = engine.explain(self._job) if engine is not None and is_here else None

@@ -21,10 +21,6 @@ _T = TypeVar("_T")
 
 
 class _Inbox:
-    """
-    The answers for one loop that were not delivered yet.
-    """
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._answered: deque[tuple[asyncio.Future[Any], Reply[Any]]] = deque()

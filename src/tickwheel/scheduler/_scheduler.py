@@ -115,9 +115,6 @@ class Scheduler(Fleet):
         return client.submit(verb, waits=True).result() if conn is None else client.within(conn).submit(verb).now()
 
     def _outside(self, _verb: str) -> Jobs:
-        """
-        Return the executor of an operation that cannot join a transaction. Django's scheduler refuses it inside one.
-        """
         return self._core.client
 
     @overload

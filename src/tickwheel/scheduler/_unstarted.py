@@ -61,9 +61,6 @@ class Unstarted:
                 self._warn()
 
     def _look_later(self, due_at: int) -> None:
-        """
-        Check again shortly after *due_at*, unless an earlier check is planned.
-        """
         with self._lock, suppress(ClosedError):  # the scheduler was started or stopped
             if self._is_done or due_at >= self._look_at:
                 return

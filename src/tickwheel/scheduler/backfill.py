@@ -58,9 +58,6 @@ class BackfillRange:
 
 
 def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
-    """
-    Set a job for each instant of the series of *key* in the range *asked*. Blocks.
-    """
     limit = checks.check_count("limit", asked.limit, BACKFILL_MAX)
     step = 0.0 if asked.rate is None else 1 / checks.check_rate(asked.rate)
     is_dry = flag("dry_run", asked.dry_run)

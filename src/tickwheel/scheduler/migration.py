@@ -100,9 +100,6 @@ class MigrationReport:
 
 
 def identity_of(store: Store) -> str:
-    """
-    Return the name of *store* in a mark. It is the same in every run.
-    """
     place, _, query = store.url.partition("?")
     path = place.removeprefix("sqlite:///")
     if path != place:
@@ -242,9 +239,6 @@ class Migration:
         return StoreInUseError(what, "stop it, and run the migration again: it goes on where it was", is_transient=True)
 
     def _check_that_they_differ(self) -> None:
-        """
-        Check that there are two stores, and that the target will not reuse a generation of the source.
-        """
         (answer,) = self._source.apply([Set(Job(_SCRATCH, 0, _FAR))])
         is_same = self._target.get(_SCRATCH) is not None
         self._source.apply([Cancel(_SCRATCH)])
@@ -261,9 +255,6 @@ class Migration:
             self._activate(staged)
 
     def _pass(self) -> int:
-        """
-        Move all jobs of the source, and return the number of jobs that were parked.
-        """
         return sum(self._move(jobs) for jobs in pages_of(self._source, self._batch))
 
     def _move(self, jobs: Iterable[Job]) -> int:

@@ -159,9 +159,6 @@ class Task(Generic[_P, _Q, _R]):
             raise AttributeError(message)
 
     def __reduce__(self) -> str:
-        """
-        Pickle the task by its name in its module, where another process finds it.
-        """
         return cast("str", getattr(self, "__qualname__", self.name))
 
     def __call__(self, *args: _Q.args, **kwargs: _Q.kwargs) -> _R:

@@ -28,7 +28,4 @@ def call_s(lease_s: float) -> float:
 
 
 def calls_of(writes: int) -> int:
-    """
-    Return the time limit of a batch of *writes* writes, as a number of calls: one for each page.
-    """
     return max(1, math.ceil(writes / _PAGE))

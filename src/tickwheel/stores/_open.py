@@ -103,9 +103,6 @@ def _own(url: str, module: str, name: str, query: str, clock: Clock | None) -> S
 
 
 def _meant(scheme: str, separator: str, rest: str) -> str | None:
-    """
-    Return the URL that the user probably meant: for SQLAlchemy's form, a misspelt scheme, or the path of a file.
-    """
     if not separator:
         return f"sqlite:///{scheme}" if scheme.endswith((".db", ".sqlite", ".sqlite3")) and ":" not in scheme else None
     known = near(scheme, _MAKERS) or scheme.partition("+")[0]

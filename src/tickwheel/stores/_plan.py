@@ -266,9 +266,6 @@ class Plan:
 def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
-    """
-    Return the answer to *write* if it depends on no job (a declaration, or a kept answer), else None.
-    """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer
 

@@ -44,9 +44,6 @@ class WakeableWait:
 
     @contextmanager
     def entered(self) -> Iterator[bool]:
-        """
-        Keep resources open for the block. Yield False if they are already closed.
-        """
         with self._lock:
             is_open = not self._is_closed
             self._waiting += is_open

@@ -254,9 +254,6 @@ class Batch:
         yield from self._note((*changed, *new))
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
-        """
-        Leave notes of *jobs* whose owners do not learn of this transaction otherwise.
-        """
         pending = [job for job in jobs if job.state is State.PENDING]
         self.pending += [job.due_at for job in pending]
         notes = [
@@ -301,9 +298,6 @@ class Batch:
         return -1 - shard if job.state is State.DEAD else shard
 
     def _shard_of_firing(self, key: str) -> int:
-        """
-        Return the shard whose lease covers the job of *key*: the key's own, unless the job was claimed elsewhere.
-        """
         shard = self._away.get(key) if self._away else None
         return self._shard_of(key) if shard is None else shard
 
@@ -315,9 +309,6 @@ def _lock_manifests(names: list[str]) -> Steps[Manifests]:
 
 
 def _sets_apart(plan: Plan) -> bool:
-    """
-    Return True if all writes of the slow path are sets of different keys, which may have no jobs.
-    """
     writes = plan.careful
     if not all(isinstance(write, Set) and _may_be_new(write) for *_, write in writes):
         return False

@@ -58,9 +58,6 @@ def _dumper(kind: type[Array]) -> Any:
 
 @cache
 def _loaders() -> list[tuple[str, Any]]:
-    """
-    Return the driver's loaders for our columns. They replace the loaders of a caller's connection.
-    """
     from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
 
     integers = [(name, numeric.IntLoader) for name in ("int2", "int4", "int8", "oid")]
@@ -103,9 +100,6 @@ _CONNECTING_LEAST_S: Final = 2
 
 
 def _timeouts(seconds: float) -> dict[str, str]:
-    """
-    Return the settings that limit a call to *seconds* on the server, in case the client no longer exists.
-    """
     return {
         "statement_timeout": str(int(seconds * _STATEMENT * 1000)),
         "lock_timeout": str(int(seconds * _LOCK * 1000)),
@@ -174,9 +168,6 @@ class Connections:
             raise StoreError(what, "add pooler=transaction to the URL, or connect to the server itself")
 
     def connect(self, conninfo: str | None = None) -> Connection:
-        """
-        Open a connection in autocommit mode, to the server of the pool by default; `writing` opens transactions.
-        """
         conninfo = conninfo or self._conninfo
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(conninfo)

@@ -28,10 +28,6 @@ _KEPT_S: Final = 60.0
 
 
 class Floors:
-    """
-    The low watermarks of all shards. Thread-safe.
-    """
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
@@ -90,9 +86,6 @@ class Floors:
             raise
 
     def forget(self) -> None:
-        """
-        Reset all watermarks, because shards have changed owners.
-        """
         with self._lock:
             self._turn += 1
             self._floors.clear()

@@ -46,9 +46,6 @@ class Prepared:
             self.confirm(text)
 
     def execute(self, text: str, values: dict[str, Any]) -> list[bytes | None]:
-        """
-        Execute a prepared statement that is a transaction of its own; return its only row, as text.
-        """
         try:
             result = self._execute(text, values)
         except Exception as error:
@@ -156,9 +153,6 @@ def _only_result(pgconn: PGconn) -> Generator[int, int, PGresult | None]:
 
 @lru_cache
 def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
-    """
-    Return a statement with the server's placeholders, and the names of its values in order, if they have names.
-    """
     names: dict[str, int] = {}
     places = itertools.count(1)
 

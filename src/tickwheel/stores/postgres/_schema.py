@@ -53,9 +53,6 @@ def make_again(connection: Connection, shards: int) -> bool:
 
 
 def make_shards(connection: Connection, wanted: int | None) -> int:
-    """
-    Create shards up to *wanted* (None for the default of a new store); return the number of shards.
-    """
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0
     wanted = wanted or (there or SHARDS)

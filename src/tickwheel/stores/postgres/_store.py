@@ -491,9 +491,6 @@ class PostgresStore:
             self._listener.wake()
 
     def _long_read(self, *, is_pipelined: bool = True) -> AbstractContextManager[Connection]:
-        """
-        Open a transaction with a longer time limit, for calls that may read many rows.
-        """
         return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS, is_pipelined=is_pipelined)
 
     def _read_jobs(self, name: str, values: Any) -> list[Job]:

@@ -65,9 +65,6 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
             self.has_warned = self.has_warned or notice.severity_nonlocalized == "WARNING"
 
         def wait(self, gen: Generator[Any, Any, _T], *_: Any, **__: Any) -> _T:
-            """
-            Run *gen*, one operation of the driver, to its end or to the time limit.
-            """
             left_s = self.call_s if self.left_s is None else self.left_s
             try:
                 events = next(gen)

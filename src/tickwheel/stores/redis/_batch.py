@@ -31,10 +31,6 @@ _SAME_FIRING = 16
 
 
 class Batch:
-    """
-    One attempt to apply some writes: planned from the last known state, and checked by the server.
-    """
-
     def __init__(
         self,
         writes: Sequence[Write],

@@ -161,9 +161,6 @@ def running_mark(job: Job, shard: int) -> bytes:
 
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
-    """
-    Return *job* as bytes, without its key. *shard* is its shard, if it differs from the key's first shard.
-    """
     flags, state = 0, _PENDING
     target, handler = b"", job.handler.encode()
     if job.target != _USUAL_TARGET:

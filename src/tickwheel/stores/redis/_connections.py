@@ -36,10 +36,7 @@ _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 """The scripts whose writes wait for replicas before they are answered."""
 
 
-class _MovedError(StoreError):
-    """
-    Another node holds the store. Nothing was done; later calls use that node.
-    """
+class _MovedError(StoreError): ...
 
 
 class Connections:
@@ -216,9 +213,6 @@ class Connections:
             self._notice_server(connection)
 
     def _notice_server(self, connection: Connection) -> None:
-        """
-        Detect a change of server. Called on each new connection, before any other request.
-        """
         facts: dict[str, str] = {}
         try:
             for text in self._ask_together(connection, ("INFO", "server"), ("INFO", "replication")):

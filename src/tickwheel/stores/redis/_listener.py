@@ -49,10 +49,6 @@ class RedisSubscription:
 
 
 class Subscriptions:
-    """
-    Listens to the channels of all partitions, and adds the numbers of notified partitions to *heard*.
-    """
-
     def __init__(self, parts: Sequence[RedisSubscription], heard: set[int]) -> None:
         heard.clear()  # earlier notifications of any partition were missed
         self._parts, self._heard = parts, heard

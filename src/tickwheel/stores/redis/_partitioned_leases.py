@@ -120,9 +120,6 @@ class PartitionedLeases:
         return partition.leased(owner, may_take=may_take)
 
     def _ask_each(self, ask: Callable[[int], _Leased], patience_s: float | None) -> list[_Leased | StoreError]:
-        """
-        Return each partition's answer or error. A partition that has not answered an earlier question counts as failed.
-        """
         silent = {number for number, future in self._asked.items() if not future.done()}
         self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
         deadline = math.inf if patience_s is None else time.monotonic() + patience_s

@@ -68,18 +68,11 @@ class Route:
     def lose(self) -> None: ...
 
     def follow(self, host: str, port: int) -> bool:
-        """
-        Use the address to which a server redirects. Return False if this route cannot follow.
-        """
         del host, port
         return False
 
 
 class SearchedRoute(Route):
-    """
-    A route whose server may move. It asks several nodes for the server that holds the store now.
-    """
-
     is_searched = True
 
     def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: RouteProbe) -> None:

@@ -176,9 +176,6 @@ class Batch:
         self._counts[_RUNNING] -= len(jobs)
 
     def _raise_floor(self) -> None:
-        """
-        Advance the low watermark past running jobs, as far as one statement scans.
-        """
         (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
         if front is not None:
             self._floor = front

@@ -142,9 +142,6 @@ _Channel: Final = FifoChannel if hasattr(os, "mkfifo") else PortChannel
 
 
 def open_channel(path: Path, mode: int) -> Channel | None:
-    """
-    Return a channel at *path*, or None if the file system does not support one or another file has the name.
-    """
     with suppress(OSError):
         return _Channel.make(path, mode)
     return None

@@ -34,9 +34,6 @@ class Checkpointer:
         self._thread.start()
 
     def wrote(self, writes: int) -> None:
-        """
-        Count the weight of a commit, in *writes* of near jobs. Call it after each commit, from one thread at a time.
-        """
         self._written += writes
         if self._written >= _WRITES:
             self._written = 0

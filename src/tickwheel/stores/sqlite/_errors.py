@@ -81,9 +81,6 @@ class translated:  # noqa: N801 - used as a verb
 
 
 def store_error(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:
-    """
-    Return the `StoreError` for *error*. After a disk error during a commit, the outcome is unknown.
-    """
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the log's index when a file is opened
         code = sqlite3.SQLITE_FULL

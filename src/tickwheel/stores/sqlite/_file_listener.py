@@ -24,9 +24,6 @@ class FileListener:
         self._wait = WakeableWait()
 
     def listen(self) -> bool:
-        """
-        Begin to receive. Return False if the file system does not allow it.
-        """
         self._channel = open_channel(self._path, stat.S_IMODE(self._database.stat().st_mode))
         return self._channel is not None
 

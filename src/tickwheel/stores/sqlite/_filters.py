@@ -35,10 +35,6 @@ class _Run:
 
 
 class Filters:
-    """
-    Cache of the Bloom filters of a file. Thread-safe.
-    """
-
     def __init__(self) -> None:
         self._runs: dict[int, _Run] = {}
         self._lock = Lock()

@@ -47,9 +47,6 @@ def forget_minutes(connection: sqlite3.Connection, minutes_from: int, quarters_f
 
 
 def prune(connections: Connections, since: int, per_key: int, total: int, limit: int) -> int:
-    """
-    Delete at most *limit* old or surplus records. The search for them blocks no writer.
-    """
     with connections.reading() as connection:
         statement, rows = _surplus(connection, since, per_key, total, limit)
     gone = 0

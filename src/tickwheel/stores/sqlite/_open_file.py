@@ -25,10 +25,6 @@ _LOOK_S: Final = 0.25
 
 
 class OpenFile:
-    """
-    A database and its WAL, identified by device and inode.
-    """
-
     def __init__(self, path: Path, url: str) -> None:
         self._url = url
         parts = [(part, f"{path}{part}") for part in _PARTS]

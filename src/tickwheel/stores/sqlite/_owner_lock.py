@@ -51,9 +51,6 @@ class OwnerLock:
             os.close(fd)
 
     def take(self, owner: str) -> None:
-        """
-        Lock the file for *owner*. Raise a `StoreInUseError` at once if another process owns it.
-        """
         try:
             fd = make_side_file(self._path, self._database)
         except StoreError:

@@ -72,9 +72,6 @@ class Merger:
 
 
 def merge(connection: sqlite3.Connection, now: int) -> int:
-    """
-    Move one slice of the smallest merge in progress; return the number of keys moved. Needs an open write transaction.
-    """
     shelves = _shelves(connection)
     while sources := _full(connection, shelves):
         goal = secrets.randbits(62) | 1 << 61  # run numbers are never reused, not even in a restored backup

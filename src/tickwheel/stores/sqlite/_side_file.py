@@ -36,9 +36,6 @@ def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
 
 
 def make_side_file(path: Path, database: Path) -> int:
-    """
-    Open the file at *path* as `open_side_file` does. If it is missing, create it with the permissions of *database*.
-    """
     whose = database.stat()
     mode = stat.S_IMODE(whose.st_mode)
     fd = open_side_file(path, os.O_CREAT, mode)
