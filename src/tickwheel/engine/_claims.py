@@ -163,9 +163,6 @@ class Reservation:
         self._claims.cancel(self.taken)
 
     def close(self) -> None:
-        """
-        End the reservation. If it was neither started nor cancelled, the outcome of its commit is unknown.
-        """
         if self._is_open:
             self._is_open = False
             self._claims.doubt(self)
@@ -253,9 +250,6 @@ class ClaimBatcher:
         return Reservation(self, epoch, first, taken) if taken else None
 
     def claimed(self, reservation: Reservation, jobs: Mapping[int, Job]) -> list[StagedJob]:
-        """
-        Record the *jobs*, by index of their writes, that were begun with a *reservation*, and cancel its other places.
-        """
         taken = reservation.taken
         places = {index: lane for index, _, lane in taken}
         entries = self._staged.claimed([(job, places[index]) for index, job in jobs.items()], reservation.claim.epoch)
@@ -563,9 +557,6 @@ class ClaimBatcher:
             raise
 
     def _next_due(self) -> list[StagedJob] | None:
-        """
-        Return the begun jobs that are due now, or None, which ends the loop of this thread.
-        """
         batches: list[list[StagedJob]] = []
         with self._lock:
             while self._armed and self._armed[0][0] <= self._reached:

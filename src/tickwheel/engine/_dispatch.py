@@ -202,9 +202,6 @@ class Dispatcher:
         self._lend_soon(runners)
 
     def _call_of(self, entry: StagedJob) -> Call | None:
-        """
-        Return the function that runs *entry*, or None if the entry ends because it cannot run.
-        """
         try:
             entry.call = self._registry.call_of(entry.job)
         except MissingExtraError:  # this node lacks a library: the job is set aside for a node that has it
@@ -216,9 +213,6 @@ class Dispatcher:
         return entry.call
 
     def take_back(self) -> list[StagedJob]:
-        """
-        Remove and return the entries that wait in the queues; for a stop.
-        """
         return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
     def is_inside(self) -> bool:
@@ -229,9 +223,6 @@ class Dispatcher:
             self._spans.flush()
 
     def take_held(self) -> list[StagedJob]:
-        """
-        Return the attempts that targets end later. A stop does not wait for them.
-        """
         return list(self._held)
 
     @property
@@ -282,9 +273,6 @@ class Dispatcher:
         error: BaseException | None,
         on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
-        """
-        End an attempt that its target holds; return False if it had already ended.
-        """
         self._held.pop(entry, None)
         entry.expire = None  # frees the target's object; the entry lives until its end is written
         return self._completer.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)

@@ -68,9 +68,6 @@ class Leases:
         self.failures = 0
 
     def acquire(self) -> None:
-        """
-        Take the free leases, and start the thread that renews them, if they have to be renewed.
-        """
         self._take(self._store.acquire)
         self.report_news()
         abilities = self._store.abilities
@@ -119,9 +116,6 @@ class Leases:
         return [self._gained.popleft() for _ in range(len(self._gained))]
 
     def report_news(self) -> None:
-        """
-        Report to the hooks the shards gained and lost, and the failed renewals, since the last call.
-        """
         while self._news:
             self._news.popleft()()
 
@@ -270,9 +264,6 @@ class Heartbeat:
             self.beat()
 
     def beat(self) -> None:
-        """
-        Report the figures, if the store can have other nodes. A failure is only passed to the hooks.
-        """
         now = self._monotonic()
         while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:
             self._past.popleft()
@@ -367,9 +358,6 @@ class Journal:
         self.record_deaths()
 
     def record_deaths(self) -> None:
-        """
-        Record the deaths of nodes, and the takeover by this node, if it has gained shards since the last call.
-        """
         gained = self._leases.take_gained()
         if not gained or not self._is_kept:
             return

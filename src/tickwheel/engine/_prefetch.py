@@ -322,9 +322,6 @@ class Prefetcher:
             self._moving = moving
 
     def _was_set(self) -> bool:
-        """
-        Return True if the clock was set or the machine slept. If no job is pending, stop these checks.
-        """
         offset = self._clock.now() - self._clock.local()
         self._note_pending()
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
@@ -357,9 +354,6 @@ class Prefetcher:
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
-        """
-        Return the *jobs* whose due times are right. All others are rewritten, and staged after that commit.
-        """
         by_epoch: dict[int, list[Job]] = {}
         with self._lock:
             for job in jobs:
@@ -371,9 +365,6 @@ class Prefetcher:
         return [job for job in jobs if id(job) in right]
 
     def _redated(self, jobs: Sequence[Job]) -> None:
-        """
-        Stage redated jobs, and continue a check that waited for them; on the writer's thread.
-        """
         self._staged.drop([job.key for job in jobs])  # rows with the old due times may be staged
         self.on_committed(jobs)
         if self.adjuster.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
@@ -504,9 +495,6 @@ class Prefetcher:
         *,
         with_changes: bool,
     ) -> tuple[list[int], list[int]]:
-        """
-        Stage a page of all lanes; return the shards that have more, and the next due times in all other shards.
-        """
         cursors, sights = self._look_into(shards, numbers, until, limit, with_changes=with_changes)
         refused = self._stage(cursors, [sight.due for sight in sights])
         self._read_again([(shards[number], job) for number, job in refused])
@@ -587,9 +575,6 @@ class Prefetcher:
     def _scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool
     ) -> tuple[list[Job], dict[int, Position], list[tuple[int, Job]]]:
-        """
-        Stage a scan's jobs; return them, the positions in shards that have more, and refused jobs with their shards.
-        """
         rows = max(_SCANNED // len(cursors), PAGE // 4)
         scans = self._store.scan(cursors, until, limit, lanes, inside=inside, rows=rows)
         refused = self._stage(cursors, [scan.due for scan in scans])
@@ -682,9 +667,6 @@ class Prefetcher:
     def _read_page(
         self, lane: str, cursors: Sequence[Cursor], until: int, limit: int
     ) -> tuple[dict[int, Position], bool]:
-        """
-        Stage a page of *lane*; return the positions in shards that have more, and True if all jobs found room.
-        """
         _, left, refused = self._scan(cursors, until, limit, self._inside(lane), inside=True)
         if refused and is_target(lane):
             refused = self._without_crowds(refused, lane, {cursor.shard: cursor.after for cursor in cursors})
@@ -695,9 +677,6 @@ class Prefetcher:
     def _without_crowds(
         self, refused: Sequence[tuple[int, Job]], target: str, reached: Mapping[int, Position]
     ) -> list[tuple[int, Job]]:
-        """
-        Read separately each still lane of *target* that fills too much of the table; return all other *refused* jobs.
-        """
         left = []
         with self._lock:
             for number, job in refused:

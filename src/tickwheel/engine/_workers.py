@@ -67,9 +67,6 @@ class _HandlerQueue:
 
     @property
     def group(self) -> str | None:
-        """
-        The target of this lane if the lane is still; None if it is moving.
-        """
         return None if self.lane is None or self.lane.is_moving else self.lane.target
 
 
@@ -122,9 +119,6 @@ class WorkQueue:
                 self._let_on(line)
 
     def take(self, ended: StagedJob | None = None) -> StagedJob | None:
-        """
-        Free the place of *ended*, if any, and give a place to the next entry; return it, or None if it has to wait.
-        """
         with self._lock:
             running = self._running
             if ended is not None:
@@ -155,9 +149,6 @@ class WorkQueue:
         return None
 
     def leak(self, entry: StagedJob) -> bool:
-        """
-        Record that *entry* has outlived its timeout; return False if it has ended or was recorded before.
-        """
         with self._lock:
             line = self._running.get(entry)
             if line is None or entry in self._leaked:
@@ -361,9 +352,6 @@ class Workers:
             self._wake_one()
 
     def leak(self, entry: StagedJob) -> None:
-        """
-        Let another thread run in place of the one that *entry* occupies past its timeout.
-        """
         if self.queue.leak(entry):
             self._wake_one()
 
