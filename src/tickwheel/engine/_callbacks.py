@@ -37,32 +37,20 @@ class EngineCallbacks(Protocol):
 
     def lease_is_valid(self, epoch: int) -> bool: ...
 
-    def on_external_writes(self, partitions: Collection[int] | None = None) -> None:
-        """
-        Read the writes and requests of other processes in *partitions*, or in all partitions.
-        """
+    def on_external_writes(self, partitions: Collection[int] | None = None) -> None: ...
 
     def sweep_overdue(self) -> None: ...
 
-    def rescan(self) -> None:
-        """
-        Rescan the store, because a pending job may be unknown here.
-        """
+    def rescan(self) -> None: ...
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
         Stage pending *jobs* of a commit of this process, unless they are paused, and drop the *cancelled* keys.
         """
 
-    def on_capacity(self) -> None:
-        """
-        Continue staging that stopped for lack of room, because some jobs have begun.
-        """
+    def on_capacity(self) -> None: ...
 
-    def on_lanes_moved(self) -> None:
-        """
-        Stage the jobs that were left in the store, of lanes that workers now ask for.
-        """
+    def on_lanes_moved(self) -> None: ...
 
     def needs_redate(self, job: Job) -> bool: ...
 

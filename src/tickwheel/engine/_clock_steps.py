@@ -107,9 +107,6 @@ class ClockStepAdjuster:
         return right
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
-        """
-        Rewrite the due times of recurring *jobs* that differ by the zone data of this node.
-        """
         writes: list[Redate] = []
         now = self._clock.now_ms()
         for job in jobs:
@@ -123,9 +120,6 @@ class ClockStepAdjuster:
             self._post(writes, None)
 
     def needs_redate(self, job: Job) -> bool:
-        """
-        Return True if *job* counts elapsed time and its due time was written before the clock was set.
-        """
         if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
             return False
         return self._clock.moved_ms(base, self._clock.clock_step) != 0

@@ -51,9 +51,6 @@ class Blocking:
         self._named: set[tuple[str, str]] = set()
 
     def watched(self, entry: StagedJob, coroutine: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        """
-        Return *coroutine* with its steps timed. Called on the loop, before the task of *entry* starts.
-        """
         self._tasks += 1
         if not self._is_watching:
             self._watch()
@@ -173,9 +170,6 @@ class Coroutines:
             self._look()
 
     def runs_caller(self) -> bool:
-        """
-        Return True if the caller runs on this object's thread, or in a task that this object started.
-        """
         if self._runtime.current_thread() is self._thread:
             return True
         try:

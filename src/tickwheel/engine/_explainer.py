@@ -33,10 +33,6 @@ _REST_MAX_S: Final = 15.0
 
 
 class Explainer:
-    """
-    Explains waits from the figures of the engine's parts. All methods may be called from any thread.
-    """
-
     def __init__(
         self,
         resources: Resources,
@@ -92,17 +88,11 @@ class Explainer:
         return self._reported
 
     def held_lanes(self) -> list[LaneState]:
-        """
-        Return up to 50 lanes whose jobs wait, beginning with the longest wait. Costs as much as `lanes`.
-        """
         queued, full = self._dispatcher.waiting_by_lane(), self.full_lanes()
         first = nsmallest(_LANES_MAX, (each for each in self._figures(queued, full) if not each.is_free))
         return [self._state(each.lane, queued, full) for each in first]
 
     def full_lanes(self) -> dict[str, WaitReason]:
-        """
-        Return the lanes that exceed their share of memory, each with the reason why its jobs wait.
-        """
         return {lane: reason for prefetcher in self._prefetchers for lane, reason in prefetcher.full_lanes().items()}
 
     def explain(self, job: Job) -> Explanation | None:

@@ -75,9 +75,6 @@ class MovingLanes:
         return lane in self._quick or lane in self._asked
 
     def ended(self, lane: str, *, was_quick: bool) -> list[str]:
-        """
-        Record the end of an attempt of *lane*, and return the lanes that are forgotten.
-        """
         if was_quick is (lane in self._quick):
             return []
         self._quick_names = None
@@ -88,18 +85,12 @@ class MovingLanes:
         return self._shorten(self._quick, _QUICK_MAX)
 
     def ask(self, lane: str, now: float) -> list[str]:
-        """
-        Record that a worker asks for jobs of *lane* at *now* (ms), and return the lanes that are forgotten.
-        """
         if self._asked.pop(lane, None) is None:
             self._asked_names = None
         self._asked[lane] = now
         return self._shorten(self._asked, _ASKED_MAX)
 
     def old(self, now: float) -> list[str]:
-        """
-        Return the lanes that no worker has asked for lately. The caller renews or forgets each of them.
-        """
         return [lane for lane, at in self._asked.items() if now - at > _ASKED_MS]
 
     def forget(self, lane: str) -> None:
@@ -362,17 +353,11 @@ class Lanes:
         return admitted
 
     def backlog(self) -> list[StagedJob]:
-        """
-        Return entries that wait in lanes of pull queues; some may already have been moved or cancelled.
-        """
         with self._lock:
             lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
             return [entry for lane in lanes for entry in lane.waiting]
 
     def reason(self, name: str) -> WaitReason:
-        """
-        Return why the jobs of the lane *name* wait; if *name* is a target, why the jobs of its still lanes wait.
-        """
         with self._lock:
             lane = self._lanes.get(name)
             if lane is not None:
@@ -380,9 +365,6 @@ class Lanes:
             return WaitReason.NO_WORKER if name == "pull" else WaitReason.BUSY
 
     def waits(self) -> dict[str, tuple[int, int, int | None]]:
-        """
-        Return by lane: the number of waiting due jobs, the number of running attempts, and the first due time.
-        """
         with self._lock:
             lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked]
         found: dict[str, tuple[int, int, int | None]] = {}
@@ -395,9 +377,6 @@ class Lanes:
         return found
 
     def state(self, name: str) -> LaneState | None:
-        """
-        Return the figures of a lane, or None if it has neither waiting jobs nor running attempts.
-        """
         with self._lock:
             lane = self._lanes.get(name)
             due = [] if lane is None else _due_in(lane)
@@ -423,9 +402,6 @@ class Lanes:
         return WaitReason.BUSY if is_usual else WaitReason.CONCURRENCY
 
     def _has_share(self, lane: HandlerLimit) -> bool:
-        """
-        Return True if *lane* may take one more place. If not, it is tried again when attempts end.
-        """
         if not lane.busy:
             group = "" if lane.is_moving else lane.target
             if self._has_room(group):

@@ -164,9 +164,6 @@ class LaneCounts:
             return taken
 
     def _fold(self) -> None:
-        """
-        Add the open counts to the counts of their lanes. All but the busiest lanes are counted together as others.
-        """
         lanes = (
             LaneMinute(
                 self._lane_of(*name),
@@ -186,10 +183,6 @@ class LaneCounts:
 
 
 class MinuteKeeper:
-    """
-    Stores a row for each minute, and a row for the open quarter of an hour, in one statement.
-    """
-
     def __init__(
         self,
         resources: Resources,

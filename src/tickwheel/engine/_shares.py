@@ -86,9 +86,6 @@ class Shares:
         return 0 if self._staged.is_full(lane, is_due=is_due) else max(1, min(PAGE, room) // shards)
 
     def crowds(self, lane: str, met: Counter[str]) -> bool:
-        """
-        Return True if *lane* should be read separately after a scan that has *met* these numbers of jobs.
-        """
         return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
 
     def has(self, lane: str) -> bool:

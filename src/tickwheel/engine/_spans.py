@@ -51,9 +51,6 @@ class Spans:
             entries[place].is_sampled = True
 
     def begin(self, entry: StagedJob) -> Span | None:
-        """
-        Begin the span of a firing that was sampled, or whose job carries a sampled trace.
-        """
         trace = entry.job.trace
         try:
             if trace is None or self._tracer.samples(trace):

@@ -89,15 +89,9 @@ class ShardProgress:
         self.lanes = dict.fromkeys(self.lanes, START)
 
     def part(self, lane: str, start: Position | None) -> None:
-        """
-        Read *lane* separately, from *start* on, or from the position of the other lanes if None.
-        """
         self.lanes[lane] = start or (self.cursor if self.reached is None else min(self.cursor, self.reached))
 
     def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
-        """
-        Record that some lanes of *target*, whose still lanes are read separately, began to move or became still.
-        """
         of_others, of_still = self.cursor, self.lanes.get(target, START)
         if has_moving:
             self.cursor = min(of_others, of_still)
@@ -192,17 +186,11 @@ class StagedJobs:
         return len(self._waiting)
 
     def waiting_in(self, lane: str) -> int:
-        """
-        Return the number of jobs of *lane*, or of the still lanes of a target, that are staged and not yet begun.
-        """
         if is_target(lane):
             return self._still.get(lane, _NONE)[1]
         return sum(self._by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def due_in(self, lane: str) -> int:
-        """
-        Return the number of jobs of *lane* that were due when they were staged, and are not yet begun.
-        """
         return sum(self._due_by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def by_lane(self) -> dict[str, int]:
@@ -260,9 +248,6 @@ class StagedJobs:
             self._moving = lanes
 
     def jobs(self) -> list[Job]:
-        """
-        Return the jobs that are staged and not yet begun. O(number of these jobs).
-        """
         with self._lock:
             return [entry.job for entry in self._waiting.values()]
 
@@ -314,9 +299,6 @@ class StagedJobs:
         return new, refused
 
     def unknown(self, jobs: Sequence[Job], epoch: int) -> list[Job]:
-        """
-        Return the *jobs*, rows read under the lease of *epoch*, that this process does not know yet.
-        """
         busy, waiting = self._busy, self._waiting
         with self._lock:
             return [job for job in jobs if not _is_known(job, epoch, busy.get(job.generation), waiting.get(job.key))]
@@ -351,9 +333,6 @@ class StagedJobs:
             return are_free
 
     def cancel(self, keys: Iterable[str]) -> list[StagedJob]:
-        """
-        Cancel the reservation of *keys*; return the entries that waited for them.
-        """
         freed: list[StagedJob] = []
         with self._lock:
             self._reserved.difference_update(keys)
@@ -363,9 +342,6 @@ class StagedJobs:
         return freed
 
     def claimed(self, jobs: Iterable[tuple[Job, HandlerLimit]], epoch: int) -> list[StagedJob]:
-        """
-        Add *jobs* of reserved keys, with their lanes, and return their entries. Each job has one attempt counted.
-        """
         entries = [StagedJob(job, epoch, job.due_at, _CLAIMED, was_due=True, lane=lane) for job, lane in jobs]
         with self._lock:
             self._reserved.difference_update([entry.job.key for entry in entries])
@@ -406,9 +382,6 @@ class StagedJobs:
         return begun, held
 
     def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
-        """
-        Record that the attempts of *entries* are counted; return the entries that have not been withdrawn since.
-        """
         with self._lock:
             return _step_all(entries, Step.BEGUN)
 
@@ -421,9 +394,6 @@ class StagedJobs:
             return [entry for entry in entries if entry.phase is Phase.DOUBTFUL]
 
     def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
-        """
-        Remove *entries*, whose attempts were not counted; return the entries that waited for their keys.
-        """
         return self._leave(entries, Step.REFUSE)
 
     def start(self, entry: StagedJob) -> bool:
@@ -464,9 +434,6 @@ class StagedJobs:
             return entry, AttemptState.STARTED if entry.has_started else AttemptState.WITHDRAWN, is_mine
 
     def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
-        """
-        Withdraw the counted *entries* that have not started, and return them. The caller writes their ends.
-        """
         with self._lock:
             return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
 
@@ -499,9 +466,6 @@ class StagedJobs:
             return True
 
     def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
-        """
-        Remove *entries*, whose ends are written or were refused; return the entries that waited for their keys.
-        """
         return self._leave(entries, Step.SETTLE)
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
@@ -554,9 +518,6 @@ class StagedJobs:
         entry.job = _DROPPED  # frees the payload: the slot keeps the entry until it opens
 
     def _sharing(self, lane: str, *, is_due: bool) -> int:
-        """
-        Return how many lanes share the room of *lane*: 1 if it is moving, else all still lanes of its target.
-        """
         members = self.lanes.members(lane)
         if any(member in self._moving for member in members):
             return 1
@@ -602,9 +563,6 @@ def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:
 
 
 def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
-    """
-    Apply the event *step* to *entries*, and return the entries for which it is allowed.
-    """
     steps = TRANSITIONS[step]
     moved: list[StagedJob] = []
     for entry in entries:

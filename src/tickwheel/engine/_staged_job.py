@@ -25,10 +25,6 @@ _SWEEP_MIN: Final = 100
 
 
 class Phase(StrEnum):
-    """
-    The states of a job in memory, as in the table of `_staged`.
-    """
-
     FAR = "far"
     STAGED = "staged"
     BEGINNING = "beginning"
@@ -39,10 +35,6 @@ class Phase(StrEnum):
 
 
 class Step(StrEnum):
-    """
-    The events that move a job from one state to another.
-    """
-
     STAGE = "stage"
     CLAIM = "claim"
     DROP = "drop"
@@ -144,15 +136,9 @@ class StagedJob:
 
     @property
     def attempt(self) -> int:
-        """
-        Number of its counted attempt, from 1.
-        """
         return self.job.attempt + 1
 
     def ran(self, now_ms: int, doubt: int) -> RunSpan:
-        """
-        Return the start and end of its run, which ended at *now_ms*, or up to *doubt* ms later.
-        """
         return RunSpan(now_ms if self.begun_ms is None else self.begun_ms, now_ms, doubt)
 
 

@@ -80,9 +80,6 @@ class PauseFilter:
         self._named: set[tuple[str, str, str]] = set()
 
     def skills(self) -> Sequence[Skill]:
-        """
-        Return the skills of this node, except handlers with too many unfit jobs. The store filters paused jobs.
-        """
         skills = self._registry.skills()
         return [skill for skill in skills if skill not in self._left] if self._left else skills
 
@@ -115,9 +112,6 @@ class PauseFilter:
         return [job for job in jobs if not self.can_run(job)]
 
     def warn(self, jobs: Iterable[Job]) -> None:
-        """
-        Log why *jobs* are set aside, once for each handler and reason. Paused jobs are not logged.
-        """
         for job in jobs:
             lane, lack = lane_of(job.target, job.handler), self.lack(job)
             self._waits.tell(lane, WaitReason.PAUSED if lack is None else WaitReason.NO_HANDLER, lack or "")
@@ -125,9 +119,6 @@ class PauseFilter:
                 self._warn_once(job.target, job.handler, lack, f"job {job.key!r} waits for a node that can run it")
 
     def lack(self, job: Job) -> str | None:
-        """
-        Return, for logs, why this node cannot run *job*; None if it can, or if only a pause prevents it.
-        """
         lack = self._registry.lack_of(job.target, job.handler)
         if lack is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
             return f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
@@ -136,9 +127,6 @@ class PauseFilter:
         return lack
 
     def _warn_of_aside(self) -> None:
-        """
-        Log the handlers of jobs that were set aside before this node started or while they were paused.
-        """
         for each in self._store.aside():
             reason = self._registry.lack_of(each.target, each.handler)
             if reason is not None and scope_over(each.target, each.handler, self._paused or ()) is None:
@@ -178,9 +166,6 @@ class PauseFilter:
         return part is None
 
     def reason(self, lane: str) -> WaitReason | None:
-        """
-        Return PAUSED or NO_HANDLER if no job of *lane* can run here now, else None.
-        """
         target, _, name = lane.partition(":")
         if self._paused and scope_over(target, name, self._paused) is not None:
             return WaitReason.PAUSED

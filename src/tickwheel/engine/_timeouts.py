@@ -60,9 +60,6 @@ class Timeouts:
                 self._look_before(late_at)
 
     def beat(self, entry: StagedJob, progress: Progress | None) -> bool:
-        """
-        Restart the timeout of *entry*, and store its *progress*; return True if the attempt still counts.
-        """
         if entry.phase is not Phase.RUNNING or entry.is_late:
             return False
         if progress is not None:
@@ -71,9 +68,6 @@ class Timeouts:
         return True
 
     def stop(self, entry: StagedJob) -> None:
-        """
-        End *entry*, a task whose job was cancelled, in the same way as at a timeout.
-        """
         if entry.expire is not None:  # otherwise it begins, and checks `is_stopped` itself, or has ended
             entry.late_at = self._now()
             self._look_before(entry.late_at)

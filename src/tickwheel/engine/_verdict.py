@@ -76,10 +76,6 @@ _NOTE_CHARS: Final = 240
 
 
 class Ending(StrEnum):
-    """
-    The kinds of ends, each with its own count.
-    """
-
     SUCCEEDED = "succeeded"
     RETRIED = "retried"
     SNOOZED = "snoozed"
@@ -135,9 +131,6 @@ def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance
 
 
 def judge_error(job: Job, epoch: int, error: BaseException, ran: RunSpan, random: Chance) -> Verdict:
-    """
-    Return the verdict on an exception of a target. A missing handler is not retried.
-    """
     is_fatal = issubclass(type(error), HandlerNotFoundError | FinalError)
     if issubclass(type(error), FinalError):
         error = error.__cause__ or error
@@ -215,9 +208,6 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
 
 
 def overtaken_at(job: Job, begun: int) -> int | None:
-    """
-    Return the time at which the run of *job* that began at *begun* must stop for the next one; None if it may continue.
-    """
     if job.recurrence is None:
         return None
     with suppress(Exception):  # if the rule cannot be read or raises, the end of the run reports it
@@ -226,9 +216,6 @@ def overtaken_at(job: Job, begun: int) -> int | None:
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
-    """
-    Return the end of an attempt that was counted but not made, which reverses the count.
-    """
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
 
 
@@ -245,9 +232,6 @@ def _failed(job: Job, epoch: int, error: str, ran: RunSpan, random: Chance, *, w
 
 
 def _unless_overtaken(again: Verdict, ran: RunSpan) -> Verdict:
-    """
-    Return *again*, or an end if the retry would come only when the next run is due.
-    """
     settle = again.settle
     limit = overtaken_at(settle.job, ran.begun)
     if limit is None or settle.due_at is None or settle.due_at < limit:

@@ -78,9 +78,6 @@ class Withdrawals:
         return self._staged.is_waiting(job.generation)
 
     def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
-        """
-        Remove the attempts that the writes have replaced, and release all others.
-        """
         gone: list[StagedJob] = []
         kept: list[Job] = []
         for index, status in enumerate(statuses):

@@ -120,9 +120,6 @@ class RelativeJobs:
                 self.note((after,), self._clock_step_of(before, clock_step))
 
     def met(self, jobs: Iterable[Job]) -> None:
-        """
-        Remember that *jobs* existed before the next clock step.
-        """
         highest = max([job.generation for job in jobs], default=0)
         with self._lock:
             self._highest = max(self._highest, highest)
@@ -160,16 +157,10 @@ class RelativeJobs:
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 
     def now_ms(self, job: Job) -> int:
-        """
-        Return the time, in ms, by the clock step in which the end of a firing of *job* is judged.
-        """
         now, clock_step = self._clock.reading()
         return now if clock_step == 0 else now - self._clock.moved_ms(self._clock_step_of(job, clock_step), clock_step)
 
     def end_of(self, job: Job) -> tuple[int, int]:
-        """
-        Return `now_ms`, and its maximum error in ms, whatever the rates of the clocks are.
-        """
         now, clock_step, latest = self._clock.reading_for_delay()
         doubt = latest + 1 - now
         return now if clock_step == 0 else now - self._clock.moved_ms(

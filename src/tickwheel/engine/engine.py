@@ -191,9 +191,6 @@ class Engine:
         return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
 
     def progress(self) -> list[dict[str, Any]]:
-        """
-        Return the progress of up to 50 running jobs that report it.
-        """
         noted = ((entry, entry.progress) for entry in self.running() if entry.progress is not None)
         return [
             {"key": entry.job.key, "generation": entry.job.generation, "attempt": entry.attempt, **progress._asdict()}
@@ -217,15 +214,9 @@ class Engine:
         ]
 
     def lanes(self) -> list[LaneState]:
-        """
-        Return the figures of up to 50 lanes, beginning with the longest waits, and the sum of all other lanes.
-        """
         return self._explainer.lanes()
 
     def explain(self, job: Job) -> Explanation | None:
-        """
-        Return why *job* waits in this process, which owns its shard; None if this process does not delay it.
-        """
         return self._explainer.explain(job)
 
     def _lanes_report(self) -> dict[str, Any]:

@@ -37,10 +37,6 @@ _EVER: Final = 2**63 - 1
 
 
 class Moving(Clock, Protocol):
-    """
-    A manual clock that fires attached schedulers as it moves.
-    """
-
     def attach(self, attached: InlineEngine) -> None: ...
 
     def detach(self, attached: InlineEngine) -> None: ...
@@ -100,9 +96,6 @@ class InlineEngine(Engine):
         return self.staged.busy > 0  # the running handler is the caller, since handlers run alone
 
     def arm(self) -> int | None:
-        """
-        Return the due time of the next job in ns of the clock's monotonic side; None if no job is pending.
-        """
         job = self._next(self._now_ms() + 2 * FAR_MS)
         return None if job is None else self._clock.monotonic_ns() + max(0, job.due_at * _NS - self._clock.wall_ns())
 
@@ -132,9 +125,6 @@ class InlineEngine(Engine):
         super().note_relative(jobs, self._store_clock.reading()[1])
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
-        """
-        Rewrite the due times of committed jobs after a clock step. Nothing is staged before it fires.
-        """
         self._notice_step()
         self._elapsed.met(jobs)
         self._adjuster.right(jobs, self._epoch, is_news=True)
