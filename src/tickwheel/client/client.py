@@ -204,10 +204,7 @@ class Client:
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
-        Return the writer.
-
-        Raises a `ReentrantError` on the writer's own thread, for example in a hook, because the thread would wait for
-        itself.
+        Return the writer; raise a `ReentrantError` on the writer's own thread, which would wait for itself.
         """
         writer = self.opened()
         if writer.is_inside():

@@ -20,10 +20,7 @@ def on_what_is_read(
     get: Callable[[str], Job | None], key: str, if_generation: int | None, write: Callable[[Job], Answer]
 ) -> Answer:
     """
-    Read the live job of *key* with *get* and call *write*; repeat this if the job has changed in between. Blocks.
-
-    Raises:
-        StoreError: Transient, if other callers keep changing the job.
+    Read the live job of *key* and call *write*; repeat this if the job has changed in between. Blocks.
     """
     wanted = checks.check_generation(if_generation)
     for _ in range(_TRIES):

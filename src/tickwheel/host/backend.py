@@ -54,9 +54,7 @@ class Jobs(Protocol):
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
-        Run *verb*; the answers are in order.
-
-        *waits* is True if the caller only waits for the reply. Its own thread may then do the write.
+        Run *verb*; the answers are in order. If the caller only *waits* for the reply, its own thread may do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...

@@ -93,9 +93,7 @@ class Hooks:
 
     def failed(self, action: str, error: Exception) -> None:
         """
-        Report that *action* failed, and will be retried.
-
-        An *error* that no store should raise, or a permanent one, is also logged at its first occurrence.
+        Report that *action* failed, and will be retried. Unusual errors are also logged at their first occurrence.
         """
         if not isinstance(error, StoreError):
             _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)

@@ -19,10 +19,7 @@ __all__ = ["LazyStore"]
 
 class LazyStore:
     """
-    Opens a store once, in the process that uses it first. It stays open until it is closed.
-
-    Attributes:
-        writer: The writer while the store is open, else None.
+    Opens a store once, in the process that uses it first. *writer* is None unless the store is open.
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:

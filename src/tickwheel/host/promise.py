@@ -19,9 +19,7 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    A result that one thread sets. Other threads wait for it, or receive it by a callback.
-
-    A promise cannot be cancelled, because a queued write cannot be.
+    A result that one thread sets. It cannot be cancelled, because a queued write cannot be cancelled.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")

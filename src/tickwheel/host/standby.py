@@ -41,9 +41,7 @@ class Standby:
 
     def begin(self, start: Callable[[], object], look: Callable[[], object]) -> None:
         """
-        Call *start* at intervals, until it no longer raises a transient `StoreError`.
-
-        Every few seconds also call *look*, which reports the owner's overdue jobs.
+        Call *start* until it no longer raises a transient `StoreError`. In between, *look* reports overdue jobs.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # it does not exist in the child of a fork

@@ -117,9 +117,7 @@ class StoreClock:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Set *listener*, which is called at each clock step, on any thread.
-
-        The caller may hold locks, so the listener must only set a flag.
+        Set *listener*, which is called at each clock step. It must only set a flag, because the caller may hold locks.
         """
         self._listener = listener
 
@@ -181,8 +179,6 @@ class StoreClock:
     def deadline(self, at: float) -> float:
         """
         Return the monotonic seconds at which the store's clock will read *at* ms, unless the clock is set before.
-
-        If the thread is delayed between the reads of the two clocks, the result is earlier, never later.
         """
         local_ns = self._clock.monotonic_ns()
         if self._is_stepped and self._offset_ms is None:  # a manual clock may stop at this very nanosecond

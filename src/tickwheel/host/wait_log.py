@@ -22,7 +22,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class WaitLog:
     """
-    Logs each reason why a lane waits, at level DEBUG, at most once a second. From any thread.
+    Logs each reason why a lane waits, at most once a second.
 
     Do not call `tell` while you hold a lock, because a log handler may run any code.
     """

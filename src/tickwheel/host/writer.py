@@ -70,10 +70,7 @@ def _called(callback: Callable[..., object], *arguments: object) -> bool:
 
 class Reservation(Protocol):
     """
-    A reservation of memory for jobs that a commit sets and begins; see `Claim`.
-
-    Attributes:
-        claim: The last write of the batch.
+    A reservation of memory for jobs that a commit sets and begins; *claim* is the last write of the batch.
     """
 
     claim: Claim
@@ -182,9 +179,7 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
-        Queue one *write* of a caller. The promise is complete when the write is durable.
-
-        If the caller *waits* for the answer and does nothing else, its thread may do the write.
+        Queue one *write* of a caller. If the caller only *waits* for the answer, its thread may do the write.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 

@@ -170,9 +170,7 @@ def check_schedule(schedule: SetRequest, manifest: str) -> None:
 
 def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
-    Convert *write*, a set of a declared job, to a part of the declaration of *manifest*.
-
-    *before* is the manifest in the store. A series that has ended according to *before* is not created again.
+    Convert *write* to a part of the declaration. A series that has ended according to *before* is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")

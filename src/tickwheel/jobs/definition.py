@@ -19,9 +19,6 @@ __all__ = ["Definition"]
 class Definition(NamedTuple):
     """
     The part of a series that the caller sets. The state in `series` is ignored.
-
-    Attributes:
-        has_phase: True if the caller requested the phase of an interval.
     """
 
     series: Recurrence

@@ -301,17 +301,10 @@ def set_write(
     actor: Actor | None = None,
 ) -> Set:
     """
-    Return the write of a *request*. The target has already validated `target` and `handler`.
+    Return the write of a *request*, whose `target` and `handler` are already validated.
 
-    Args:
-        request: The caller's request.
-        now: The store's time in ms.
-        retry_of: Returns the default policy of a target and handler.
-        trace: The traceparent of requests without one.
-        clock_step: Number of the clock step, stored in the write if its due time is relative.
-        latest: The start of delays and intervals: the maximum that the store's clock may read; None for *now*.
-        is_estimate: True to let the store count delays and intervals from its own clock instead.
-        actor: The author for the history, or None.
+    *latest* is the start of delays and intervals: the maximum that the store's clock may read, or None for *now*. With
+    *is_estimate*, the store counts them from its own clock instead. *clock_step* is stored if the due time is relative.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""

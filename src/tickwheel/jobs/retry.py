@@ -61,9 +61,7 @@ USUAL_RETRY: Final = RetryPolicy()
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
     """
-    Return the wait after failed attempt number *attempt*, counted from 1.
-
-    *draw* is a random number in [0, 1). The jitter only shortens the wait, so that `max_ms` is the longest wait.
+    Return the wait after failed attempt number *attempt*. The jitter, by *draw* in [0, 1), only shortens the wait.
     """
     if policy.kind == "list":
         wait = policy.waits_ms[min(attempt, len(policy.waits_ms)) - 1]

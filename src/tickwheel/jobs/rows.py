@@ -68,9 +68,7 @@ def successor(prefix: str) -> str | None:
 
 def _function(head: str, value: str, doc: str = "", **names: object) -> Any:
     """
-    Return a function that computes the expression *value*, compiled as `dataclasses` compiles its methods.
-
-    These functions run for every job. A loop over the columns would take three times as long.
+    Return a compiled function for the expression *value*. A loop over the columns would take three times as long.
     """
     namespace = dict(names)
     exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  what is put together is in this module

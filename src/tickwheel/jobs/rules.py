@@ -421,9 +421,7 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
     """
-    Return *job* as a caller's write sees it.
-
-    None if its attempt is counted and *over* is not the status of this attempt.
+    Return *job* as a write sees it: None if its attempt is counted and *over* is not the status of this attempt.
     """
     if job is None or job.state is not State.RUNNING:
         return job

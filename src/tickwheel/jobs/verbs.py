@@ -50,9 +50,7 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Move the pending jobs of *keys*.
-
-    With *runs_now*, which has no delay, a recurring job keeps its next scheduled run.
+    Move the pending jobs of *keys*. With *runs_now*, a recurring job keeps its next scheduled run.
     """
 
     name: ClassVar = "move"
@@ -115,10 +113,7 @@ def writes_of(
     owner: str,
 ) -> list[Write]:
     """
-    Return the writes of *verb*, one for each job, in order. All arguments are validated before.
-
-    All requests get the same *now*, *clock_step* (None if clock steps are not tracked) and *latest*, as in `set_write`.
-    *owner* is the author of a pause that names none.
+    Return the writes of *verb*, one for each job, in order. All arguments are validated first.
     """
     match verb:
         case SetJobs():

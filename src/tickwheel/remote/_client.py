@@ -42,9 +42,7 @@ _ANY: Final = RetryPolicy()
 
 class RemoteClient:
     """
-    The jobs of one service. All methods may be called from any thread.
-
-    *policy* returns the retry policy of a handler that was registered here.
+    The jobs of one service. *policy* returns the retry policy of a handler that was registered here.
     """
 
     def __init__(self, transport: Transport, policy: Callable[[str], RetryPolicy | None]) -> None:

@@ -80,9 +80,7 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Start or restart the timeout, and return True if the attempt still counts.
-
-        *progress* is sent with the next renewal of the lease.
+        Start or restart the timeout; return True if the attempt still counts. The next renewal sends *progress*.
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s

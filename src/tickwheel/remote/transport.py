@@ -65,9 +65,7 @@ class _Document(dict[str, Any]):
 
 class Transport:
     """
-    A connection to one service. `ask` runs on the loop of `submit`.
-
-    *timeout_s* is the maximum time of one request, including its retries.
+    A connection to one service. *timeout_s* limits one request, including its retries.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:

@@ -34,9 +34,7 @@ __all__ = ["Batch"]
 
 class Batch:
     """
-    The writes of one transaction.
-
-    *changes* and *records* come from the answered writes. Records have no numbers yet.
+    The writes of one transaction. *changes* and *records* come from the answered writes.
     """
 
     def __init__(

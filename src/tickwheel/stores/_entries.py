@@ -32,9 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or a whole store; a deleted value is None.
-
-    *generation* and *epoch* are None unless they have changed.
+    The changes of one transaction, or a whole store. A deleted value, and an unchanged generation or epoch, is None.
     """
 
     generation: int | None = None

@@ -37,9 +37,7 @@ class Subscription(Protocol):
 
 class Listener:
     """
-    Listens for notifications from `listen` to `stop`. Unlike the drivers' own waits, its wait can be interrupted.
-
-    The connection is closed only after the waiting thread has left.
+    Listens from `listen` to `stop`. Unlike the drivers' own waits, its wait can be interrupted.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:

@@ -20,9 +20,7 @@ BUCKETS: Final = 256
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return the function from a key to its shard, which is the same on every node.
-
-    Results are cached, because each firing asks about ten times.
+    Return the function from a key to its shard. It caches results, because each firing asks about ten times.
     """
 
     def shard_of(key: str) -> int:

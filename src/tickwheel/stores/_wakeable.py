@@ -29,8 +29,6 @@ class _Closable(Protocol):
 class WakeableWait:
     """
     A wait for any number of threads. `wake` leaves a token, which ends one current or future wait.
-
-    A waiting thread holds no lock, because a daemon thread may stop in the wait during shutdown.
     """
 
     def __init__(self) -> None:

@@ -64,9 +64,7 @@ class Alone:
 
 def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
     """
-    Return the statement for *writes*, or None if any of them is not a plain set or two have the same key.
-
-    The owner of the *owned* shards learns of these writes without a note.
+    Return the statement for *writes*, or None if they are not all plain sets of different keys.
     """
     plain = [write for write in writes if isinstance(write, Set) and is_plain_set(write)]
     keys = [write.job.key.encode() for write in plain]

@@ -23,10 +23,7 @@ _LENGTH: Final = Struct(">i").pack
 
 class Array(bytes):
     """
-    A parameter that is already encoded as an array.
-
-    *encode* encodes one value, not None, as its length and its bytes. *encode_all* encodes many values without a Python
-    call for each.
+    A parameter that is already encoded as an array. *encode* encodes one value, as its length and its bytes.
     """
 
     __slots__ = ()

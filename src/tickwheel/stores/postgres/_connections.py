@@ -230,9 +230,7 @@ class Connections:
 
     def alone(self, text: str, values: dict[str, Any], call_s: float) -> tuple[Any, ...]:
         """
-        Execute a statement that is a transaction of its own; return its only row, of integers and arrays of integers.
-
-        It costs one round trip. If the connection is lost, the outcome is unknown.
+        Execute a statement that is a transaction of its own, in one round trip; return its only row.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -287,9 +285,7 @@ class Connections:
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
         """
-        Send statements without waiting for earlier answers; raise the first error.
-
-        With libpq < 14 the client waits for each answer.
+        Send statements without waiting for earlier answers. Raise the first error.
         """
         if not self._psycopg.Pipeline.is_supported():
             yield

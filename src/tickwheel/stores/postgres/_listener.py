@@ -44,9 +44,7 @@ class Notifier:
 
     def notify(self, shards: Collection[int], number: str = "") -> None:
         """
-        Queue a notification for the owners of *shards*.
-
-        If a transaction *number* is given, the notification is sent after that transaction has committed.
+        Queue a notification for the owners of *shards*, after the commit of the transaction *number*, if one is given.
         """
         self._new.append((shards, number))
         self._wanted.set()

@@ -32,8 +32,6 @@ def look(
 ) -> tuple[list[ShardScan], bool]:
     """
     Return the scans of *owner* (see `Store.look`), and True if there may be more notes.
-
-    The notes are read and deleted before the due jobs are read.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken = None

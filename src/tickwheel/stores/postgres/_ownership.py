@@ -119,9 +119,7 @@ def keep(
 
 def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
     """
-    Rescue the *locked* attempts and leave a note of each.
-
-    Returns the number of rescued attempts, and the attempts that are still locked.
+    Rescue the *locked* attempts; return the number of rescued attempts, and the attempts that are still locked.
     """
     shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
     values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}

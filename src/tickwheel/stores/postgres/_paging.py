@@ -22,10 +22,7 @@ _PAYLOADS: Final = 2_000
 
 def page(connection: Connection, query: JobQuery) -> Page:
     """
-    Return the page of *query*.
-
-    The first statement reads as many keys as a page has jobs. If a filter rejects some of these jobs, two more
-    statements find the end of a larger range and read it.
+    Return the page of *query*. If a filter rejects some jobs, more statements find and read a larger range.
     """
     values: dict[str, Any] = {
         # Keys contain no character below U+0001, so this is the first key that can follow the cursor.

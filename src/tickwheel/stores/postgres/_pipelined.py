@@ -26,10 +26,7 @@ _PIPELINE_SYNC: Final = 10  # as in the library's documentation
 
 class Pipelined:
     """
-    One transaction, on a connection that has no other user until it ends.
-
-    Attributes:
-        is_committing: True once the commit may have been sent.
+    One transaction, on a connection that has no other user. *is_committing* is True once the commit may have been sent.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -42,9 +39,7 @@ class Pipelined:
 
     def run(self, begins: Sequence[str], steps: Steps[_T]) -> _T:
         """
-        Execute *begins*, the statements of *steps* (see `Steps`), and the commit; return the result of *steps*.
-
-        After an error the transaction may be open, or the connection closed.
+        Execute *begins*, *steps* and the commit. After an error the transaction may be open, or the connection closed.
         """
         self._prepared.forget_unsure()
         self._pgconn.enter_pipeline_mode()

@@ -62,9 +62,7 @@ class Prepared:
 
     def send_new(self, text: str) -> bool:
         """
-        Send a statement to be prepared, if it is new; return True if it was sent.
-
-        Call `confirm` once the preparation has succeeded.
+        Send a statement to be prepared; return False if it is not new. Call `confirm` after the preparation.
         """
         if text in self._names or text in self._unsure:
             return False

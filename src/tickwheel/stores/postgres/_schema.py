@@ -39,9 +39,7 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
 
 def make_again(connection: Connection, shards: int) -> bool:
     """
-    Insert the fixed rows of an emptied database again, without which it accepts no job.
-
-    Returns False if another node has done so.
+    Insert the fixed rows of an emptied database again; return False if another node has done so.
     """
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:

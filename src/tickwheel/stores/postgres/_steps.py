@@ -30,9 +30,7 @@ def drive(
     steps: Steps[_T], execute: Callable[[Statement], object], fetch: Callable[[list[Statement]], list[Rows]]
 ) -> _T:
     """
-    Call *execute* or *fetch* for each of *steps*, in order, and return the result.
-
-    Their errors are raised inside *steps*, where the statement was yielded.
+    Call *execute* or *fetch* for each of *steps*, and return the result. Errors are raised inside *steps*.
     """
     try:
         asked = next(steps)
@@ -54,9 +52,7 @@ def drive(
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
-    Execute the statements of *steps* in order, and return the result.
-
-    A pipeline waits for the server only to read rows. A cursor waits for each statement.
+    Execute the statements of *steps* in order. Pipelines wait only to read rows; cursors wait for each statement.
     """
 
     def fetch(asked: list[Statement]) -> list[Rows]:

@@ -45,11 +45,8 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
         """
         A driver connection that is closed when an answer does not come in time.
 
-        Attributes:
-            call_s: Seconds that one call may wait for the server in total.
-            left_s: Seconds left for the current call; None if each statement is a call of its own.
-            prepared: The statements prepared on this connection.
-            has_warned: True if the server has sent a warning since this was last set to False.
+        *call_s* is the time limit of one call in seconds, and *left_s* the rest for the current call, or None if each
+        statement is a call of its own.
         """
 
         call_s = 10.0

@@ -76,8 +76,6 @@ class Batch:
     ) -> None:
         """
         Decide the writes that depend on stored jobs (*rows*), manifests (*texts*) and kept answers (*kept*).
-
-        *now* is the store's clock in ms; *generation* is the last generation assigned.
         """
         if kept:
             self._texts = {

@@ -115,12 +115,7 @@ LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexd
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    A job as it was read.
-
-    Attributes:
-        head: Its bytes before the payload. They differ between any two versions of a job.
-        running: Its entry in the hash of running jobs, or empty.
-        shard: Its shard, or None for the shard that the key had when the store was created.
+    A job as it was read. *shard* is None for the shard that the key had when the store was created.
     """
 
     job: Job
@@ -145,9 +140,7 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksums of *lane*'s target and of *lane*, as places have them.
-
-    Collisions are rare among a million lanes.
+    Return the checksums of *lane*'s target and of *lane*, as places have them; collisions are rare.
     """
     return target_mark(lane.partition(":")[0]) + blake2b(lane.encode(), digest_size=6).digest()
 

@@ -31,9 +31,7 @@ class Address(NamedTuple):
 
 class Route:
     """
-    The route to the server of a URL. Thread-safe.
-
-    *is_searched* is True if the server may change between connections, so that its role is checked.
+    The route to a server. *is_searched* is True if the server may change, so that its role is checked. Thread-safe.
     """
 
     is_searched = False

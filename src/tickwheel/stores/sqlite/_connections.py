@@ -40,9 +40,7 @@ class Connections:
 
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
         """
-        Open the writer in WAL mode, and create the file if it does not exist.
-
-        A write-protected file is opened read-only.
+        Open the writer in WAL mode, and create a missing file. A write-protected file is opened read-only.
         """
         self._path, self._url, self._busy_s = path, url, busy_s
         _check_path(path, url)

@@ -154,8 +154,6 @@ class Sorter:
     def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
         Move far jobs that come near into level 0: one commit for a slot that is near, more for slots that have begun.
-
-        Other writers wait for each commit.
         """
         for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
             with connections.reading() as connection:
@@ -168,9 +166,7 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark far jobs as deleted by their *generations*, which are never reused.
-
-    Returns a lower bound of the number of pages changed.
+    Mark far jobs as deleted by their *generations*; return a lower bound of the number of pages changed.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
@@ -180,9 +176,7 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Remove the deleted rows of one slice from *place* on, and return the next place.
-
-    A slice stays unchanged if less than half of it is deleted, because rewriting its pages would cost too much.
+    Remove the deleted rows of one slice from *place* on, if at least half of it is deleted; return the next place.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:
@@ -198,9 +192,7 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Move the next slice of the first slot into level 0; return its number of rows.
-
-    Return 0 if no slot begins before *until* (ms). The connection must have an open write transaction.
+    Move the next slice of the first slot that begins before *until* (ms) into level 0; return its number of rows.
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:

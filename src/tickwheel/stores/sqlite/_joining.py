@@ -121,9 +121,7 @@ def _check_file(joined: Joined, inode: tuple[int, int] | None) -> None:
 
 class Follower:
     """
-    A thread that notifies the owner when joined transactions have ended.
-
-    It polls, because SQLite does not announce the commits of other connections.
+    A thread that polls for the end of joined transactions, which SQLite does not announce, and then notifies the owner.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:

@@ -16,10 +16,7 @@ __all__ = ["changed", "take_over"]
 
 def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int, int]:
     """
-    Make *owner* the owner: start a new epoch, make running jobs pending again, and discard the notes.
-
-    Each interrupted attempt is recorded in the history, at *now*. Returns the epoch and the number of jobs that were
-    running.
+    Start a new epoch of *owner*, make running jobs pending again, and return the epoch and their number.
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:

@@ -31,10 +31,7 @@ _PAUSED: Final = (-3,)
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
-    Return the page of *query*.
-
-    The first statement reads as many keys as a page has jobs. If a filter rejects some of these jobs, two more
-    statements find the end of a larger range and read it.
+    Return the page of *query*. If a filter rejects some jobs, more statements find and read a larger range.
     """
     connection.execute("BEGIN")  # otherwise a merge between the statements would hide the keys that it moves
     try:

@@ -54,9 +54,7 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move six keys for each of the *more* keys that the commit adds to shelf 1; return the number moved.
-
-        This spreads the merge over all commits. The connection must have an open write transaction; *now* is in ms.
+        Move six keys for each of the *more* keys that the commit adds to shelf 1, so that each commit does a part.
         """
         self._owed += _OWED * more
         slices, self._owed = divmod(self._owed, _SLICE)
@@ -91,9 +89,7 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
     """
-    Move the next slice of keys from *sources* to *goal*.
-
-    A key due before *checked* is dropped if its job is no longer where the key points.
+    Move a slice of keys from *sources* to *goal*. Outdated keys due before *checked* are dropped.
     """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
