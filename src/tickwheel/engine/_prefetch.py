@@ -153,9 +153,7 @@ class Prefetcher:
 
     def claims_under(self) -> int | None:
         """
-        Return the epoch under which new jobs may begin as they are set, or None.
-
-        It is None while the store may have older due jobs that are not in memory.
+        Return the epoch under which new jobs may begin as they are set; None while the store may have older due jobs.
         """
         with self._lock:
             shard = self._shards.get(0)

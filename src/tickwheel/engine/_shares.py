@@ -23,10 +23,7 @@ _LANES_MAX: Final = 1_000
 
 class Shares:
     """
-    The set of lanes that are read separately.
-
-    Only the prefetcher calls the methods that change the set, under its lock. All other methods may be called from any
-    thread.
+    The set of lanes that are read separately. The prefetcher changes it, under its lock; any thread may read it.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
@@ -52,9 +49,7 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes.
-
-        If it has no room, it is read when half of its jobs have left the table.
+        Read *lane* after the other lanes. If it has no room, wait until half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -66,9 +61,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if there is room to read more.
-
-        If n lanes have filled their shares, 1 / (3 n + 1) of the table is free, which is enough.
+        Return True if there is room to read more. If n lanes are full, 1 / (3 n + 1) of the table is free.
         """
         size = self._staged.size
         return self._staged.free >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

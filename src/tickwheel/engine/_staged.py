@@ -143,9 +143,6 @@ _DUE_LEAST: Final = 1_000
 class StagedJobs:
     """
     The table of staged jobs. All methods may be called from any thread; each is atomic, also for a batch.
-
-    *size* is the maximum number of staged jobs that are not yet begun. *now* returns the store's time in ms; a table
-    with a size needs it.
     """
 
     def __init__(
@@ -218,9 +215,7 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return the lane or the target that takes the room of a job of *target* and *handler*.
-
-        Return None if no single lane does, because the whole table is full.
+        Return the lane or target that takes the room of a job; None if the whole table is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)

@@ -141,9 +141,7 @@ class PauseFilter:
 
     def misfit(self, job: Job) -> str | None:
         """
-        Return why the handler of this node cannot take the payload of *job*; None if it can.
-
-        A job that does not fit is left to other nodes.
+        Return why the handler of this node cannot take the payload of *job*. Such a job is left to other nodes.
         """
         reason = self._registry.misfit(job)
         if reason is not None and job.generation not in self._unfit:
@@ -221,8 +219,6 @@ _CHUNK: Final = 500
 class Loader:
     """
     Stages jobs that this node can run, and sets all others aside.
-
-    *on_more* is called when there are jobs to take up, and *on_room* when all writes that set jobs aside are done.
     """
 
     def __init__(
@@ -283,9 +279,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Move set-aside jobs that this node can run into its shards of one partition, and stage them.
-
-        *epochs* has the epochs by shard. *place* stages the jobs that were moved into a shard, as far as there is room.
+        Move set-aside jobs that this node can run into its shards of one partition, and stage them by *place*.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -336,9 +330,7 @@ class Loader:
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
-        Finish a write that set *jobs* aside; on the writer's thread.
-
-        If the store did not answer, the sweeper finds the jobs.
+        Finish a write that set *jobs* aside. If the store did not answer, the sweeper finds the jobs.
         """
         was_behind = self.is_behind
         self._under_way -= len(jobs)
@@ -391,9 +383,7 @@ class OverdueSweeper:
 
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
-        Stage unknown overdue jobs of the shards in *epochs*, except paused ones.
-
-        The *crowded* lanes are left out, because they are read separately.
+        Stage unknown overdue jobs, except paused ones, and the *crowded* lanes, which are read separately.
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None

@@ -32,9 +32,7 @@ Seconds that an async handler may take to end after it was cancelled at its time
 
 class Timeouts:
     """
-    Watches the attempts of one runner. From any thread.
-
-    *end* is called with a late entry and its verdict, unless the entry had already ended.
+    Watches the attempts of one runner. From any thread. *end* is called with a late entry and its verdict.
     """
 
     def __init__(
@@ -114,9 +112,7 @@ class Timeouts:
 
 class TaskTimeout:
     """
-    Cancels a task once. The task creates it, and calls `end` when it ends.
-
-    `asyncio.timeout` does the same, but sets a timer for each task, which costs a tenth more.
+    Cancels a task once. `asyncio.timeout` would set a timer for each task, which costs a tenth more.
     """
 
     __slots__ = ("_task", "is_over")

@@ -58,9 +58,7 @@ class Withdrawals:
 
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Withdraw the attempts of *jobs*, for writes of this process that follow at once.
-
-        Return the attempt status of each job; None for an attempt that is unknown here.
+        Withdraw the attempts of *jobs*, for writes that follow at once, and return the status of each.
         """
         statuses: list[AttemptStatus | None] = []
         for job in jobs:

@@ -73,8 +73,6 @@ class _HandlerQueue:
 class WorkQueue:
     """
     Gives places to entries, in order within each lane. All methods may be called from any thread.
-
-    *size* is the number of places, and *leaked_max* the maximum number of places that replace leaked ones.
     """
 
     def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:

@@ -32,13 +32,7 @@ _RUNS_MAX: Final = 50_000
 
 class _Runs:
     """
-    The generations of one clock step, as sorted ranges.
-
-    Attributes:
-        first: First generation of each range.
-        last: Last generation of each range.
-        until: The last due time in each range.
-        limit: Number of ranges above which ranges that have passed are dropped.
+    The generations of one clock step, as sorted ranges from *first* to *last*, each with its last due time in *until*.
     """
 
     __slots__ = ("first", "last", "limit", "until")

@@ -108,9 +108,7 @@ class Engine:
 
     def start(self) -> None:
         """
-        Take the leases, and fire jobs from now on.
-
-        After any error nothing runs, and no lease is held.
+        Take the leases, and fire jobs from now on. After any error nothing runs, and no lease is held.
         """
         resources = self._resources
         try:
@@ -145,10 +143,10 @@ class Engine:
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
-        Stop firing, release attempts that are begun and not dispatched, and wait for all others until *deadline*.
+        Stop firing, release attempts that have not started, and wait for all others until *deadline*.
 
-        *deadline* is by the runtime's `monotonic`; None waits without a limit. With *is_last*, the targets are also
-        closed, and nothing can be started again. Returns the firings that still run.
+        *deadline* is by the runtime's `monotonic`. With *is_last*, the targets are also closed. Returns the firings
+        that still run.
         """
         self._is_stopping = True
         for prefetcher in self._prefetchers:

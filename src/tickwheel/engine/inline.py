@@ -199,9 +199,6 @@ class _AtOnce:
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
     Call *call* and await its result: on *loop* if that runs in another thread, otherwise on a new loop.
-
-    The new loop runs in this thread; if a loop is already running here, it runs in a helper thread with a copy of this
-    context.
     """
 
     async def run() -> object:

@@ -39,10 +39,9 @@ class ThreadStarter:
 
     def start(self, start: Callable[[], object], again: Callable[[], object]) -> bool:
         """
-        Call *start*; return True if the system could start a thread. If not, *again* is called a second later.
+        Call *start*, and return True, or *again* a second later if the system could not start a thread.
 
-        Nothing is started until then, so a full system is tried only once a second. The caller may hold a lock that
-        *again* takes.
+        Nothing is started until then. The caller may hold a lock that *again* takes.
         """
         if self._is_refused:
             return False
