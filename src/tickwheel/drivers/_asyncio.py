@@ -1,5 +1,5 @@
 """
-The asyncio driver: it needs one handle of the running loop, for any number of timers.
+The asyncio driver, which needs one handle of the running loop for any number of timers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AsyncioDriver(DriverInLoop):
     Timers may be set from any thread. Callbacks run in the loop's thread, in a copy of the context in which they were
     set; callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task.
     Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end. If the loop
-    has a `time` of its own, which a test may move, the driver uses it. An `Exception` of a callback goes to the loop's
+    has its own `time`, which a test may move, the driver uses it. An `Exception` of a callback goes to the loop's
     exception handler; any other exception leaves the loop's run, as for the loop's own timers. Loops may wake up to a
     millisecond early; then no timer fires, and the driver waits for the rest of the time.
 
@@ -127,7 +127,7 @@ class AsyncioDriver(DriverInLoop):
         """
         Detect the close of the loop by a weak reference, because most loops then drop all handles.
 
-        If the loop's handles do not support weak references, each set checks whether the loop is closed.
+        If the loop's handles do not support weak references, every call that sets a timer checks the loop.
         """
         try:
             return weakref.ref(handle, self._dropped)
@@ -160,7 +160,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return the minimum wait in seconds; it doubles while a coarse loop clock shows the same time.
+        Return the minimum wait in seconds. It doubles while a coarse loop clock shows the same time.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

@@ -1,5 +1,5 @@
 """
-Waits on CLOCK_BOOTTIME, which counts suspend: when a machine resumes, timers of the suspend are due.
+Waits on CLOCK_BOOTTIME, which counts suspend, so that timers that became due during a suspend fire on resume.
 
 Most system calls that wait exclude the time of a suspend. On Linux, a timerfd includes it. Python supports timerfd only
 from 3.13 on, so it is called through the C library.
@@ -24,7 +24,7 @@ NS_PER_S = 1_000_000_000
 
 class BootWaiter:
     """
-    Waits on a timerfd; an eventfd is the token that ends a wait.
+    Waits on a timerfd. The token that ends a wait is an eventfd.
     """
 
     def __init__(self) -> None:

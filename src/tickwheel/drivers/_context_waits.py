@@ -39,7 +39,7 @@ async def ended(context: Context) -> TickwheelError:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* and return its result; cancel it if *context* ends first. Call it in a task of asyncio or trio.
+    Await *awaitable* and return its result. Cancel it if *context* ends first. Call it in a task of asyncio or trio.
 
     Raises:
         ContextCancelledError: If the context was cancelled first.

@@ -2,7 +2,7 @@
 Hot keys: the most frequent keys of a stream, in a table of fixed size.
 
 The algorithm is Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k
-Elements in Data Streams", 2005): in a full table, a new key replaces the least frequent key and inherits its count. So
+Elements in Data Streams", 2005). In a full table, a new key replaces the least frequent key and inherits its count. So
 no key with more than 1/size of the stream is missed, and no count is too low.
 """
 
@@ -17,15 +17,14 @@ SIZE: Final = 64
 """Number of keys in the table. A key with less than 1/64 of the operations is never hot."""
 
 WINDOW: Final = 4_096
-"""Number of operations after which all counts are halved, so that hot keys cool down."""
+"""Number of operations after which all counts are halved, so that keys do not stay hot forever."""
 
 
 class HotKeys:
     """
     Counts operations by key, and reports hot keys. The caller must hold a lock for every call.
 
-    Args:
-        share: Share of the operations from which a key is hot, more than 1/64.
+    A key is hot from a *share* of the operations on, which is more than 1/64.
     """
 
     def __init__(self, share: float) -> None:
@@ -39,7 +38,7 @@ class HotKeys:
 
     def count(self, key: Hashable) -> bool:
         """
-        Count one operation on *key*, and return True if the key is hot now. Costs O(1), and O(64) for a new key.
+        Count one operation on *key*, and return True if the key is hot now. It costs O(1), and O(64) for a new key.
         """
         counts = self._counts
         if key in counts or len(counts) < SIZE:
@@ -57,9 +56,6 @@ class HotKeys:
         return self._counts.get(key, 0) < self._threshold / 4
 
     def has_cooled(self) -> bool:
-        """
-        Return True if the counts were halved since the last call.
-        """
         has_cooled, self._has_cooled = self._has_cooled, False
         return has_cooled
 

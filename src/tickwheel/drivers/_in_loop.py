@@ -20,10 +20,10 @@ from tickwheel.typing import NonCopyable
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
 
 _TURN_MAX: Final = 1024
-"""Maximum number of callbacks in one turn of the loop, so that its other work gets its turn."""
+"""Maximum number of callbacks in one turn of the loop, so that other work of the loop is not delayed."""
 
 DELAY_MAX_S: Final = 86_400.0 * 365
-"""Maximum wait in seconds; longer waits are split, because some loops count milliseconds in 32 bits."""
+"""Maximum wait in seconds. Longer waits are split, because some loops count milliseconds in 32 bits."""
 
 
 class DriverInLoop(NonCopyable, ABC):
@@ -55,20 +55,17 @@ class DriverInLoop(NonCopyable, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return True if no callback and no coroutine is running. Does not wait, because that would block the loop.
+        Return True if no callback and no coroutine is running. It does not wait, because that would block the loop.
         """
         return not (self._is_firing or self._has_tasks())
 
     @abstractmethod
     async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds; return True if they have.
+        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
 
-        A coroutine of the driver may call it. It does not wait for coroutines that call it.
-
-        Args:
-            timeout: Maximum wait in seconds; None for no limit.
-            is_shielded: True to delay a cancellation of the caller until the coroutines have ended.
+        A coroutine of the driver may call it. It does not wait for coroutines that call it. If *is_shielded*, a
+        cancellation of the caller takes effect after the coroutines have ended.
         """
 
     @abstractmethod
@@ -87,7 +84,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def _wake(self) -> None:
         """
-        Check the engine in the loop's next turn. The engine calls it as `on_earlier`.
+        Check the engine in the loop's next turn. The engine calls this method as `on_earlier`.
         """
         if not self._soon(self._look):
             assert self._engine is not None
@@ -97,7 +94,7 @@ class DriverInLoop(NonCopyable, ABC):
     @abstractmethod
     def _soon(self, step: Callable[..., object], *args: Any) -> bool:
         """
-        Run *step* in the loop's thread; return False if the loop is closed.
+        Run *step* in the loop's thread. Return False if the loop is closed.
         """
 
     @abstractmethod
@@ -106,5 +103,5 @@ class DriverInLoop(NonCopyable, ABC):
     @abstractmethod
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         """
-        Run a coroutine that a callback returned. The engine calls it as `on_coroutine`.
+        Run a coroutine that a callback returned. The engine calls this method as `on_coroutine`.
         """

@@ -19,10 +19,10 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring. Its wheel stores (`KeyShard`, value) as the value of the key.
 
-    A life of the key begins with a set, and ends with a cancel or when its `on_expire` has returned. Between the wheel
-    and `on_expire`, a life is in no list. So lives are counted, and a key changes its wheel only if it has no life. The
-    wheel's thread holds pending timers, and so this object. This object must not hold the wheel, or the wheel would
-    never be released.
+    *lives* counts the timers of the key that are pending, or whose `on_expire` has not returned. A timer that has left
+    the wheel before `on_expire` is called is in no list, so the number must be counted. A key changes its wheel only if
+    the number is 0. The wheel's thread holds pending timers, and so this object. This object must not hold the wheel,
+    or the wheel would never be released.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -69,7 +69,7 @@ class OnExpire(KeyedTimerProxy):
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a hash of *key*. For text, bytes and integers it is the same in every process; else it is `hash(key)`.
+    Return a hash of *key*. For text, bytes and integers it is the same in every process.
 
     Equal keys have equal hashes, including 1, 1.0 and True.
     """

@@ -29,7 +29,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def set(self, key: K, value: V, delay: Seconds, *, context: Context | None = None) -> None:
         """
-        Let *key* expire in *delay* seconds: then `on_expire(key, value)` is called.
+        Let *key* expire in *delay* seconds, when `on_expire(key, value)` is called.
 
         A pending key is moved, and gets the new value and the new context.
 
@@ -53,7 +53,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now, with its current value; return True if it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value. Return True if it was pending.
 
         Raises:
             TypeError: If *key* is not hashable or *delay* is not a number.
@@ -63,7 +63,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def cancel(self, key: K) -> bool:
         """
-        Forget *key*; return True if it will never expire because of this call, False if it was not pending.
+        Forget *key*. Return True if it will never expire because of this call, False if it was not pending.
 
         To cancel a timer without a key, use its handle.
         """
@@ -101,7 +101,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
+        Return the pending keys with their values, in order of their deadlines. *limit* is as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self._keyed.listed(limit)]
 

@@ -1,5 +1,5 @@
 """
-The clock of an event loop with a time of its own: a test moves it, or it skips idle time.
+The clock of an event loop that has its own time, because a test moves it or it skips idle time.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
 
 class LoopClock:
     """
-    The time of an event loop, as its own timers see it; readable from any thread.
+    The time of an event loop, as its own timers see it. It may be read from any thread.
 
-    Its wall-clock time starts at the system's time, and advances with the loop's time.
-
-    Args:
-        read_s: Returns the loop's time in seconds.
+    Its wall-clock time starts at the system's time, and advances with the loop's time. *read_s* returns the loop's time
+    in seconds.
     """
 
     def __init__(self, read_s: Callable[[], float]) -> None:

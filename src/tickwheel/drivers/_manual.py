@@ -47,7 +47,7 @@ class ManualDriver(NonCopyable):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return True: callbacks run only within calls that move the clock or call `fire_due`.
+        Return True, because callbacks run only within calls that move the clock or call `fire_due`.
         """
         return True
 
@@ -57,6 +57,6 @@ class ManualDriver(NonCopyable):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return `wakeups`, which is 0: no thread sleeps.
+        Return `wakeups`, which is 0 because no thread sleeps.
         """
         return {"wakeups": 0}

@@ -55,7 +55,7 @@ class MeasuredExecutor(NonCopyable):
 
     def submit(self, timer: DueTimer) -> None:
         """
-        Run a due timer; the engine calls this as its `runner`. By default, run it in the calling thread.
+        Run a due timer. The engine calls it as its `runner`. By default, it runs the timer in the calling thread.
         """
         self.run(timer)
 

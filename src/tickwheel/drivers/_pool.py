@@ -83,20 +83,20 @@ class PoolExecutor(MeasuredExecutor):
     """
     Calls in worker threads, so that a slow callback delays neither the driver nor other callbacks.
 
-    Callbacks start in the order in which they became due, and may end in any order. Workers start on demand.
-    An exception of a callback that is not an `Exception` goes to `threading.excepthook`, and its worker continues.
-    All methods may be called from any thread.
+    Callbacks start in the order in which they became due, and may end in any order. Workers start on demand. An
+    exception of a callback that is not an `Exception` goes to `threading.excepthook`, and its worker continues. All
+    methods may be called from any thread.
 
     Args:
         workers: Maximum number of threads.
         queue_max: Maximum number of callbacks that wait for a worker.
         when_full: Policy for a callback when the queue is full. "block": the driver waits until there is room.
-            "reject": the callback is not called, and `on_error` receives an ExecutorFullError; a series continues,
-            and a context still ends at its deadline. "run": the callback is called in the driver's thread.
+            "reject": the callback is not called, and `on_error` receives an ExecutorFullError; a series continues, and
+            a context still ends at its deadline. "run": the callback is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: Prefix of the threads' names.
-        context: The `contextvars.Context` that is copied for each callback without a context of its own; None for the
+        context: The `contextvars.Context` that is copied for each callback that was set without a context; None for the
             worker's.
 
     Raises:
@@ -183,13 +183,13 @@ class PoolExecutor(MeasuredExecutor):
 
     def close(self) -> None:
         """
-        Refuse further callbacks. The queued callbacks are called, then the workers end. May be called twice.
+        Refuse further callbacks. The queued callbacks are called, then the workers end. A second call does nothing.
         """
         self._queue.close()
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed pool has called all queued callbacks, at most *timeout* seconds; return True if it has.
+        Wait until the closed pool has called all queued callbacks, at most *timeout* seconds. Return True if it has.
         """
         wait_s = to_timeout(timeout)
         deadline = None if wait_s is None else time.monotonic() + wait_s
@@ -212,7 +212,7 @@ class PoolExecutor(MeasuredExecutor):
         """
         Start again in the child, without threads and without queued callbacks.
 
-        If a callback of this pool forked, the child keeps that worker, which ends with the callback.
+        If a callback of this pool forked, the child keeps its worker until the callback ends.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed

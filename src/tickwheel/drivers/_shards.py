@@ -1,14 +1,12 @@
 """
-Shards: several wheels, each with its own thread, behind the keyed methods of one.
+Shards: several wheels, each with its own thread, behind the keyed methods of one wheel.
 
-A key belongs to one shard, chosen by a hash. For text, bytes and integers the hash is the same in every process. The
-callbacks of a shard run one after the other: expiries of one key keep their order, and a blocking callback delays only
-its own shard.
+A key belongs to one shard, chosen by a hash. The callbacks of a shard run one after the other, so expiries of one key
+keep their order, and a blocking callback delays only its own shard.
 
-A key belongs to another shard after a shard is added, or when the key becomes hot. It moves there with its next set or
-move. If it is expiring at that moment, it stays until its callback has returned, because the other shard's thread might
-overtake the callback. So adding a shard copies nothing and blocks no thread. A table has the current shard of each
-pending or expiring key.
+After a shard is added, or when a key becomes hot, a key may belong to another shard. It changes its shard with its next
+`set` or `move`. If it is expiring at that moment, it stays until its callback has returned, because the other shard's
+thread might overtake the callback. So adding a shard copies nothing and blocks no thread.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
     Args:
         shards: Initial number of wheels.
         on_expire: Called with key and value when a key expires, in the thread of its shard.
-        hot_share: A key with more than this share of all sets and moves is hot, and gets a wheel of its own. More than
-            1/64; None disables it.
-        hot_max: Maximum number of keys with a wheel of their own.
+        hot_share: A key with more than this share of all `set` and `move` calls is hot, and gets its own wheel. More
+            than 1/64; None disables it.
+        hot_max: Maximum number of keys that have their own wheels.
         make_wheel: Returns a wheel for each shard; None for the native one.
         clock: As for `TimerWheel`.
         on_error: As for `TimerWheel`.
@@ -114,9 +112,9 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def set(self, key: K, value: V, delay: Seconds) -> None:
         """
-        Let *key* expire in *delay* seconds; a pending key is moved and gets the new value.
+        Let *key* expire in *delay* seconds. A pending key is moved and gets the new value.
 
-        Raises the errors of `TimerWheel.set`.
+        It raises the errors of `TimerWheel.set`.
         """
         to_delay(delay)  # validates it before anything is changed
         check_key(key)
@@ -127,9 +125,9 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now, with its current value; return True if it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value. Return True if it was pending.
 
-        Raises the errors of `TimerWheel.move`.
+        It raises the errors of `TimerWheel.move`.
         """
         to_delay(delay)
         check_key(key)
@@ -138,7 +136,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def cancel(self, key: K) -> bool:
         """
-        Forget *key*; return True if it will never expire because of this call.
+        Forget *key*. Return True if it will never expire because of this call.
         """
         with self._lock:
             key_shard = self._key_shards.get(key)
@@ -175,19 +173,19 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return the pending keys, in order of their deadlines; arguments as for `TimerWheel.keys`.
+        Return the pending keys, in order of their deadlines. *limit* is as for `TimerWheel.keys`.
         """
         return [key for key, _ in self.items(limit)]
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
+        Return the pending keys with their values, in order of their deadlines. *limit* is as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self.pending(limit)]
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
+        Return the pending timers, in order of their deadlines. *limit* is as for `keys`.
         """
         with self._lock:
             found = [pending for wheel in self._wheels() for pending in wheel.pending(limit)]
@@ -195,7 +193,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a wheel. Keys that belong to it move there with their next set or move; no call waits for them.
+        Add a wheel. Keys that belong to it move there with their next `set` or `move`, and no call waits for them.
 
         Raises:
             ClosedError: After `close`.
@@ -207,7 +205,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
-        Cancel all pending keys and return them in order of their deadlines; *fn* as for `TimerWheel.drain`.
+        Cancel all pending keys and return them in order of their deadlines. *fn* is as for `TimerWheel.drain`.
         """
         drained = self._end(TimerWheel.drain)
         if fn is not None:
@@ -216,7 +214,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def close(self) -> list[Pending]:
         """
-        Cancel and return all pending keys, and refuse further sets. May be called twice.
+        Cancel and return all pending keys, and refuse further ones. A second call returns [].
         """
         with self._lock:
             self._is_closed = True
@@ -224,7 +222,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until no callback of the closed shards is running, at most *timeout* seconds each; return True if none is.
+        Wait until no callback of the closed shards is running, at most *timeout* seconds each. Return True if none is.
         """
         return all(wheel.join(timeout) for wheel in self._wheels())
 
@@ -239,9 +237,10 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the number of `shards`, the `pending` and the `hot` keys, and the statistics of each shard: `by_shard`.
+        Return the number of `shards`, the `pending` and the `hot` keys, and the statistics of each shard in `by_shard`.
 
-        `keys` counts the keys of pending and of running callbacks; `wheels` the shards and the wheels of hot keys.
+        `keys` counts the keys of pending timers and of running callbacks. `wheels` counts the shards and the wheels of
+        hot keys.
         """
         with self._lock:
             return {
@@ -268,7 +267,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def after_fork(self) -> None:
         """
-        Forget all keys: the wheels are empty in the child of a fork.
+        Forget all keys, because the wheels are empty in the child of a fork.
         """
         self._key_shards.clear()
         self._retiring.clear()
@@ -292,9 +291,10 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move *key* to *home* if it is pending and no `on_expire` of it is outstanding; return True if it was pending.
+        Move *key* to *home* if it is pending and no `on_expire` of it is running or about to run.
 
-        A key that expires in the meantime is not moved; the methods of the wheel decide which came first.
+        Return True if it was pending. A key that expires at the same time is not moved; the wheel's methods decide
+        which came first.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:

@@ -26,8 +26,8 @@ class Sleep(TimerProxy):
     An awaitable timer: the result of `TimerWheel.sleep`.
 
     Any number of coroutines of asyncio or trio may await it, also after its end. All get the same result: True if it
-    fired, False if `cancel`, or a drain or close of its wheel, cancelled it. It has the methods of `Timer`, which may
-    be called from any thread.
+    fired, False if it was cancelled, by `cancel` or by a drain or close of its wheel. It has the methods of `Timer`,
+    which may be called from any thread.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -65,7 +65,7 @@ class Sleep(TimerProxy):
 
     def cancel(self) -> bool:
         """
-        Cancel the timer; return True if this call prevented it from firing. Awaiting it then returns False.
+        Cancel the timer. Return True if this call prevented it from firing. Awaiting it then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:
@@ -103,7 +103,7 @@ class Sleep(TimerProxy):
 
     def refused(self) -> None:
         """
-        Fire in this thread despite the full pool, because no user function is called.
+        Fire in this thread although the pool is full, because no user function is called.
         """
         self()
 
@@ -163,7 +163,7 @@ class Ticks:
 
 def _signal() -> tuple[Callable[[], object], Callable[[], Any]]:
     """
-    Return a function that wakes the current task, from any thread, and a function that waits for it.
+    Return a function that wakes the current task, from any thread, and a function that waits for the wake-up.
     """
     if _trio.is_in_trio():
         return _trio.signal()

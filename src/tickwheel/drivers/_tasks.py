@@ -31,7 +31,7 @@ class TaskExecutor(MeasuredExecutor):
     tasks without it. Callbacks and coroutines run in a copy of the context in which they were set.
 
     An error of a task is reported like an error of a callback; a cancelled task is not an error. The tasks belong to
-    the executor: closing a wheel does not cancel them.
+    the executor, so closing a wheel does not cancel them.
 
     Args:
         loop: The event loop; None for the running one.
@@ -113,7 +113,7 @@ class TaskSet:
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Wait at most *timeout* seconds for all tasks except those that wait here; return True if they have ended.
+        Wait at most *timeout* seconds for all tasks except those that wait here. Return True if they have ended.
 
         A cancellation of the caller is raised at once, or, if *is_shielded*, after the tasks have ended.
         """

@@ -2,7 +2,7 @@
 The thread driver: one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
 The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. A bound method of
-the wheel may still be referenced; if it sets a timer after that, a new thread starts.
+the wheel may still be referenced then. If it sets a timer, a new thread starts.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ TURN_MAX: Final = 1024
 """
 Maximum number of callbacks, and of other steps, in one turn.
 
-The next turn follows immediately. The limit keeps many due timers from holding the interpreter for long."""
+The next turn follows immediately. The limit keeps many due timers from holding the interpreter for long.
+"""
 
 PAUSE_S: Final = 0.1
 """Pause in seconds after an error of the clock or the wheel, so that a permanent error costs little."""
 
 GRACE_S: Final = 1.0
-"""Seconds that the exit of the interpreter waits for running callbacks; then it cuts them off."""
+"""Seconds that the exit of the interpreter waits for running callbacks before it cuts them off."""
 
 _is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
@@ -42,7 +43,7 @@ _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 class ThreadDriver(NonCopyable):
     """
-    Fires in a thread of its own.
+    Fires in its own thread.
 
     Callbacks run one after the other, in that thread. If a callback raises an exception that is not an `Exception`,
     such as KeyboardInterrupt or SystemExit, it goes to `threading.excepthook`, and the driver continues. So a callback
@@ -50,7 +51,7 @@ class ThreadDriver(NonCopyable):
     the driver tries again after 0.1 seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
-    wheel is closed in the child, because the child has only this thread, which would have to fire.
+    wheel is closed in the child, because the only thread there is the one that runs the callback.
 
     Args:
         name: Name of the thread.
@@ -93,7 +94,7 @@ class ThreadDriver(NonCopyable):
 
     def abandon(self) -> None:
         """
-        End the thread after the last timer that can fire; release timers that never fire.
+        End the thread after the last timer that can fire. Release timers that never fire.
         """
         self._is_abandoned = True
         self._notify()
@@ -110,7 +111,7 @@ class ThreadDriver(NonCopyable):
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which the child lacks; stop if the fork was made in it.
+        Forget the thread, which the child lacks. Stop if the thread itself forked.
         """
         if self._engine is None:
             return
@@ -197,7 +198,7 @@ def _report(thread: Thread) -> None:
 
 def _stop_all() -> None:
     """
-    End the threads before the interpreter shuts down: a sleeping thread would later die in native code.
+    End the threads before the interpreter shuts down, because a sleeping thread would later die in native code.
     """
     _is_ending.set()
     drivers = list(_running)

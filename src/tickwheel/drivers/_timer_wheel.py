@@ -1,5 +1,5 @@
 """
-TimerWheel, the front door for timers.
+TimerWheel, the main class for timers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimerWheel", "hand_out"]
 _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakValueDictionary()
-"""The engine of each wheel of a design in Python, by the id of the wheel, which the engine holds."""
+"""The engine of each wheel of a design in Python, by the id of the wheel. The engine holds the wheel."""
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
@@ -48,23 +48,24 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
     By default, a daemon thread fires the timers. It starts with the first timer, and sleeps between deadlines.
     `TimerWheel.asyncio()` fires on an event loop. With a `ManualClock`, timers fire in the call that moves the clock.
 
-    Callbacks may do anything: set, move and cancel timers, drain or close the wheel, raise. They run one after the
-    other, in the order of their deadlines; callbacks with equal deadlines run in the order in which they were set.
-    If a wheel is no longer referenced, a ResourceWarning reports it. The wheel cancels series without an end, fires the
-    other pending timers, and then ends. Timers on a manual clock stay pending.
+    Callbacks may call any method of the wheel and its timers, and may raise. They run one after the other, in the order
+    of their deadlines; callbacks with equal deadlines run in the order in which they were set. If a wheel is no longer
+    referenced, a ResourceWarning reports it. The wheel cancels series without an end, fires the other pending timers,
+    and then ends. Timers on a manual clock stay pending.
 
     Args:
         wheel: An empty wheel of any design that no other TimerWheel uses; None for the native one.
         clock: Source of time. None for the system's monotonic clock, which stops during suspend, or for the event
-            loop's clock if it has one of its own. `BootClock` counts suspend.
+            loop's clock if the loop has its own. `BootClock` counts suspend.
         driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
-        on_error: Receives every `Exception` that a callback raises, and the timer. None: the logger `tickwheel` gets
-            it, or, on an event loop, the loop's exception handler.
-        max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing
-            ends, and `on_error` receives a TooManyTimersError.
-        executor: Runs the callbacks; None for the driver's thread. The wheel does not own it, so `close` leaves it
-            open. Callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or closed.
+        on_error: Receives every `Exception` that a callback raises, and the timer. With None, the logger `tickwheel`
+            gets the error, or, on an event loop, the loop's exception handler.
+        max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing ends,
+            and `on_error` receives a TooManyTimersError.
+        executor: Runs the callbacks; None for the driver's thread. The wheel does not own the executor, so `close`
+            leaves it open. Callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or
+            closed.
     """
 
     def __init__(
@@ -133,14 +134,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return a wheel that fires on an event loop.
 
-        Args:
-            loop: The event loop; None for the running one.
-            wheel: As for the class.
-            clock: None for the loop's.
-            on_expire: As for the class.
-            on_error: As for the class.
-            max_pending: As for the class.
-            executor: As for the class.
+        *loop* is the event loop; None for the running one. The other arguments are those of the class, except that
+        *clock* is by default the loop's.
 
         Raises:
             RuntimeError: If no loop is given and none is running.
@@ -169,7 +164,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         executor: Executor | None = None,
     ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel that fires in the running trio; arguments as for `asyncio`.
+        Return a wheel that fires in the running trio. The arguments are those of `asyncio`.
 
         Raises:
             MissingExtraError: If trio is not installed.
@@ -201,7 +196,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return a wheel for the running back end of anyio: `trio()` in a task of trio, else `asyncio()`.
 
-        `asyncio` describes the arguments.
+        The arguments are those of `asyncio`.
 
         Raises:
             RuntimeError: If neither trio nor an asyncio loop is running.
@@ -244,7 +239,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
     @property
     def awaits_coroutines(self) -> bool:
         """
-        Return True if a callback may be a coroutine function: an event loop awaits its result.
+        Return True if a callback may be a coroutine function, because an event loop awaits its result.
         """
         return self._engine.on_coroutine is not None
 
@@ -317,8 +312,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel all pending timers, return them, and refuse further timers.
 
-        A running callback completes; `join()` waits for it. A series that is firing ends with that firing, and is not
-        returned. A second call returns [].
+        A running callback completes, and `join()` waits for it. A series that is firing ends with that firing, and is
+        not returned. A second call returns [].
         """
         try:
             return self._keyed.end(self._engine.close)
@@ -336,13 +331,14 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Wait until no callback of the closed wheel is running. In a coroutine, use `await aclose()`.
 
+        Inside a callback, and on an event loop, it returns immediately. Inside a callback in a pool it waits, so pass a
+        *timeout* there, because the driver may be waiting for room in that pool.
+
         Args:
             timeout: Maximum wait in seconds; None for no limit.
 
         Returns:
-            True if no callback and no coroutine of the wheel is running, apart from those in an executor. On an event
-            loop, and inside a callback, it returns immediately. Inside a callback in a pool it waits; pass a
-            *timeout* there, because the driver may be waiting for room in that pool.
+            True if no callback and no coroutine of the wheel is running, apart from those in an executor.
         """
         return self._driver.join(to_timeout(timeout))
 
@@ -369,8 +365,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
         Afterwards the wheel refuses timers. If a coroutine of the wheel calls it, that coroutine is neither cancelled
-        nor waited for. A cancellation of the caller takes effect at once. May be called twice. On a wheel with a thread
-        it waits for the running callback.
+        nor waited for. A cancellation of the caller takes effect at once. It may be called twice. On a wheel with a
+        thread it waits for the running callback.
 
         The end of an `async with` block does the same, without a timeout. There, a cancellation takes effect after the
         coroutines have ended, as in a TaskGroup.
@@ -407,7 +403,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def check(self) -> None:
         """
-        Verify every invariant, and raise AssertionError if one is broken; O(n).
+        Verify every invariant, and raise AssertionError if one is broken. It costs O(n).
         """
         self._engine.check()
 
@@ -445,7 +441,7 @@ def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
 
 def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
     """
-    Call *fn* with key and value of each drained keyed timer; raise its errors as a group at the end.
+    Call *fn* with key and value of each drained keyed timer. Raise its errors as a group at the end.
     """
     failures = []
     for pending in drained:

@@ -29,8 +29,8 @@ class TrioDriver(DriverInLoop):
     Fires in a system task of the running trio, which ends with the main task.
 
     Timers may be set from any thread. Callbacks run in trio's thread, in a copy of the context in which they were set;
-    callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns runs in a system task
-    of its own. Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end.
+    callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns runs in its own
+    system task. Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end.
     The clock is the run's clock, such as a `MockClock`. An `Exception` of a callback goes to the wheel's `on_error`, by
     default the logger `tickwheel`; any other exception ends the run, as for any system task.
 
@@ -221,7 +221,7 @@ def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
 
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
-    Return a function that schedules *call* in the current run of trio, from any thread; it does nothing after the run.
+    Return a function that schedules *call* in the current run of trio, from any thread, and does nothing after the run.
     """
     token = trio.lowlevel.current_trio_token()
 

@@ -84,9 +84,9 @@ class TimerVerbs:
         context: Context | None = None,
     ) -> Timer:
         """
-        Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
+        Call *callback* with *args* when `time()` has reached *when* seconds. A past time fires in the next turn.
 
-        `call_later` describes the other arguments and the errors.
+        The other arguments and the errors are those of `call_later`.
         """
         return self._engine.call_at(when, callback, *args, slack=slack, context=context)
 
@@ -116,17 +116,17 @@ class TimerVerbs:
             times: Number of firings; None for no end.
             missed: Policy for firings whose time passed while this or another callback ran. "skip" leaves them out and
                 continues in phase, "burst" makes up for each at once, and "delay" continues one interval after now.
-            jitter: Maximum random delay of each firing in seconds, so that many series do not fire together.
-                It may delay the last firing past *until*. If it is longer than the interval, a firing waits for the
-                previous firing, and none is left out.
+            jitter: Maximum random delay of each firing in seconds, so that many series do not fire together. It may
+                delay the last firing past *until*. If it is longer than the interval, a firing waits for the previous
+                firing, and none is left out.
             context: As in `call_later`, for every firing.
 
         Returns:
             A handle with `cancel()`, `run_now()`, `when()`, and the counters `fired` and `missed`.
 
         Raises:
-            ValueError: If one of the numbers is out of its range, or NaN, or *until* is before the first firing.
-            TypeError: If one is not a number, or *callback* is not callable.
+            ValueError: If a number is out of its range, or NaN, or *until* is before the first firing.
+            TypeError: If an argument is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -159,11 +159,9 @@ class TimerVerbs:
             async for tick in wheel.every(1.0):
                 await send_heartbeat()
 
-        For coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins when the body
-        of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is drained or
-        closed.
-
-        `call_every` describes the arguments and errors.
+        It is for coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins when the
+        body of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is
+        drained or closed. The arguments and errors are those of `call_every`.
         """
         from tickwheel.drivers._sleeps import Ticks  # noqa: PLC0415 - it imports asyncio
 
@@ -177,9 +175,8 @@ class TimerVerbs:
             sleep.restart(9.0)
             assert await sleep  # False if it was cancelled
 
-        For coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on, awaited or not.
-
-        Raises the errors of `call_later`.
+        It is for coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on, whether
+        or not it is awaited. The errors are those of `call_later`.
         """
         from tickwheel.drivers._sleeps import Sleep  # noqa: PLC0415 - it imports asyncio
 
@@ -202,17 +199,18 @@ class TimerVerbs:
 
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
         time, so a series reads it once a minute and at each firing. An idle series costs only these readings; `stats()`
-        counts each as a firing. If a step of the clock or a suspend skips a firing, it comes up to a minute later.
+        counts each as a firing. If a step of the clock or a suspend skips the time of a firing, it fires up to a minute
+        later.
 
         Args:
-            line: Five fields, minute first, or six, second first; or `@daily` and its likes.
+            line: Five fields, minute first, or six, second first; or a nickname such as `@daily`.
             callback: The function to call. The next firing is set after it has returned, so a series never runs twice
                 at once.
             args: Arguments of the callback.
             tz: The IANA zone of the wall clock, as a name or a ZoneInfo.
-            misfire: Policy for firings that were missed because the callback ran, or the clock was set forward.
-                "once": one late firing replaces all. "all": each is made up for at once. "skip": firings that are more
-                than a minute late are left out.
+            misfire: Policy for firings that were missed because the callback ran, or the clock was set forward. "once":
+                one late firing replaces all. "all": each is made up for at once. "skip": firings that are more than a
+                minute late are left out.
             times: Number of firings; None for no end.
             jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
                 `call_every`.
@@ -223,7 +221,7 @@ class TimerVerbs:
 
         Raises:
             RecurrenceError: If *line* cannot be read, or never fires, or *tz* is unknown.
-            ValueError: If one of the other values is out of its range.
+            ValueError: If another value is out of its range.
             MissingExtraError: If cronsim is not installed; the extra `cron` installs it.
             TypeError: If *times* or *jitter* is not a number, or *callback* is not callable.
             ClosedError: After `close`.
@@ -237,7 +235,7 @@ class TimerVerbs:
         self, when: Instant, callback: Callable[[*Ts], object], /, *args: Unpack[Ts], context: Context | None = None
     ) -> Periodic:
         """
-        Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
+        Call *callback* with *args* once, when the wall clock shows *when*. A past instant fires in the next turn.
 
         The wall clock is read as for `call_cron`. So if the clock is set, the timer fires earlier or later accordingly.
 
@@ -287,12 +285,12 @@ class TimerVerbs:
 
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.
-            callback: Called with the ids of timers that expired in succession, in an `array("q")`.
+            callback: Called with an `array("q")` of the ids of timers that expired in succession.
             slack: Maximum additional delay of each timer in seconds, so that several expire together.
 
         Raises:
-            InvalidDelayError: If one of *delays*, or *slack*, is NaN. After any error, no timer was set.
-            TypeError: If one is not a number, or *callback* is not callable.
+            InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
+            TypeError: If a delay or *slack* is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If not all of them fit below `max_pending`.
         """
@@ -300,16 +298,16 @@ class TimerVerbs:
 
     def cancel_many(self, timers: Iterable[Timer | SupportsIndex], /) -> int:
         """
-        Cancel *timers*, by handle or by id, and return how many of them were pending.
+        Cancel *timers*, by handle or by id, and return the number of those that were pending.
 
         Raises:
-            TypeError: If one of them is neither handle nor id. No timer was cancelled.
+            TypeError: If an item is neither handle nor id. Then no timer was cancelled.
         """
         return self._engine.cancel_many(timers)
 
     def move_many(self, timers: Iterable[Timer | SupportsIndex], delays: Seconds | Iterable[Seconds], /) -> int:
         """
-        Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
+        Move *timers*, by handle or by id, to new delays from now. Return the number of timers that will fire then.
 
         After any error except `TooManyTimersError`, no timer was moved.
 
@@ -322,7 +320,7 @@ class TimerVerbs:
             TypeError: If a timer is neither handle nor id, or a delay is not a number.
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending.
-                The timers before it were moved.
+            TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending. The
+                timers before it were moved.
         """
         return self._engine.move_many(timers, delays)

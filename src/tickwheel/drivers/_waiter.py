@@ -1,5 +1,5 @@
 """
-The wait of the thread driver: until a deadline, or until it is woken, whichever comes first.
+The wait of the thread driver, until a deadline or a wake-up, whichever comes first.
 
 A waiter has one token. `wake()` sets it, and `wait()` takes it. So a wake-up that comes after a deadline was computed,
 but before the wait, is not lost, and a thousand wake-ups count as one.
@@ -17,7 +17,7 @@ __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
 PAUSE_MIN_NS: Final = 250_000
 PAUSE_MAX_NS: Final = 16_000_000
-"""Maximum pause in nanoseconds; the coarsest clock tick of common systems is 15.6 ms."""
+"""Maximum pause in nanoseconds. The coarsest clock tick of common systems is 15.6 ms."""
 
 
 class Waiter(Protocol):
@@ -27,10 +27,9 @@ class Waiter(Protocol):
 
     def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set; take the token.
+        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set. Take the token.
 
-        Returns:
-            True if the token was set.
+        Return True if the token was set.
         """
 
     def wake(self) -> None: ...
@@ -38,12 +37,11 @@ class Waiter(Protocol):
 
 class ClockWaiter:
     """
-    Waits on any clock: reads it once, and waits in real time for the rest until the deadline.
+    Waits on any clock. It reads the clock once, and waits in real time until the deadline.
 
-    The caller must read the clock again afterwards.
-
-    A coarse clock may still show the same time after a wait. Then the pauses double until it moves, so that a tick of
-    the clock costs few wake-ups, and no wait is longer than twice the tick.
+    The caller must read the clock again afterwards. A coarse clock may still show the same time after a wait. Then the
+    pauses double until the clock moves, so that a tick of the clock costs few wake-ups, and no wait is longer than
+    twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

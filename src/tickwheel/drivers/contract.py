@@ -59,7 +59,7 @@ class Driver(Protocol):
 
     def stop(self) -> None:
         """
-        Fire no more timers. A running callback completes. May be called twice, and before `start`.
+        Fire no more timers. A running callback completes. It may be called twice, and before `start`.
         """
 
     def abandon(self) -> None:
@@ -82,5 +82,5 @@ class Driver(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return at least `wakeups`: the number of times this driver woke up to check its engine.
+        Return at least `wakeups`, the number of times this driver woke up to check its engine.
         """

@@ -1,5 +1,5 @@
 """
-Executors run callbacks: in the driver's thread, in a pool of workers, or as asyncio tasks.
+Executors run callbacks in the driver's thread, in a pool of workers, or as asyncio tasks.
 
     pool = PoolExecutor(workers=8, queue_max=10_000, when_full="run")
     wheel = TimerWheel(executor=pool)

@@ -29,10 +29,8 @@ class LateDriver(ManualDriver):
     Fires when a manual clock is moved, and also fires timers that threads set after the clock has passed them.
 
     A move of the clock does not wait for threads. If a thread sets a timer just after the clock has passed its
-    deadline, the timer would wait for the next move, and a test may never make one.
-
-    Args:
-        call_every: Starts a series of calls in real time, such as `TimerWheel().call_every`.
+    deadline, the timer would wait for the next move, and a test may never move the clock again. *call_every* starts a
+    series of calls in real time, such as `TimerWheel().call_every`.
     """
 
     def __init__(self, call_every: Callable[[float, Callable[[], object]], _Series]) -> None:
@@ -66,9 +64,6 @@ class LateDriver(ManualDriver):
         return None if self._engine is None else self._engine.arm()
 
     def fire_due(self, limit: int | None = None) -> int:
-        """
-        Fire at most *limit* due timers. Waits while another thread fires.
-        """
         with self._firing:
             return 0 if self._engine is None else self._engine.fire_due(limit)
 

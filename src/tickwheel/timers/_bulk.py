@@ -25,7 +25,7 @@ __all__ = ["BulkTimer", "BulkVerbs"]
 
 class BulkTimer(WheelTimer):
     """
-    A timer without a handle: its callback gets an array with its id.
+    A timer without a handle. Its callback gets an array with the timer's id.
     """
 
     __slots__ = ()

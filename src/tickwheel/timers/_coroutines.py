@@ -46,12 +46,7 @@ def refusal(callback: object, name: str = "callback") -> str:
 
 def check_callback(callback: object, *, is_awaited: bool, name: str = "callback") -> None:
     """
-    Raise an error if *callback* cannot be used.
-
-    Args:
-        callback: A user's callback.
-        is_awaited: True if a coroutine that it returns will be awaited.
-        name: Name of the argument in the error message.
+    Raise a TypeError if *callback* is not callable, or returns a coroutine that would not be awaited.
     """
     if not callable(callback):
         message = f"{name} is {callback!r}: pass something that can be called"
@@ -70,7 +65,7 @@ def handed_on(
     result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 ) -> Any:
     """
-    Return the *result* of a *callback*; if it is a coroutine, pass it to *on_coroutine* and return None.
+    Return the *result* of a *callback*. If it is a coroutine, pass it to *on_coroutine* and return None.
     """
     if not is_coroutine(result):
         return result

@@ -24,7 +24,7 @@ Reason: TypeAlias = tuple[type[TickwheelError], Any]
 
 class Ending:
     """
-    The end of one context. All methods may be called from any thread; no callback runs under the lock.
+    The end of one context. All methods may be called from any thread, and no callback runs under the lock.
 
     A context holds its ancestors strongly. It holds descendants and callbacks only while they wait, in one shared dict.
     """
@@ -40,14 +40,11 @@ class Ending:
 
     @property
     def waiting(self) -> int:
-        """
-        Number of callbacks and child contexts that wait for this end.
-        """
         return len(self._calls)
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason at the end, or now if the end has passed; return a function that unregisters it.
+        Call *call* with the reason at the end, or now if the end has passed. Return a function that unregisters it.
         """
         name = object()
         with self._lock:
@@ -59,9 +56,6 @@ class Ending:
         return bool
 
     def follow(self, above: Ending) -> None:
-        """
-        End when *above* ends, or immediately if it has ended.
-        """
         below = ref(self, above._forget)  # `_forget` may run at any allocation, so it takes no lock
         with above._lock:
             if above.reason is None:
@@ -73,10 +67,10 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End for *reason*, and run all callbacks in order of their registration; return False if it had ended before.
+        End for *reason*, and run all callbacks in order of registration. Return False if the end had passed before.
 
-        Descendants end in a loop, not by recursion: a chain of contexts may have any length.
-        An `Exception` of a callback is logged; the first other exception is raised after all callbacks have run.
+        Descendants end in a loop, not by recursion, because a chain of contexts may have any length. An `Exception` of
+        a callback is logged; the first other exception is raised after all callbacks have run.
         """
         if self.reason is not None:
             return False
@@ -94,7 +88,7 @@ class Ending:
 
     def _end(self, reason: Reason, ways: list[Ending]) -> bool:
         """
-        Mark this context as ended, with the stack *ways*; return False if it had ended before.
+        Mark this context as ended, with the stack *ways*. Return False if it had ended before.
         """
         with self._lock:
             if self.reason is None:
@@ -114,7 +108,7 @@ class Ending:
 
 def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
     """
-    End the contexts on the stack *ways* and their descendants; if interrupted, a second call continues.
+    End the contexts on the stack *ways* and their descendants. If interrupted, a second call continues.
     """
     while ways:
         ending = ways[-1]

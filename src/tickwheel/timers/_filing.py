@@ -29,10 +29,8 @@ class Filing:
     """
     The pending timers of one engine. The engine holds its lock for every call.
 
-    Attributes:
-        live: The pending timers, in order of arrival.
-        wheel: The wheel. It has an entry for each pending timer that is not in the batch being fired.
-        is_in_step: True while a call of the wheel is running; then the wheel must not be called.
+    *live* has the pending timers in order of arrival. *wheel* has an entry for each of them that is not in the batch
+    being fired. While *is_in_step*, a call of the wheel is running, and the wheel must not be called again.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -52,7 +50,7 @@ class Filing:
 
     def renew(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Set the deadline of *timer*, and make it the last with this deadline; return False if it was not pending.
+        Set the deadline of *timer*, and make it the last with this deadline. Return False if it was not pending.
         """
         try:
             del self.live[timer]
@@ -68,8 +66,8 @@ class Filing:
 
         Raises:
             SpanExceededError: If the deadline is further ahead than the wheel can hold.
-            ReentrantError: If it is called within a step, and the deadline may be too far ahead: the wheel would refuse
-                it only later.
+            ReentrantError: If it is called within a step, and the deadline may be too far ahead, because the wheel
+                would refuse it only later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -104,7 +102,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Remove and return the next timer of the batch; None if the wheel may have an earlier one.
+        Remove and return the next timer of the batch, or None if the wheel may have an earlier one.
         """
         batch = self._batch
         while batch and batch[0].deadline <= self._reach:

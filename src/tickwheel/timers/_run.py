@@ -15,8 +15,8 @@ class Run(Coroutine[Any, Any, Any]):
     """
     A wrapper of a coroutine that calls *then* at its end, even if it is closed or cancelled before its first step.
 
-    *then* is called once, at the latest when the coroutine is dropped; if an exception interrupts it, it is called once
-    more. A `finally` in an `async def` would not run if the coroutine never started.
+    *then* is called once, at the latest when the coroutine is dropped. If an exception interrupts *then*, it is called
+    once more. A `finally` in an `async def` would not run if the coroutine never started.
     """
 
     _then: Callable[[], object] | None = None

@@ -1,5 +1,5 @@
 """
-Slack: later deadlines, so that many timers share one wake-up.
+Slack chooses later deadlines, so that many timers share one wake-up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["loosened", "roundest"]
 
 def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Return a rounder deadline than *deadline*: at most *slack_ns* later, and not after *latest*.
+    Return a rounder deadline than *deadline*, at most *slack_ns* later and not after *latest*.
     """
     last = min(deadline + slack_ns, latest)
     return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)

@@ -25,8 +25,6 @@ class WheelTimer(NonCopyable):
     The engine owns the attributes, and changes them under its lock. Only the engine knows whether the timer is pending.
 
     Attributes:
-        engine: The engine of the timer.
-        deadline: Deadline in nanoseconds of the engine's clock.
         call: The callback; None after the timer's end.
         words: The callback's arguments.
         context: The context of the callback; None for the context of the firing thread.
@@ -102,6 +100,6 @@ class WheelTimer(NonCopyable):
 
     def run(self) -> Any:
         """
-        Call the callback unless the timer was called, cancelled or moved since it became due; return its result.
+        Call the callback unless the timer was called, cancelled or moved since it became due. Return its result.
         """
         return self.engine.run(self)

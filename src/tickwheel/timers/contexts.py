@@ -8,8 +8,8 @@ Contexts: deadlines, cancellation and values that are passed down a tree of call
             step(context)
 
 A context ends once: it is cancelled, or its deadline passes. Then its descendants end, too, but not its ancestors.
-`err()` returns the reason. The idea and the names come from Go's `context`. A deadline costs one timer of a wheel, or
-none if the parent's deadline is earlier. All methods may be called from any thread.
+`err()` returns the reason. The idea and the names come from Go's `context`. A deadline costs one timer of a wheel,
+unless the parent's deadline is earlier. All methods may be called from any thread.
 
 `tickwheel.ended(context)` and `tickwheel.within(context, awaitable)` are for coroutines.
 """
@@ -35,7 +35,7 @@ Ts = TypeVarTuple("Ts")
 
 
 Values: TypeAlias = "tuple[object, Any, Values | None]"
-"""A linked list of keys and values, from the nearest context upwards. Contexts share the ends of their lists."""
+"""A linked list of keys and values, from the nearest context upwards. Contexts share the tails of their lists."""
 
 
 class Timers(Protocol):
@@ -57,7 +57,7 @@ class Context(NonCopyable):
     """
     One scope, made by the functions of this module. It ends by `cancel()`, by its deadline, or with its parent.
 
-    Used as a context manager, it is cancelled at the end of the block.
+    As a context manager, it is cancelled at the end of the block.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Context(NonCopyable):
         self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
-        Return a child context that inherits the arguments which are None. `with_cancel` and its siblings are simpler.
+        Return a child context, which inherits each value that is None here. `with_cancel` and the like are simpler.
         """
         return Context(
             self,
@@ -117,7 +117,7 @@ class Context(NonCopyable):
 
     def err(self) -> TickwheelError | None:
         """
-        Return the reason for the end, a ContextCancelledError or a DeadlineExceededError; None before the end.
+        Return the reason for the end, a ContextCancelledError or a DeadlineExceededError, or None before the end.
         """
         reason = self.ending.reason
         return None if reason is None else reason[0](reason[1])
@@ -149,7 +149,7 @@ class Context(NonCopyable):
 
     def cancel(self, cause: object = None) -> bool:
         """
-        End this context and its descendants; return False if it had ended before.
+        End this context and its descendants. Return False if it had ended before.
 
         Args:
             cause: Any object; it becomes part of the error that `err()` returns.
@@ -158,7 +158,7 @@ class Context(NonCopyable):
 
     def wait(self, timeout: Seconds | None = None) -> bool:
         """
-        Block this thread until the end, at most *timeout* seconds of real time; return True if the context has ended.
+        Block this thread until the end, at most *timeout* seconds of real time. Return True if the context has ended.
         """
         gate = Gate()
         forget = self.on_end(gate.open)
@@ -172,9 +172,9 @@ class Context(NonCopyable):
         """
         Call *callback* once at the end of the context, in the thread that ends it.
 
-        If the context has already ended, *callback* is called now. If it raises an `Exception`, that is logged. Any
-        other exception, such as SystemExit, is raised in the same thread after all contexts and callbacks of this end
-        are done.
+        If the context has already ended, *callback* is called now. An `Exception` that it raises is logged. Any other
+        exception, such as SystemExit, is raised in the same thread after all contexts and callbacks of this end are
+        done.
 
         Returns:
             A function that unregisters the callback. It has no effect once the context has ended.
@@ -193,7 +193,7 @@ class Context(NonCopyable):
 
     def bind(self, timer: Timer) -> Timer:
         """
-        Cancel *timer* when this context ends; return the timer.
+        Cancel *timer* when this context ends, and return the timer.
 
         On a long-lived context, use the context's `call_later` instead, because it drops timers that have ended.
         """
@@ -204,13 +204,13 @@ class Context(NonCopyable):
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before.
 
-        A callback that waits in a pool when the context ends is not called either. Raises the errors of the wheel.
+        The callback is also not called if the context ends while it waits in a pool. The errors are those of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends before. Raises the errors of the wheel.
+        Call *callback* with *args* at *when*, unless the context ends before. The errors are those of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 
@@ -276,8 +276,8 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
     Args:
         parent: The parent context.
         delay: Seconds; 0 or less ends it immediately, `inf` sets no deadline.
-        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the parent's
-            remaining time is counted from now by that wheel's clock.
+        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the parent's remaining
+            time is counted from now by that wheel's clock.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
@@ -292,7 +292,7 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
     """
     Return a child that ends at *when*, in seconds of the wheel's clock, or at its parent's deadline if that is earlier.
 
-    The other arguments and the errors are described at `with_timeout`.
+    The other arguments and the errors are those of `with_timeout`.
     """
     wheel = _parent(parent).timers() if timers is None else timers
     deadline = to_seconds(when, "when")

@@ -25,23 +25,23 @@ Ts = TypeVarTuple("Ts")
 @runtime_checkable
 class Timer(Protocol):
     """
-    A handle of one timer. Its states: pending, then firing, then fired; or pending, then cancelled.
+    A handle of one timer. It is pending, then firing, then fired; or it is pending, then cancelled.
 
     All methods may be called from any thread, at any time, also after the end. None of them runs the callback.
     """
 
     def cancel(self) -> bool:
         """
-        End this timer; return True if it will never run because of this call.
+        End this timer. Return True if it will never run because of this call.
 
-        False means that the timer has fired, is firing, or was cancelled before. Never raises. The callback and its
+        False means that the timer has fired, is firing, or was cancelled before. It never raises. The callback and its
         arguments are released at once.
         """
 
     @property
     def callback(self) -> Callback | None:
         """
-        Return the user's callback; None after the timer's end.
+        Return the user's callback, or None after the timer's end.
         """
 
     @property
@@ -52,7 +52,7 @@ class Timer(Protocol):
 
     def cancelled(self) -> bool:
         """
-        Return True if the timer was cancelled: by its handle, in bulk, or by its wheel's drain or close.
+        Return True if the timer was cancelled, by its handle, in bulk, or by its wheel's drain or close.
         """
 
     def pending(self) -> bool:
@@ -62,15 +62,15 @@ class Timer(Protocol):
 
     def when(self) -> float:
         """
-        Return the deadline in seconds of the wheel's clock; `inf` for never. Also available after the timer's end.
+        Return the deadline in seconds of the wheel's clock; `inf` for never. It stays available after the timer's end.
         """
 
     def reschedule(self, when: Seconds) -> bool:
         """
         Move this timer to a new deadline.
 
-        While the timer fires (called from inside its own callback, or from elsewhere), this makes it fire once more,
-        whatever the running call does, unless the engine is closed. The timer loses its slack. Among timers with equal
+        A call while the timer fires, from inside its own callback or from elsewhere, makes it fire once more, whatever
+        the running call does, unless the engine is closed. The timer loses its slack. Among timers with equal
         deadlines, it counts as set now.
 
         Args:
@@ -92,7 +92,7 @@ class Timer(Protocol):
 
 class DueTimer(Timer, Protocol):
     """
-    A timer that the engine passes to its runner: it is due, counts as fired, and was not called yet.
+    A timer that the engine passes to its runner. It is due, counts as fired, and was not called yet.
     """
 
     def run(self) -> Any:
@@ -100,7 +100,7 @@ class DueTimer(Timer, Protocol):
         Call the callback in this thread, holding no lock, and return its result.
 
         If the callback raises an `Exception`, that goes to the engine's `on_error`, and the result is None. Any other
-        exception is raised. Does nothing if the timer was run before, or was rescheduled and so fires separately.
+        exception is raised. It does nothing if the timer was run before, or was rescheduled and so fires separately.
         """
 
 
@@ -120,7 +120,7 @@ class Engine(Protocol):
     @property
     def span_ns(self) -> int | None:
         """
-        Return the longest delay that the wheel can hold, in nanoseconds; None for no limit.
+        Return the longest delay that the wheel can hold, in nanoseconds, or None for no limit.
         """
 
     on_earlier: Callable[[], object] | None
@@ -128,8 +128,8 @@ class Engine(Protocol):
     Called if a timer is set or moved to a deadline before the armed one, in the thread that does it, without a lock.
 
     It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
-    once. If it raises, the exception propagates from the set or move. The timer is still set, and the next set
-    or move calls `on_earlier` again.
+    once. If it raises, the exception propagates from the call that set or moved the timer. The timer is still set, and
+    the next such call calls `on_earlier` again.
     """
     on_error: ErrorHandler | None
     """
@@ -143,8 +143,9 @@ class Engine(Protocol):
     """
     Receives every coroutine that a callback returns, and the timer (for timers in bulk, the callback).
 
-    It is called in the callback's context. None means that coroutines are not awaited. Then a set refuses a coroutine
-    function. If another callback returns a coroutine, it is closed, and `on_error` receives a TypeError.
+    It is called in the callback's context. None means that coroutines are not awaited. Then a coroutine function is
+    refused when its timer is set. If another callback returns a coroutine, it is closed, and `on_error` receives a
+    TypeError.
     """
     captures_context: bool
     """
@@ -171,7 +172,7 @@ class Engine(Protocol):
         context: Context | None = None,
     ) -> Timer:
         """
-        Call *callback* with *args* once the clock reads *when* seconds.
+        Call *callback* with *args* when the clock has reached *when* seconds.
 
         A past time is due at the next drain, never inside this call.
 
@@ -179,7 +180,7 @@ class Engine(Protocol):
             when: Seconds of the clock, or a timedelta; the same holds for every delay and instant below.
             callback: The function to call; its result is ignored.
             args: Arguments of the callback.
-            slack: Maximum delay in seconds for shared wake-ups: the deadline becomes the instant in [when, when +
+            slack: Maximum delay in seconds for shared wake-ups. The deadline becomes the instant in [when, when +
                 slack] with the most trailing zero bits, in nanoseconds.
             context: The `contextvars.Context` of the callback; for None see `captures_context`.
 
@@ -203,7 +204,7 @@ class Engine(Protocol):
         """
         Call *callback* with *args* in *delay* seconds. Negative counts as 0, `inf` as never.
 
-        Raises the errors of `call_at`.
+        The errors are those of `call_at`.
         """
 
     def call_later_many(
@@ -218,8 +219,8 @@ class Engine(Protocol):
             slack: Maximum delay of each deadline in seconds, as in `call_at`; equal deadlines share one call.
 
         Raises:
-            InvalidDelayError: If one of *delays*, or *slack*, is NaN. After any error, no timer was set.
-            TypeError: If one is not a number or *callback* is not callable.
+            InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
+            TypeError: If a delay or *slack* is not a number, or *callback* is not callable.
             ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.
         """
@@ -231,29 +232,15 @@ class Engine(Protocol):
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
         """
-        Cancel *timers*, by handle or by id, and return how many of them were pending.
+        Cancel *timers*, by handle or by id, and return the number of those that were pending.
 
         Raises:
-            TypeError: If one of them is neither handle nor id. No timer was cancelled.
+            TypeError: If an item is neither handle nor id. Then no timer was cancelled.
         """
 
     def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
         """
-        Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
-
-        After any error except `TooManyTimersError`, no timer was moved.
-
-        Args:
-            timers: Handles and ids.
-            delays: Seconds; one for all, or one for each.
-
-        Raises:
-            InvalidDelayError: If a delay is NaN.
-            TypeError: If a timer is neither handle nor id, or a delay is not a number.
-            ValueError: If the number of delays is neither one nor the number of timers.
-            SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If moving a timer that is firing would make more than max_pending timers pending. The
-                timers before it were moved.
+        Move *timers* to new delays from now. `TimerVerbs.move_many` describes the arguments, the result and the errors.
         """
 
     def arm(self) -> int | None:
@@ -266,12 +253,12 @@ class Engine(Protocol):
 
     def disarm(self) -> None:
         """
-        Make the next set or move call `on_earlier`, whatever its deadline, because the driver has lost its wait.
+        Make the next call that sets or moves a timer call `on_earlier`, because the driver has lost its wait.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Call the callbacks of all timers that are due by the clock, read once at the start, and return their number.
+        Call the callbacks of all timers that are due by the clock, and return their number. The clock is read once.
 
         After *limit* calls, the other timers stay due, in order. The limit also bounds the search for due timers, so
         timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Without a
@@ -285,7 +272,7 @@ class Engine(Protocol):
 
     def pending(self, limit: int | None = None) -> list[Pending]:
         """
-        Return at most *limit* pending timers, by deadline, then in order of arrival; O(n), mostly without the lock.
+        Return at most *limit* pending timers, by deadline, then in order of arrival. O(n), mostly without the lock.
 
         Raises:
             ValueError: If *limit* is negative.
@@ -293,12 +280,12 @@ class Engine(Protocol):
 
     def drain(self) -> list[Pending]:
         """
-        Cancel all pending timers, also those of the running batch that were not called yet, and return them in order.
+        Cancel all pending timers and return them in order. Uncalled timers of the running batch are among them.
         """
 
     def close(self) -> list[Pending]:
         """
-        Drain, and refuse further timers. May be called twice and then returns [].
+        Drain, and refuse further timers. A second call returns [].
         """
 
     def closed(self) -> bool:
@@ -324,7 +311,7 @@ class Engine(Protocol):
 
     def check(self) -> None:
         """
-        Verify the invariants of engine and wheel; raises AssertionError; O(n).
+        Verify the invariants of engine and wheel. It raises AssertionError if one is broken, and costs O(n).
         """
 
     def __len__(self) -> int: ...

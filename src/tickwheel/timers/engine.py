@@ -33,19 +33,15 @@ __all__ = ["WheelEngine", "log_error"]
 Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
-"""Value of the armed deadline until `arm` is called: no deadline is earlier, so no set wakes the driver."""
+"""Value of the armed deadline until `arm` is called. No deadline is earlier, so no new timer wakes the driver."""
 
 
 class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
-    An exception that a signal handler raises between two lines of the wheel may leave the wheel inconsistent.
-
-    Args:
-        wheel: An empty wheel that only this engine uses.
-        clock: Source of time; by default the system's monotonic clock.
-        max_pending: Maximum number of pending timers; None for no limit.
+    Only this engine may use *wheel*, which is empty. An exception that a signal handler raises between two lines of the
+    wheel may leave the wheel inconsistent.
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
@@ -169,8 +165,7 @@ class WheelEngine(BulkVerbs):
         """
         Remove *timers* that were filed after a tracer or signal handler closed the wheel during this call.
 
-        Returns:
-            The number of removed timers. `close` has not returned them.
+        Return their number. `close` has not returned them.
         """
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:
@@ -219,7 +214,7 @@ class WheelEngine(BulkVerbs):
 
     def _let_go(self, timer: WheelTimer) -> object:
         """
-        Remove and return the references of an ended timer; the caller drops them outside of the lock.
+        Remove and return the references of an ended timer. The caller drops them outside of the lock.
         """
         if timer in self._filing.live or timer.is_due or timer.running:
             return None

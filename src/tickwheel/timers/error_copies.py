@@ -26,15 +26,11 @@ _ABSENT: Final = object()
 
 def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException | None = None) -> _E:
     """
-    Return an error equal to *error* with a *traceback* of its own.
+    Return an error equal to *error* that has its own *traceback*.
 
     The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. The copy
-    is compared with *error*; if it differs, *error* itself is returned, with *traceback*.
-
-    Args:
-        error: The error. It is not changed if it can be copied.
-        traceback: The traceback to which a raise of the copy adds frames.
-        outer: The error that was being handled before. The copy's chain of causes and contexts ends before it.
+    is compared with *error*; if it differs, *error* itself is returned, with *traceback*. *outer* is the error that was
+    being handled before. The copy's chain of causes and contexts ends before *outer*.
     """
     twin = _twin(error)
     if twin is None:

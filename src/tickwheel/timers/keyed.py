@@ -1,11 +1,11 @@
 """
-Timers by key: each key has at most one timer, with a value. One function is called for all keys that expire.
+Timers by key. Each key has at most one timer, with a value. One function is called for all keys that expire.
 
 Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `__hash__` and `__eq__` may raise or
 re-enter, but must not wait for another thread that uses the same wheel.
 
-On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
-So code that holds the lock must not read a pending entry twice, and must end its timer before anything else.
+On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So
+code that holds the lock must not read a pending entry twice, and must end its timer before anything else.
 
 Internal: other packages use it, users do not.
 """
@@ -43,15 +43,9 @@ class Keyed(Keys, NonCopyable):
     """
     The keyed timers of an engine. All methods may be called from any thread.
 
-    The operation that takes the lock first decides: the firing of an entry, or a cancel, set or move. A firing that
-    finds its timer moved does nothing, so the old firing never follows a move that returned True.
-
-    Args:
-        engine: The engine that owns the timers.
-        on_expire: Called with key and value, without a lock; None if `set` is not used.
-
-    Raises:
-        TypeError: If *on_expire* is not callable, or is a coroutine function that no event loop would await.
+    If a firing and a cancel, set or move of an entry compete, the one that takes the lock first wins. A firing that
+    finds its timer moved does nothing, so the old firing never follows a move that returned True. *on_expire* is called
+    with key and value, without a lock.
     """
 
     def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
@@ -107,7 +101,7 @@ class Keyed(Keys, NonCopyable):
 
     def _add(self, entry: _Entry, delay: Seconds, context: Context | None) -> bool:
         """
-        Set the timer of a new *entry*; do nothing and return False if the key has got another entry in the meantime.
+        Set the timer of a new *entry*. Return False, and do nothing, if another thread has added an entry of the key.
         """
         timer, other = None, None
         try:
@@ -194,7 +188,7 @@ class Keyed(Keys, NonCopyable):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Remove the entries whose timers are in *pending*; return all entries. The caller drops them without the lock.
+        Remove the entries whose timers are in *pending*. Return all entries; the caller drops them without the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -221,20 +215,20 @@ class Keyed(Keys, NonCopyable):
 
     def expire(self, entry: _Entry) -> object:
         """
-        Call `on_expire` for *entry*, unless a cancel, set or move came first; return its result.
+        Call `on_expire` for *entry*, unless a cancel, set or move came first. Return its result.
         """
         assert self._on_expire is not None
         return self._end(entry, self._on_expire)
 
     def refuse(self, entry: _Entry) -> None:
         """
-        End *entry*, unless a cancel, set or move came first, without calling the user's code.
+        End *entry* without calling the user's code, unless a cancel, set or move came first.
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedTimerProxy) else None)
 
     def go_on(self, entry: _Entry) -> None:
         """
-        Make *entry* due again: its end was interrupted before it began.
+        Make *entry* due again, because its end was interrupted before it began.
         """
         with self._lock:
             if entry.is_live and not entry.timer.pending():
@@ -259,7 +253,7 @@ class Keyed(Keys, NonCopyable):
 
 class _TimerInContext:
     """
-    The timer of a key that was set with a context. The context must end with the next set of the key.
+    The timer of a key that was set with a context. The context must end with the next `set` of the key.
 
     The native part would move the pending timer and keep its context, but it does not recognise this type.
     """

@@ -126,7 +126,7 @@ class Periodic(TimerProxy):
 
     def start(self) -> None:
         """
-        Set the first firing. Called once, by the method that made the series.
+        Set the first firing. The method that made the series calls it once.
 
         From then on, the series may fire, and other threads may find it in its wheel.
         """
@@ -156,7 +156,7 @@ class Periodic(TimerProxy):
 
     def cancel(self) -> bool:
         """
-        End the series; return True if it would have fired again. A firing that is running completes.
+        End the series. Return True if it would have fired again. A firing that is running completes.
 
         The callback and its arguments are released at once, or at the end of the running firing.
         """
@@ -191,9 +191,9 @@ class Periodic(TimerProxy):
 
     def pause(self) -> bool:
         """
-        Stop firing until `resume`; return True if it was going to fire. A firing that is running completes.
+        Stop firing until `resume`. Return True if it was going to fire. A firing that is running completes.
 
-        A paused series is not pending: its wheel neither counts nor drains it.
+        A paused series is not pending, so its wheel neither counts nor drains it.
         """
         with self._lock:
             if not self.pending():
@@ -204,7 +204,7 @@ class Periodic(TimerProxy):
 
     def resume(self) -> bool:
         """
-        Continue after `pause`, with the next time in phase; return True if it was paused and continues.
+        Continue after `pause`, with the next time in phase. Return True if it was paused and continues.
 
         Times that passed during the pause are left out, and do not count as missed; a series of `call_at_wall` keeps
         its only time.
@@ -230,7 +230,7 @@ class Periodic(TimerProxy):
 
     def run_now(self) -> bool:
         """
-        Fire additionally in the next turn, or after a running firing; return True if it is going to fire.
+        Fire additionally in the next turn, or after a running firing. Return True if it is going to fire.
 
         The firings in phase do not change. The additional firing counts as one of `times`. A series that is paused or
         over does not fire.
@@ -245,7 +245,7 @@ class Periodic(TimerProxy):
 
     def set_interval(self, interval: Seconds) -> bool:
         """
-        Fire every *interval* seconds, for the first time one interval from now; return False if the series is over.
+        Fire every *interval* seconds, for the first time one interval from now. Return False if the series is over.
 
         During a firing, too, the interval counts from now. A paused series stays paused. A series that followed the
         wall clock no longer does. On an error nothing changes.
@@ -291,13 +291,14 @@ class Periodic(TimerProxy):
         """
         Return the wall-clock time of the next firing, in the zone of its cron line or datetime.
 
-        None if there is no next firing, or if the series does not follow the wall clock (then use `when`).
+        The result is None if there is no next firing, or if the series does not follow the wall clock (then use
+        `when`).
         """
         return self._phase.next_at() if self.pending() else None
 
     def __call__(self) -> object:
         """
-        Fire, and set the next firing. If the callback returns a coroutine, set the next firing at the coroutine's end.
+        Fire, and set the next firing. If the callback returns a coroutine, the next firing is set at its end.
         """
         # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()
@@ -326,7 +327,7 @@ class Periodic(TimerProxy):
 
     def failed(self) -> None:
         """
-        Continue after an exception of a signal handler: the series has fired, or is still due.
+        Continue after an exception of a signal handler. The series has fired, or is still due.
         """
         firing = self._firing
         if firing is None or self._awaited is not firing:
@@ -340,7 +341,7 @@ class Periodic(TimerProxy):
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the time of the firing; it may differ from the timer's deadline.
+        Return the time of the firing, which may differ from the timer's deadline.
         """
         when = self.when()
         return when, pending.remaining + (when - pending.deadline) if when < math.inf else when
@@ -374,7 +375,7 @@ class Periodic(TimerProxy):
 
     def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        Choose the next time if *firing* is still running; then set the next firing, unless it is set.
+        Choose the next time if *firing* is still running. Then set the next firing, unless it is set.
         """
         now = now or self._read()
         try:

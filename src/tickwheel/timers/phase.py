@@ -33,12 +33,8 @@ class Phase:
     """
     The times of a series, in nanoseconds.
 
-    Args:
-        first: The time of firing 0.
-        interval: Seconds between two firings, more than 0, and finite.
-        missed: Policy for missed firings.
-        jitter: Maximum random delay of each firing, in seconds.
-        until: The last allowed time of a firing, before jitter, in nanoseconds.
+    *first* is the time of firing 0. *until* is the last allowed time of a firing, before jitter. *interval* and
+    *jitter*, the maximum random delay of each firing, are in seconds.
 
     Raises:
         ValueError: If *interval*, *missed* or *jitter* is invalid.
@@ -61,7 +57,7 @@ class Phase:
         self._due = 0
         self._put_off = 0
         self.state = first, 0
-        """The time of firing 0, and the number of the next firing; `following` returns the state after that firing."""
+        """The time of firing 0, and the number of the next firing. `following` returns the state after that firing."""
 
     def is_over(self) -> bool:
         return self.until < NEVER and self._time_of(self.state[1]) > self.until
@@ -71,7 +67,7 @@ class Phase:
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return 0 and the unchanged state: no firing is left out before it is due.
+        Return 0 and the unchanged state, because no firing is left out before it is due.
         """
         return 0, self.state
 
@@ -82,7 +78,7 @@ class Phase:
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing, with its jitter, which is cut so that the time is within *span_ns* of now.
+        Return the time of the next firing. Its jitter is cut so that the time is within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:

@@ -36,13 +36,13 @@ class TimerProxy(ABC, NonCopyable):
 
     def handle(self, timer: Any) -> Any:
         """
-        Return the user's handle; by default it is the engine's *timer*.
+        Return the user's handle. By default it is the engine's *timer*.
         """
         return timer
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the deadline and the remaining time; they may differ from the times of its timer, *pending*.
+        Return the deadline and the remaining time, which may differ from the times of its timer, *pending*.
         """
         return pending.deadline, pending.remaining
 
@@ -110,10 +110,7 @@ def end_all(pending: Iterable[Pending]) -> None:
 
 class KeyedTimerProxy(ABC):
     """
-    A callback for a wheel's `on_expire` that does more than call the user's function.
-
-    Attributes:
-        callback: The user's function.
+    A callback for a wheel's `on_expire` that does more than call *callback*, the user's function.
     """
 
     __slots__ = ("callback",)

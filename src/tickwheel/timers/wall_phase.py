@@ -4,7 +4,7 @@ The times of a series that follows the wall clock.
 The wheel counts monotonic time, but the wall clock may be set at any moment. So a series reads the wall clock at least
 once a minute, and computes its deadline again. It fires when the wall clock shows the instant, never before:
 
-    set forward past the instant    fires at the next reading, or is left out, as the misfire rule says
+    set forward past the instant    fires at the next reading, or is left out, according to the misfire rule
     set back                        the next firing is the next match from the corrected time on, even if that time
                                     was shown before
     there and back between reads    is not noticed
@@ -43,12 +43,12 @@ State: TypeAlias = tuple[int, int | None, int]
 _LOOK_NS: Final = 60_000_000_000
 """Maximum time between two readings of the wall clock."""
 _STEP_NS: Final = 250_000_000
-"""Minimum step back that counts as a change of the clock, not as drift; the same limit as for jobs."""
+"""Minimum step back that counts as a change of the clock, not as drift. Jobs have the same limit."""
 _LEAST_NS: Final = 100_000
 """Minimum time between two readings, if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""The first instant that can be shown in every zone; an earlier instant is due at once."""
+"""The first instant that can be shown in every zone. An earlier instant is due at once."""
 _COUNTED_MAX: Final = 100
 """Maximum number of firings counted in one gap, because a cron line of seconds has 31 million firings a year."""
 
@@ -57,12 +57,8 @@ class WallPhase:
     """
     The phase of a series that follows the wall clock, with the methods of `Phase`.
 
-    Args:
-        rule: The instants.
-        zone: The zone for display.
-        after: Lower bound, exclusive, of the first instant.
-        misfire: Policy for missed firings.
-        jitter: Maximum random delay of each firing, in seconds.
+    The first instant is later than *after*. *zone* is used for display. *jitter* is the maximum random delay in
+    seconds.
 
     Raises:
         ValueError: If *jitter* is negative, infinite or NaN.
@@ -81,9 +77,8 @@ class WallPhase:
         self._misfire = misfire
         self.state = self._aim(after, after)
         """
-        The previous instant, the next instant, and the due time of the next one with jitter.
-
-        `following` returns the state after it.
+        The previous instant, the next instant, and the due time of the next one with jitter. `following` returns the
+        state after it.
         """
 
     def is_over(self) -> bool:
@@ -106,9 +101,6 @@ class WallPhase:
         return 0, state
 
     def is_due(self, now: Reading) -> bool:
-        """
-        Return True if the wall clock shows the instant or a later time.
-        """
         _, following, due = self.state
         return following is not None and due <= now[1]
 
@@ -157,7 +149,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing after an instant; if there is none, the firing at *due* stays the last.
+        Return the state of the first firing after an instant. If there is none, the firing at *due* stays the last.
         """
         instant = self._rule(after)
         if instant is not None:
@@ -167,7 +159,7 @@ class WallPhase:
 
 def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: Seconds) -> WallPhase:
     """
-    Return the phase of a cron line that begins now. `TimerVerbs.call_cron` describes the arguments and errors.
+    Return the phase of a cron line that begins now. The arguments and errors are those of `TimerVerbs.call_cron`.
     """
     cron = Cron.parse(line, zone_name(tz))
     if misfire not in list(Misfire):
