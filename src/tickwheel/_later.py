@@ -15,9 +15,7 @@ def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[s
     """
     Return a `__getattr__` for *package* that imports names on first use and keeps them, and a matching `__dir__`.
 
-    Args:
-        package: The dotted name of the package.
-        homes: The names in each module. The names listed for the package itself are its modules.
+    *homes* has the names in each module. The names listed for the package itself are its modules.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

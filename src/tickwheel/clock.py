@@ -50,12 +50,12 @@ class Clock(Protocol):
 
     def monotonic_ns(self) -> int:
         """
-        Return the nanoseconds since a fixed point; never less than before.
+        Return the nanoseconds since a fixed point. The result is never less than before.
         """
 
     def wall_ns(self) -> int:
         """
-        Return the nanoseconds since the epoch; this time may step forward or back.
+        Return the nanoseconds since the epoch. This time may step forward or back.
         """
 
 
@@ -64,7 +64,8 @@ class MonotonicClock:
     The system's monotonic clock, which stops while the machine is suspended.
 
     The native engine recognises this class, and reads the clock without a Python call. So replacing
-    `time.monotonic_ns`, for example in a test, has no effect on it, and for consistency no effect on this class.
+    `time.monotonic_ns`, for example in a test, does not affect the engine. For consistency it does not affect this
+    class either.
     """
 
     _read = staticmethod(time.monotonic_ns)
@@ -86,7 +87,7 @@ class MonotonicClock:
 
     def elapsed_ns(self) -> int:
         """
-        Return CLOCK_BOOTTIME if the system has it; a comparison with it shows that the wall clock was set.
+        Return CLOCK_BOOTTIME if the system has it. A comparison with it shows that the wall clock was set.
 
         This method is optional for a clock; without it, `monotonic_ns` is used.
         """
@@ -95,7 +96,7 @@ class MonotonicClock:
 
 class BootClock(MonotonicClock):
     """
-    The time since boot, including suspend: a one-hour timer is due an hour later, even if the machine sleeps meanwhile.
+    The time since boot, including suspend, so that a one-hour timer is due after an hour even if the machine sleeps.
 
     On systems without CLOCK_BOOTTIME (macOS, Windows) it is CLOCK_MONOTONIC.
     """
@@ -143,7 +144,7 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
 
 def to_delay(delay: Seconds) -> int:
     """
-    Return the least number of nanoseconds that is not below *delay*; negative counts as zero.
+    Return the least number of nanoseconds that is not below *delay*. A negative delay counts as zero.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
@@ -154,7 +155,7 @@ def to_delay(delay: Seconds) -> int:
 
 def to_timeout(timeout: Seconds | None) -> float | None:
     """
-    Return the maximum wait in seconds, within the limits of Python's locks; None for no limit.
+    Return the maximum wait in seconds, within the limits of Python's locks, or None for no limit.
 
     Raises:
         InvalidDelayError: If *timeout* is NaN.

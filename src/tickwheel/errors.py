@@ -67,9 +67,6 @@ class TickwheelError(Exception):
         return super().__new__(cls)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """
-        Return the parts of a copy or a pickle: the text and the facts.
-        """
         return _remade, (type(self), self.args), self.__dict__
 
 
@@ -91,7 +88,7 @@ class ClosedError(TickwheelError, RuntimeError):
 
 class TooManyTimersError(TickwheelError, RuntimeError):
     """
-    The wheel has `max_pending` timers, and refuses one more; no timer was set.
+    The wheel already has `max_pending` timers; no timer was set.
     """
 
     is_transient = True
@@ -138,7 +135,9 @@ class ContextCancelledError(TickwheelError, RuntimeError):
 
 class DeadlineExceededError(TickwheelError, TimeoutError):
     """
-    The `deadline` of the context, or of one of its ancestors, has passed; it is in seconds of the wheel's clock.
+    The deadline of the context, or of one of its ancestors, has passed.
+
+    `deadline` is in seconds of the wheel's clock.
     """
 
     is_transient = True
@@ -152,7 +151,9 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
 
 class LoadTimeoutError(TickwheelError, TimeoutError):
     """
-    A load took longer than the cache's `load_timeout`; the attribute `timeout` is this limit in seconds.
+    A load took longer than the cache's `load_timeout`.
+
+    `timeout` is this limit in seconds.
     """
 
     is_transient = True
@@ -229,7 +230,7 @@ class InvalidValueError(TickwheelError, ValueError):
 
 def _shortened(value: object) -> str:
     """
-    Return the beginning of `repr(value)`. Even for a value of megabytes, this is cheap.
+    Return the beginning of `repr(value)`. It is cheap even for a value of megabytes.
     """
     text = ""
     for part in _parts_of_repr(value):

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 class Future(futures.Future[R]):
     """
-    A future whose result comes from a thread of the system. A greenlet that waits for it lets other greenlets run.
+    A future whose result comes from a system thread.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Future(futures.Future[R]):
 
     def _let_others_run(self, timeout: float | None) -> float | None:
         """
-        If greenlets are in use, wait in a way that lets them run; return the remaining timeout.
+        If greenlets are in use, wait in a way that lets them run. Return the remaining timeout.
         """
         if not is_patched():
             return timeout

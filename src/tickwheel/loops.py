@@ -43,7 +43,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
-    Run *coroutine* on *loop* from another thread, like asyncio's function of this name; return our kind of `Future`.
+    Run *coroutine* on *loop* from another thread, like asyncio's function of this name. Return our kind of `Future`.
     """
     future: Future[R] = Future()
 

@@ -1,11 +1,10 @@
 """
 System threads and their locks, even if gevent has replaced threads by greenlets.
 
-gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that did
-so would stop its whole hub. So our threads, and the locks between them and their callers, are always those of the
-system, which gevent keeps. A caller waits for one of our threads by a `Gate`, which lets other greenlets run.
-
-eventlet does not keep the originals, and is refused.
+gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that
+waited there would stop its whole hub. So our threads, and the locks between them and their callers, are always those of
+the system, which gevent keeps. A caller waits for one of our threads by a `Gate`, which lets other greenlets run.
+eventlet does not keep the originals, so it is refused.
 
 Internal: other packages use it, users do not.
 """
@@ -43,9 +42,6 @@ __all__ = [
 
 
 def original(module: Any, name: str) -> Any:
-    """
-    Return the original object *name* of *module*, even if gevent has replaced it.
-    """
     gevent = sys.modules.get("gevent.monkey")
     return getattr(module, name) if gevent is None else gevent.get_original(module.__name__, name)
 
@@ -98,7 +94,9 @@ else:
 
 class Gate:
     """
-    A gate that opens once. Threads and greenlets can wait for it; gevent's locks sometimes miss releases by threads.
+    A gate that opens once. Threads and greenlets can wait for it.
+
+    gevent's locks sometimes miss releases by threads.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")
@@ -174,7 +172,7 @@ _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
 _TURN_S: Final = 0.001
 """Seconds for which a greenlet lets other greenlets run before it tries again."""
 _here: Final = original(_thread, "_local")()
-"""Thread-local storage; its attribute `thread` is the running `Thread`, if it is one of ours."""
+"""Thread-local storage. Its attribute `thread` is the running `Thread`, if it is one of ours."""
 
 
 if TYPE_CHECKING:
@@ -271,10 +269,10 @@ _FRAMES: Final = 400
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:
     """
-    Run *call* in this thread, and return True; return False, without running it, if it might be interrupted.
+    Run *call* in this thread and return True, or return False without running it if it might be interrupted.
 
     The program's signal handlers, another greenlet, or the end of the stack could interrupt it. Python's own handler of
-    Ctrl-C does not prevent the call: the KeyboardInterrupt is raised after the end of *call*.
+    Ctrl-C does not prevent the call, because the KeyboardInterrupt is raised after the end of *call*.
     """
     if is_patched() or not _has_stack():
         return False

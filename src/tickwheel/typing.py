@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Seconds: TypeAlias = float | timedelta
-"""A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""
+"""A delay, or an instant on a wheel's clock, as seconds in an int or a float or as a timedelta."""
 
 Duration: TypeAlias = float | timedelta | str
 """A length of time for the scheduler: seconds, a timedelta, or text such as "90s", "2h30m" or ISO 8601's "PT30M"."""

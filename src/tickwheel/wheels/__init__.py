@@ -31,7 +31,7 @@ MODULES: Final = {
     "cascading": "CascadingWheel",
     "calendar_queue": "CalendarWheel",
 }
-"""The module and the class of each design; `CARDS` collects their cards in this order."""
+"""The module and the class of each design. `CARDS` collects their cards in this order."""
 
 if TYPE_CHECKING:
     from tickwheel.wheels._cards import CARDS

@@ -21,7 +21,8 @@ class BaseWheel(ABC, NonCopyable):
     """
     A wheel without its slots.
 
-    Each method changes the structure completely before it drops a payload, because the finaliser may call the wheel.
+    Each method changes the structure completely before it drops a payload, because the payload's finalizer may call the
+    wheel.
     """
 
     abilities = Abilities()
@@ -90,12 +91,12 @@ class BaseWheel(ABC, NonCopyable):
     @abstractmethod
     def rings(self) -> list[RingView]:
         """
-        Return a view of the structure; O(n) or O(slots).
+        Return a view of the structure. It costs O(n) or O(slots).
         """
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring, or None.
+        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
         """
         entry = self._entries.get(id)
         return None if entry is None else self._where(entry)

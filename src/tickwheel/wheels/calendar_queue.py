@@ -56,9 +56,12 @@ if TYPE_CHECKING:
 __all__ = ["CalendarWheel"]
 
 DAYS_MIN: Final = 8
-"""Minimum number of days of the ring; with fewer entries, every page is short anyway."""
+"""Minimum number of days of the ring. With few entries, every page is short."""
 A_PAGE: Final = 3
-"""Width of a day, in mean separations. Brown found 3 best: less leaves pages empty, more lengthens the sorted lists."""
+"""
+Width of a day, in mean separations. Brown found 3 best: a smaller width leaves pages empty, a larger one lengthens the
+sorted lists.
+"""
 
 
 class CalendarWheel(BaseWheel):
@@ -91,14 +94,14 @@ class CalendarWheel(BaseWheel):
 
     def next_expiration(self) -> int | None:
         """
-        Return the earliest deadline, or None; cached until that entry leaves.
+        Return the earliest deadline, or None. The result is cached until the earliest entry leaves.
         """
         first = self._first()
         return None if first is None else first.deadline
 
     def rings(self) -> list[RingView]:
         """
-        Return the year, preceded by the entries that are never due.
+        Return the ring of days, preceded by the entries that are never due.
         """
         counts = {day: len(page) for day, page in enumerate(self._days) if page}
         parked = {0: len(self._parked)} if self._parked else {}

@@ -4,11 +4,11 @@ The card of a design: its name, its options, its limits, and the geometry that s
 Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
 about geometry follows from three costs:
 
-* Ticks cost lateness. A tick of one percent of the shortest delays that matter is not noticeable. (A tenth of all
-  delays are shorter than these.)
-* Long slots cost time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
+* Ticks cause lateness. A tick of one percent of the shortest delays that matter is not noticeable. A tenth of all
+  delays are shorter than these.
+* Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
   each slot to hold only a handful of timers at the peak.
-* Levels cost cascades. A hierarchical wheel files each entry again at most once per level.
+* Levels cause cascades. A hierarchical wheel files each entry again at most once per level.
 
 Internal: other packages use it, users do not.
 """
@@ -25,7 +25,7 @@ __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "roun
 LATENESS_SHARE: Final = 100
 """A tick is at most 1/100 of the shortest delays that matter."""
 SLOTS_MAX: Final = 2**17
-"""Maximum number of slots of a ring; more slots take over 100 MB, even if they are empty."""
+"""Maximum number of slots of a ring. More slots take over 100 MB, even if they are empty."""
 HANDFUL: Final = 8
 UNITS: Final = (
     ("days", 86_400_000_000, 2),
@@ -34,7 +34,7 @@ UNITS: Final = (
     ("s", 1_000_000, 1),
     ("ms", 1_000, 1),
 )
-"""Each unit: its name, its length in microseconds, and the smallest number that is written in this unit."""
+"""For each unit, its name, its length in microseconds, and the smallest number that is written in this unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,9 @@ class Load:
     """
     The statistics of a trace from which a geometry is derived.
 
-    Attributes:
-        sets: Number of operations that set or move.
-        cancelled: Fraction of sets that end in a cancel.
-        moved: Fraction of operations that are moves.
-        peak_pending: Maximum number of timers that are pending at once.
-        tenth_us, median_us, ninetieth_us, longest_us: Percentiles of the delays.
+    *sets* is the number of operations that set or move. *cancelled* is the fraction of them that end in a cancellation,
+    and *moved* the fraction that are moves. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are percentiles of
+    the delays.
     """
 
     sets: int
@@ -122,7 +119,7 @@ def suitable_tick(load: Load) -> tuple[float, str]:
 
 def round_tick(tick_us: float) -> float:
     """
-    Round *tick_us* down to 1, 2 or 5 times a power of ten; at least 1 µs, the resolution of a trace.
+    Round *tick_us* down to 1, 2 or 5 times a power of ten, and to at least 1 µs, the resolution of a trace.
     """
     if tick_us <= 1:
         return 1

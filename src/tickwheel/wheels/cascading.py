@@ -68,7 +68,7 @@ BITS: Final = (8, 6, 6, 6, 6)
 SHIFTS: Final = (0, 8, 14, 20, 26)
 """Number of lower bits of the counter, below the bits of each ring."""
 LATER: Final = len(SHIFTS)
-"""Pseudo-level of the entries that are due after the counter has wrapped."""
+"""Level number of the entries that are due after the counter has wrapped."""
 COUNTER_BITS: Final = 32
 
 
@@ -120,7 +120,7 @@ class FiveRings:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick; every tick of a finer ring is before every tick of a coarser one.
+        Return the earliest tick. Every tick of a finer ring is before every tick of a coarser ring.
         """
         level, begins = self._first_slot()
         if begins is None:
@@ -144,7 +144,7 @@ class FiveRings:
 
     def where(self, entry: Entry) -> tuple[int, int]:
         """
-        Return the ring and the slot of *entry*; the heap counts as the last ring and has one slot.
+        Return the ring and the slot of *entry*. The heap counts as the last ring and has one slot.
         """
         return (LATER, 0) if entry.place is self._later else (_level_for(entry.tick, self.pointer), entry.index)
 
@@ -193,7 +193,7 @@ class FiveRings:
 
 def _level_for(tick: int, pointer: int) -> int:
     """
-    Return the finest ring whose higher bits *tick* shares with *pointer*, or LATER if none does.
+    Return the finest ring for which *tick* and *pointer* agree in all higher bits, or LATER if there is no such ring.
     """
     differing = (tick ^ pointer).bit_length()
     for level, (shift, bits) in enumerate(zip(SHIFTS, BITS, strict=True)):

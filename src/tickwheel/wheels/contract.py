@@ -6,14 +6,14 @@ The promise
 
 1. Never early. Nothing expires while the time given reads less than the deadline; exactly at the deadline it is due.
 2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.
-3. Ordered. By deadline across all that one `advance` delivers; first set, first fired, among equal deadlines.
-   A design that cannot distinguish deadlines inside a tick orders by tick, then first set (`Abilities.exact_order`).
-4. One outcome. An entry expires, or is cancelled (one by one, or all by a drain): one of them, once.
+3. Ordered. By deadline across all that one `advance` delivers; first set, first fired, among equal deadlines. A design
+   that cannot distinguish deadlines inside a tick orders by tick, then first set (`Abilities.exact_order`).
+4. One outcome. An entry either expires or is cancelled (alone, or with all others by a drain), once.
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
 7. Idle is free. `next_expiration()` returns exactly when there is something to do.
 8. Cancel gives back. The wheel holds no reference to the payload afterwards.
-9. Close is clean. `drain()` returns what was pending and leaves the wheel empty and usable.
+9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable.
 10. Any number is safe. Every integer in 0..NEVER is a deadline; anything else is refused by name.
 
 A wheel has no clock, no lock and no thread, and calls no other code; the time is an argument. The owner of a wheel must
@@ -60,7 +60,7 @@ class Abilities(NamedTuple):
 
 class Wheel(Protocol):
     """
-    The protocol of a design: entries are inserted with a deadline and expire when time has passed it.
+    The protocol of a design: entries are inserted with a deadline, and expire when the time has reached it.
 
     `insert` returns an id: a positive integer below 2**63 that the wheel never uses twice. It is stale once its entry
     has expired, or was cancelled or drained. For a stale or unknown id, methods return False (or None) and do not
@@ -87,12 +87,12 @@ class Wheel(Protocol):
 
     def cancel(self, id: int) -> bool:
         """
-        Remove the entry; return True if it was pending, which means that it will never expire.
+        Remove the entry. Return True if it was pending, which means that it will never expire.
         """
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move the entry to *deadline* under the same id; return True if it was pending.
+        Move the entry to *deadline* under the same id. Return True if it was pending.
 
         Among equal deadlines a moved entry counts as set at the time of the move.
 
@@ -133,14 +133,14 @@ class Wheel(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return counters: at least `pending`, `sets`, `moves`, `cancels`, `fires` and `cascades`; O(1).
+        Return counters, at least `pending`, `sets`, `moves`, `cancels`, `fires` and `cascades`. It costs O(1).
 
         Drained entries count as cancelled, so `sets` is always `pending + fires + cancels`.
         """
 
     def check(self) -> None:
         """
-        Walk the whole structure and raise AssertionError if an invariant is broken; O(n).
+        Walk the whole structure and raise AssertionError if an invariant is broken. It costs O(n).
         """
 
     def __len__(self) -> int: ...
@@ -168,7 +168,7 @@ def checked_deadline(value: object, name: str = "deadline") -> int:
 
 def checked_limit(value: object) -> int | None:
     """
-    Return *value* if it is a limit: None, or an integer that is not negative.
+    Return *value* if it is a limit, which is None or an integer that is not negative.
 
     Raises:
         TypeError: If it is neither None nor an integer.
@@ -193,7 +193,7 @@ def checked_count(value: object, name: str, least: int, otherwise: str = "") -> 
         value: A caller's argument.
         name: Name of the argument in error messages.
         least: The minimum.
-        otherwise: End of the error message: the other values that are allowed.
+        otherwise: End of the error message that names the other allowed values.
 
     Raises:
         TypeError: If it is not an integer.

@@ -2,16 +2,16 @@
 A queue whose items can be taken once their delay has passed.
 
     offer("eggs", 3.0)   offer("tea", 1.0)              a taker sleeps until the first item is due, and is woken
-         now                  now                       earlier where an earlier one arrives
+         now                  now                       earlier if an earlier item arrives
     ------|--------------------|------- tea ------- eggs ------> time
                                          ^ take()     ^ take()
 
-One of the threads in `take` is the leader: it alone waits for the first item's time, and the other threads wait to be
-woken. A thread that leaves with an item wakes one thread, and so does a thread that offers an earlier item; the woken
-thread becomes the next leader. So each item wakes only one thread.
+One of the threads in `take` is the leader. Only the leader waits for the first item's time; the other threads wait to
+be woken. A thread that leaves with an item wakes one thread, and so does a thread that offers an earlier item; the
+woken thread becomes the next leader. So each item wakes only one thread.
 
-The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al., "Pattern-
-Oriented Software Architecture", volume 2.
+The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al.,
+"Pattern-Oriented Software Architecture", volume 2.
 
     >>> queue = DelayQueue()
     >>> _ = queue.offer("tea", 0), queue.offer("eggs", 0.001)
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 class DelayQueue(NonCopyable, Generic[T]):
     """
-    A queue of items by deadline; items with equal deadlines keep the order in which they were offered.
+    A queue of items by deadline. Items with equal deadlines keep the order in which they were offered.
 
     Every method may be called from any thread.
 
@@ -60,7 +60,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def offer(self, item: T, delay: Seconds) -> int:
         """
-        Add *item*, which can be taken in *delay* seconds, and return its id; O(log n).
+        Add *item*, which can be taken in *delay* seconds, and return its id. It costs O(log n).
 
         Raises:
             InvalidDelayError: If *delay* is NaN.
@@ -78,7 +78,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def cancel(self, id: int) -> bool:
         """
-        Remove the item with this id; return True if it was in the queue. Then no thread will take it.
+        Remove the item with this id. Return True if it was in the queue. Then no thread will take it.
         """
         with self._changed:
             return self._heap.cancel(id)
@@ -132,7 +132,9 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def close(self) -> list[tuple[T, float]]:
         """
-        Refuse further calls, and return the remaining items with the seconds until each is due. May be called twice.
+        Refuse further calls, and return the remaining items with the seconds until each is due.
+
+        A second call returns [].
         """
         with self._changed:
             self._is_closed = True

@@ -19,16 +19,10 @@ __all__ = ["Entry", "Place", "by_order"]
 
 class Entry:
     """
-    One payload under its deadline.
+    One payload under its deadline, in nanoseconds.
 
-    Attributes:
-        id: The id that `insert` returned.
-        deadline: Deadline in nanoseconds.
-        sequence: Number of its arrival; a move counts as a new arrival.
-        payload: The caller's object.
-        tick: The tick at whose end it expires, in designs with ticks.
-        place: The list, ring or heap that holds it now.
-        index: Position in that place: the slot of a ring or the index in a heap.
+    *sequence* is the number of its arrival; a move counts as a new arrival. In designs with ticks, it expires at the
+    end of *tick*. *place* is the list, ring or heap that holds it now, and *index* its position there.
     """
 
     __slots__ = ("deadline", "id", "index", "payload", "place", "sequence", "tick")

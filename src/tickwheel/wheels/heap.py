@@ -11,13 +11,13 @@ asyncio, Go and `java.util.concurrent.DelayQueue` use one. Tests compare the oth
 |-------------------|----------|-----------------------------------------------------------|
 | `insert`          | O(log n) | climbs; O(1) on average, as most deadlines are late ones  |
 | `cancel`          | O(log n) | the last entry takes the place, and climbs or sinks       |
-| `reschedule`      | O(log n) | as a cancel and an insert, which it is                    |
+| `reschedule`      | O(log n) | a cancel and an insert                                    |
 | `next_expiration` | O(1)     | the root                                                  |
-| `advance`         | O(log n) | for each entry that expires; O(1) where none is due       |
+| `advance`         | O(log n) | for each entry that expires; O(1) if none is due          |
 
-A heap without positions cannot find an entry, so a cancelled entry stays in it as a tombstone until it surfaces
-(asyncio, `sched`, rloop). A server that sets and cancels a timeout per request then holds one tombstone for each
-request of the last timeout's length. With positions, a cancel frees the entry at once.
+A heap without positions cannot find an entry, so a cancelled entry stays in it as a tombstone until it reaches the top
+(asyncio, `sched`, rloop). A server that sets and cancels a timeout of 60 s per request then holds one tombstone for
+each request of the last 60 s. With positions, a cancel frees the entry at once.
 
 The idea: J. W. J. Williams, "Algorithm 232: Heapsort", 1964, with the positions of Sedgewick's `IndexMinPQ`.
 
@@ -164,7 +164,7 @@ class HeapWheel(BaseWheel):
 
     def rings(self) -> list[RingView]:
         """
-        Return the levels of the tree, from the root; each entry is a slot of its own.
+        Return the levels of the tree, from the root. Each entry is a slot.
         """
         views: list[RingView] = []
         left, width = len(self), 1

@@ -84,7 +84,7 @@ class HierarchicalWheel(TickedWheel):
 
 class Wheels:
     """
-    Wheels of *size* slots; each begins where the finer one overflows.
+    Wheels of *size* slots. Each wheel begins where the finer wheel overflows.
     """
 
     turn: int | None = None
@@ -129,7 +129,7 @@ class Wheels:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. Read slots by their beginnings, until the next slot cannot have an earlier tick.
+        Return the earliest tick. Slots are read by their beginnings, until the next slot cannot have an earlier tick.
         """
         earliest = None
         for slot in sorted(self._queue):

@@ -85,7 +85,7 @@ class NativeWheel(NonCopyable):
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring, or None.
+        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
         """
         place = self._wheel.slot_of(id)
         if place is not None:

@@ -11,12 +11,12 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | operation         | cost             | why                                                               |
 |-------------------|------------------|-------------------------------------------------------------------|
 | `insert`          | O(1)             | one division                                                      |
-| `cancel`, move    | O(1)             | the slot lets any entry go                                        |
-| `advance`         | O(n / slots)     | for each tick at which something expires: reads the whole slot    |
-| `next_expiration` | O(n / slots)     | for each slot up to the one that has something due, after the     |
-|                   |                  | earliest entry has left; all n where nothing is due this round    |
+| `cancel`, move    | O(1)             | the slot removes any entry                                        |
+| `advance`         | O(n / slots)     | for each tick at which an entry expires: reads the whole slot     |
+| `next_expiration` | O(n / slots)     | for each slot up to the first with a due entry, after the         |
+|                   |                  | earliest entry has left; all n if none is due this round          |
 
-Any delay fits, but a long one costs some time in every turn. So make the ring longer than the common delays.
+Any delay fits, but a long delay costs some time in every turn. So make the ring longer than the common delays.
 
 The originals (Netty's `HashedWheelTimer`, go-zero's "circle") store a countdown of rounds in each entry, and lower it
 at every pass. So they must visit every tick, even in an idle wheel. Here an entry's round is absolute: a pass only
@@ -79,7 +79,7 @@ class Rounds(OneTurn):
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Move to the next tick that has entries, and take these entries; entries of later rounds stay.
+        Move to the next tick that has entries, and return these entries. Entries of later rounds stay.
         """
         tick = self.first()
         self.pointer = reached if tick is None else min(tick, reached)
@@ -91,7 +91,7 @@ class Rounds(OneTurn):
 
     def first(self) -> int | None:
         """
-        Return the earliest tick; the search is short if it is in the current round.
+        Return the earliest tick. The search is short if it is in the current round.
         """
         earliest = None
         for distance in self._ring.occupied_after(self.pointer % self._ring.size):

@@ -10,13 +10,13 @@ With `tick=1, slots=8`, at the end of tick 10:
 | operation         | cost      | why                                                                     |
 |-------------------|-----------|-------------------------------------------------------------------------|
 | `insert`          | O(1)      | one division                                                            |
-| `cancel`, move    | O(1)      | the slot lets any entry go                                              |
-| `advance`         | O(1)      | for each entry that expires; empty slots are jumped over                |
+| `cancel`, move    | O(1)      | the slot removes any entry                                              |
+| `advance`         | O(1)      | for each entry that expires; empty slots are skipped                    |
 | `next_expiration` | O(slots)  | a search through the bits of the ring, after the earliest entry has left|
 
 A slot represents one tick, so the longest delay is the span, `(slots - 1) * tick`. (It is not `slots * tick`, because a
 delay that starts late in a tick also ends late in a tick.) A longer delay is refused, and the message gives the span.
-Many wheels on the web take it modulo the ring, and so let it expire a turn early.
+Many wheels on the web reduce it modulo the ring, so it expires a turn early.
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 4.
 

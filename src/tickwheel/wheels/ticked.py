@@ -40,9 +40,8 @@ class Slots(Protocol):
     """
     The slots of a design. They have the entries whose tick is after the pointer.
 
-    Attributes:
-        pointer: The last tick that was emptied; `step` moves it forward only.
-        cascades: Number of times an entry was filed again in a finer ring.
+    *pointer* is the last tick that was emptied; `step` moves it forward only. *cascades* is the number of times an
+    entry was filed again in a finer ring.
     """
 
     pointer: int
@@ -51,7 +50,7 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        Return the number of ticks after the pointer that the slots can distinguish; None for no limit.
+        Return the number of ticks after the pointer that the slots can distinguish, or None for no limit.
         """
 
     def add(self, entry: Entry) -> None:
@@ -61,7 +60,7 @@ class Slots(Protocol):
 
     def step(self, reached: int) -> Collection[Entry]:
         """
-        Move the pointer to the next tick up to *reached* that has entries, and remove and return them.
+        Move the pointer to the next tick up to *reached* that has entries, and remove and return these entries.
 
         If no tick has entries, move the pointer to *reached* and return an empty collection.
         """
@@ -87,11 +86,7 @@ def checked_tick(tick: Seconds) -> int:
 
 def checked_slots(slots: object) -> int:
     """
-    Return *slots* if it is at least 2: a ring of one slot cannot distinguish this tick from the next.
-
-    Raises:
-        TypeError: If it is not an integer.
-        ValueError: If it is below 2, or has more than 63 bits.
+    Return *slots* if it is at least 2, because a ring of one slot cannot distinguish this tick from the next.
     """
     return checked_count(slots, "slots", 2)
 

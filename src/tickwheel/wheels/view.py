@@ -17,12 +17,8 @@ class RingView(NamedTuple):
     """
     A snapshot of one ring, or of another place with entries.
 
-    Attributes:
-        name: Label in the picture.
-        slots: Number of slots.
-        slot_ns: Length of a slot in nanoseconds; 0 if a slot is not a span of time.
-        pointer: The slot of the current time, or None.
-        counts: Number of entries per occupied slot.
+    *slot_ns* is the length of a slot in nanoseconds, or 0 if a slot is not a span of time. *pointer* is the slot of the
+    current time, or None. *counts* has the number of entries per occupied slot.
     """
 
     name: str
@@ -35,12 +31,12 @@ class RingView(NamedTuple):
 class ShownWheel(Wheel, Protocol):
     def rings(self) -> list[RingView]:
         """
-        Return a view of the due entries that are not delivered, then of the rings from fine to coarse. Changes nothing.
+        Return a view of the undelivered due entries, then of the rings from fine to coarse. It changes nothing.
         """
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the place of the entry, as the index of its ring in `rings` and its slot in that ring. Changes nothing.
+        Return the index of the entry's ring in `rings` and its slot in that ring. It changes nothing.
 
-        None if the entry is not pending, or is in no ring because it is never due.
+        The result is None if the entry is not pending, or is in no ring because it is never due.
         """
